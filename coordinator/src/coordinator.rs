@@ -13,6 +13,7 @@ use crate::revocations;
 use crate::runtime::{Parts, Runtime, StartError};
 use crate::shared::Shared;
 use crate::shared::wall_ms;
+use crate::stdin::Inputs;
 use crate::store::{Logs, Lookup, Retention, Store, StoreError};
 use crate::tls::{Tls, TlsError, TlsSource};
 use crate::transfer::TransferStore;
@@ -144,6 +145,13 @@ impl Coordinator {
         let hub = Arc::new(Hub::default());
         let metrics = Arc::new(Metrics::default());
         let finished = Arc::new(FinishedRing::default());
+        let inputs = Arc::new(Inputs::new(&config.data_dir, config.lost_after));
+        let records = store.reader();
+        inputs.remove_stale(|job| match records.job(job) {
+            Ok(Lookup::Found(record)) => record.done.is_none(),
+            Ok(Lookup::Evicted | Lookup::Unknown) => false,
+            Err(_) => true,
+        });
         let pool_config = buildpool_pool::Config {
             lost_after: config.lost_after,
             warm_wait: config.warm_wait,
@@ -161,6 +169,7 @@ impl Coordinator {
             reader: store.reader(),
             metrics: metrics.clone(),
             tokens: tokens.clone(),
+            inputs: inputs.clone(),
         })?;
         let (reader, logs) = (store.reader(), store.logs());
         let rates = Rates::new(config.requests_per_minute);
@@ -171,6 +180,7 @@ impl Coordinator {
             forbidden_noted: Mutex::default(),
             transfers: TransferStore::new(&config.data_dir),
             trust: Trust { is_local: config.local, ..config.trust.clone() },
+            inputs,
             config,
             hub,
             runtime,

@@ -22,6 +22,7 @@ mod result;
 mod revocations;
 mod runtime;
 mod shared;
+mod stdin;
 pub mod store;
 pub mod tls;
 mod transfer;

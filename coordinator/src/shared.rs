@@ -8,6 +8,7 @@ use crate::metrics::Metrics;
 use crate::net::links::Links;
 use crate::net::rate::Rates;
 use crate::runtime::Handle;
+use crate::stdin::Inputs;
 use crate::store::{HistoryKey, LogError, Logs, Lookup, PassingRun, Reader, ResolveError, StoreError};
 use crate::tls::Tls;
 use crate::transfer::TransferStore;
@@ -29,6 +30,7 @@ pub(crate) struct Shared {
     pub(crate) tokens: Tokens,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) transfers: TransferStore,
+    pub(crate) inputs: Arc<Inputs>,
     /// The listener's TLS settings. `None` if connections are plain.
     pub(crate) tls: Option<Arc<Tls>>,
     /// Time of the last audit line about a refused connection.

@@ -45,7 +45,14 @@ impl Played {
         let mut peer = self.accept_silently().await;
         assert!(matches!(peer.hear().await, FromClient::Register { .. }));
         let version = "0.1.0".to_owned();
-        peer.say(&ToClient::Registered { protocol: 1, version, local: true, role: Role::Submit }).await;
+        peer.say(&ToClient::Registered {
+            protocol: 1,
+            version,
+            local: true,
+            role: Role::Submit,
+            stdin: true,
+        })
+        .await;
         peer
     }
 

@@ -22,6 +22,9 @@ pub enum BinaryKind {
     Follow,
     /// Bytes of the transfer on `channel` (a snapshot's pack, an artifact), at offset `position`.
     Transfer,
+    /// Standard input of a job: client to coordinator on the channel of its request, coordinator to worker with the attempt's
+    /// id in front. `position` is the offset of the first byte.
+    Stdin,
 }
 
 /// The header of a binary frame, little-endian: kind (1), zero (3), channel (4), position (8).
@@ -43,6 +46,7 @@ impl BinaryHeader {
             BinaryKind::Output => 1,
             BinaryKind::Follow => 2,
             BinaryKind::Transfer => 3,
+            BinaryKind::Stdin => 4,
         };
         bytes[4..8].copy_from_slice(&self.channel.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.position.to_le_bytes());
@@ -71,11 +75,12 @@ impl BinaryHeader {
             1 => BinaryKind::Output,
             2 => BinaryKind::Follow,
             3 => BinaryKind::Transfer,
+            4 => BinaryKind::Stdin,
             other => {
                 return Err(LinkError::new(
                     ErrorCode::Malformed,
                     format!(
-                        "binary frame of unknown kind {other}; known are 1 (output), 2 (follow), 3 (transfer)"
+                        "binary frame of unknown kind {other}; known are 1 (output), 2 (follow), 3 (transfer), 4 (stdin)"
                     ),
                 ));
             }

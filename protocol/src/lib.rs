@@ -20,6 +20,7 @@ pub mod output;
 pub mod report;
 pub mod shown;
 pub mod spec;
+pub mod stdin;
 pub mod token;
 pub mod transfer;
 pub mod version;

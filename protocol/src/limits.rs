@@ -14,6 +14,17 @@ pub const FOLLOW_WINDOW_BYTES: u64 = 4 << 20;
 /// Limit on the unacknowledged output sent by a worker, in bytes.
 pub const OUTPUT_WINDOW_BYTES: u64 = 8 << 20;
 
+/// Standard input that a client may send beyond what the job's keeper has room for, in bytes.
+pub const STDIN_WINDOW_BYTES: u64 = 2 << 20;
+/// Standard input that a keeper holds for a command that does not read, in bytes.
+pub const STDIN_KEEPER_BYTES: u64 = 1 << 20;
+/// Payload of one frame of standard input, in bytes.
+pub const STDIN_FRAME_BYTES: usize = 128 << 10;
+/// Longest standard input of a job, in bytes. Beyond it the job reads the end of input, and the result states it.
+pub const STDIN_BYTES_MAX: u64 = 4 << 30;
+/// Longest standard input that is given as a text, in bytes.
+pub const STDIN_TEXT_BYTES_MAX: usize = 1 << 20;
+
 /// Time limit for `register` after the connection is open.
 pub const REGISTER_WITHIN: Duration = Duration::from_secs(10);
 /// Interval between full state reports of each side.

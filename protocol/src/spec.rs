@@ -2,6 +2,7 @@
 
 use crate::duration;
 use crate::ids::BuildId;
+use crate::stdin::Stdin;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -360,6 +361,9 @@ pub struct JobSpec {
     /// Prepares the workspace of a snapshot; it is ignored for other sources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<Setup>,
+    /// The standard input that comes with it; empty if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<Stdin>,
     /// The build that this job belongs to.
     #[serde(default)]
     pub build: Option<BuildId>,
@@ -404,6 +408,7 @@ impl JobSpec {
             artifacts: Vec::new(),
             clean: false,
             setup: None,
+            stdin: None,
             build: None,
             fallback: None,
             trace: None,

@@ -10,6 +10,7 @@ use crate::error::LinkError;
 use crate::ids::{BootId, Lease, WorkerId};
 use crate::outcome::{Outcome, OutputHeld};
 use crate::spec::JobSpec;
+use crate::stdin::StdinEnd;
 use crate::version::VersionRange;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -47,6 +48,16 @@ pub enum FromWorker {
         lease: Lease,
         /// The reason.
         reason: String,
+    },
+    /// Room for the standard input of an attempt.
+    Stdin {
+        /// Which.
+        lease: Lease,
+        /// Send again from this position; if absent, go on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<u64>,
+        /// Up to this position.
+        until: u64,
     },
     /// A step of a transfer; see [`crate::transfer`].
     Transfer(crate::transfer::Message),
@@ -127,6 +138,9 @@ pub struct Condition {
     pub disk_free_bytes: Option<u64>,
     /// Warm workspaces, as [`crate::spec::workspace_key`] names them.
     pub warm_projects: Vec<String>,
+    /// It passes standard input on to jobs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stdin: bool,
 }
 
 /// A message from the coordinator to a worker.
@@ -166,6 +180,13 @@ pub enum ToWorker {
         lease: Lease,
         /// Bytes, chunk headers included.
         position: u64,
+    },
+    /// The standard input of an attempt ends here.
+    StdinEnd {
+        /// Of which attempt.
+        lease: Lease,
+        /// Where, and its checksum.
+        end: StdinEnd,
     },
     /// Starts or ends draining of the worker.
     Drain {

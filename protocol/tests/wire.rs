@@ -18,6 +18,7 @@ use buildpool_protocol::output::{
 };
 use buildpool_protocol::report::{JobResult, JobState, Verdict};
 use buildpool_protocol::spec::{Command, JobSpec, Selector, Source, Verbosity};
+use buildpool_protocol::stdin::StdinEnd;
 use buildpool_protocol::version::VersionRange;
 use buildpool_protocol::worker_link::{
     Condition, Desired, FromWorker, Grant, Held, HeldState, Register, ToWorker,
@@ -57,6 +58,11 @@ where
 
 fn attempt() -> AttemptId {
     AttemptId { job: id::<JobId>(), number: 2 }
+}
+
+fn end_of_stdin() -> StdinEnd {
+    let seal = Seal { length: 5, blake3: "ab".repeat(32) };
+    StdinEnd { seal, reason: Some("its client has been away for 900 s".into()) }
 }
 
 fn lease() -> Lease {
@@ -164,6 +170,7 @@ fn the_worker_link_is_as_it_was() {
                 ),
             },
             FromWorker::Decline { lease: lease(), reason: "no free slot".into() },
+            FromWorker::Stdin { lease: lease(), from: Some(4096), until: 1 << 20 },
         ],
     );
     let cancel = Desired::Cancel { lease: lease(), by: "ada".into(), reason: "superseded".into() };
@@ -187,6 +194,7 @@ fn the_worker_link_is_as_it_was() {
             })),
             ToWorker::Act(cancel),
             ToWorker::Position { lease: lease(), position: 0 },
+            ToWorker::StdinEnd { lease: lease(), end: end_of_stdin() },
             ToWorker::Drain { draining: true, deadline: Some(Duration::from_secs(60)) },
             ToWorker::Refused {
                 error: LinkError::new(ErrorCode::Conflict, "another worker is named `mac-1`"),
@@ -240,6 +248,7 @@ fn the_client_link_is_as_it_was() {
             },
             FromClient::Taken { request: 3, position: 4096 },
             FromClient::Unfollow { request: 3 },
+            FromClient::StdinEnd { request: 1, end: end_of_stdin() },
             FromClient::Logs { request: 4, query },
             FromClient::Finding { request: 5, job: "0199".into(), finding: "f1".into() },
             FromClient::Explain { request: 6, job: "0199".into() },
@@ -274,11 +283,18 @@ fn the_client_link_is_as_it_was() {
     check(
         "to_client.jsonl",
         &[
-            ToClient::Registered { protocol: 1, version: "0.1.0".into(), local: false, role: Role::Submit },
+            ToClient::Registered {
+                protocol: 1,
+                version: "0.1.0".into(),
+                local: false,
+                role: Role::Submit,
+                stdin: true,
+            },
             ToClient::Accepted { request: 1, job: id(), reattached: false },
             ToClient::Complete { request: 1, result: Box::new(JobResult::default()) },
             ToClient::End { request: 3, cursor: Cursor { attempt: 2, position: 4096, within: 7 } },
             ToClient::Attempt { request: 3, attempt: 3 },
+            ToClient::Stdin { request: 1, position: 4096, until: 1 << 21, ended: false },
             ToClient::Error {
                 request: Some(2),
                 error: LinkError::new(ErrorCode::UnknownJob, "no job 0199 is known here"),

@@ -156,6 +156,7 @@ impl Keeper {
             output_policy: OutputPolicy::Block,
             log_bytes_max: None,
             core_bytes_max: None,
+            stdin: false,
             hands_variables_inside: false,
         };
         let bytes = encode(&ToKeeper::Run(Box::new(run))).expect("small");
@@ -231,7 +232,10 @@ impl Link {
                     FromWorker::Report { .. } => {
                         self.say(&ToWorker::Desired { desired: Vec::new() }).await;
                     }
-                    FromWorker::Register(_) | FromWorker::Decline { .. } | FromWorker::Transfer(_) => {
+                    FromWorker::Register(_)
+                    | FromWorker::Decline { .. }
+                    | FromWorker::Stdin { .. }
+                    | FromWorker::Transfer(_) => {
                         panic!("not now: {text}")
                     }
                 },

@@ -93,6 +93,9 @@ pub(crate) struct RunArguments {
     /// Print the job's id and leave it running
     #[arg(long, conflicts_with = "output")]
     pub(crate) detach: bool,
+    /// Give the command an empty standard input; otherwise a pipe or a file is forwarded
+    #[arg(long)]
+    pub(crate) no_stdin: bool,
     /// What to print: the command's output, the digest, or the result as JSON
     #[arg(long, value_name = "stream|digest|json", default_value = "stream", hide_possible_values = true)]
     pub(crate) output: OutputForm,

@@ -27,8 +27,8 @@ pub(crate) fn warn(text: &str) {
     let _ = writeln!(io::stderr(), "buildpool: {text}");
 }
 
-/// Returns true if standard input is a file or pipe that has data now.
-pub(crate) fn is_given_input() -> bool {
+/// Whether standard input is a file, a pipe or a socket that is not known to be empty. Terminals and devices are not.
+pub(crate) fn has_input() -> bool {
     let stdin = io::stdin();
     let Ok(stat) = fstat(&stdin) else { return false };
     let is = |kind: SFlag| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == kind;
@@ -36,10 +36,15 @@ pub(crate) fn is_given_input() -> bool {
     if is(SFlag::S_IFREG) {
         return stat.st_size > 0;
     }
-    // A pipe that its writers have closed has no data.
-    let can_read =
-        |asked: &[PollFd<'_>; 1]| asked[0].revents().is_some_and(|events| events.contains(PollFlags::POLLIN));
-    is(SFlag::S_IFIFO) && poll(&mut asked, PollTimeout::ZERO).is_ok() && can_read(&asked)
+    if !is(SFlag::S_IFIFO) && !is(SFlag::S_IFSOCK) {
+        return false;
+    }
+    // A pipe that all writers have closed, with nothing left in it, is at its end.
+    let is_at_end = |asked: &[PollFd<'_>; 1]| {
+        let events = asked[0].revents().unwrap_or(PollFlags::empty());
+        events.contains(PollFlags::POLLHUP) && !events.contains(PollFlags::POLLIN)
+    };
+    poll(&mut asked, PollTimeout::ZERO).is_ok() && !is_at_end(&asked)
 }
 
 /// Prints a result on stdout as JSON: on one line for programs, indented on a terminal.

@@ -151,7 +151,10 @@ impl Worker {
 
     /// Returns true if it can run the job now, without the units reserved for other jobs.
     pub(crate) fn has_room(&self, spec: &JobSpec, reserved: &Reserved) -> bool {
-        self.is_open() && self.could_run(spec) && self.shortage(spec, reserved) == 0
+        self.is_open()
+            && (spec.stdin.is_none() || self.condition.stdin)
+            && self.could_run(spec)
+            && self.shortage(spec, reserved) == 0
     }
 
     /// Returns true if it gets new jobs after its running ones.

@@ -64,6 +64,7 @@ async fn admit(back: &Back, request: u32, message: SubmitMessage) -> Result<Subm
         wait: message.wait,
         follow: message.follow,
         progress: message.progress,
+        stdin: message.spec.stdin.is_some(),
         view: View::default(),
         watch: shared.hub.watch(message.job),
     };
@@ -113,6 +114,12 @@ pub(crate) async fn retry(back: &Back, request: u32, text: &str, new: JobId) -> 
     // The class is that of the original submitter, because the tree is theirs.
     let class = shared.trust.class_of(&submitter);
     let access = Access { class, ..shared.trust.access_of(&back.principal.name) };
+    if spec.stdin.is_some() {
+        let text = format!(
+            "job {job} read a standard input, which the pool does not keep; submit it again with `buildpool run`"
+        );
+        return Err(LinkError::new(ErrorCode::Invalid, text));
+    }
     let message = SubmitMessage {
         job: new,
         // A build ends with its jobs; a later job is not part of it.

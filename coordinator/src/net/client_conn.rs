@@ -1,7 +1,7 @@
 //! Connection of one client. Each request runs in its own task. Control messages are sent before
 //! bulk frames.
 
-use super::{LAST_WORD_WITHIN, admission, agree, follow, requests};
+use super::{LAST_WORD_WITHIN, admission, agree, follow, requests, stdin};
 use crate::auth::Principal;
 use crate::hub::Reply;
 use crate::shared::{Shared, VERSION};
@@ -73,6 +73,8 @@ pub(crate) struct Submitted {
     pub(crate) wait: bool,
     pub(crate) follow: bool,
     pub(crate) progress: bool,
+    /// The submitter sends standard input.
+    pub(crate) stdin: bool,
     pub(crate) view: buildpool_protocol::client_link::View,
     pub(crate) watch: watch::Receiver<crate::hub::JobEvent>,
 }
@@ -112,6 +114,7 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
         submitted: HashMap::new(),
         follows: HashMap::new(),
         waits: HashMap::new(),
+        inputs: HashMap::new(),
     };
     let revoked = connection.run(stream).await;
     drop(connection);
@@ -154,6 +157,7 @@ async fn register(socket: &mut WebSocket, shared: &Shared, principal: &Principal
         version: VERSION.to_owned(),
         local: shared.config.local,
         role: principal.role,
+        stdin: true,
     };
     let sent = socket.send(Message::Text(frame::encode_control(&answer).into())).await;
     sent.map_err(|_| malformed("the client went away"))?;
@@ -233,6 +237,8 @@ struct Connection {
     follows: HashMap<u32, watch::Sender<Option<u64>>>,
     /// Requests that wait for the end of a job.
     waits: HashMap<u32, AbortHandle>,
+    /// Where the standard input of a submit goes.
+    inputs: HashMap<u32, mpsc::Sender<stdin::Fed>>,
 }
 
 impl Connection {
@@ -268,7 +274,7 @@ impl Connection {
                             }
                         }
                     },
-                    Ok(Some(Ok(Message::Binary(bytes)))) => if let Err(error) = self.bytes(&bytes) {
+                    Ok(Some(Ok(Message::Binary(bytes)))) => if let Err(error) = self.bytes(&bytes).await {
                         return self.back.say(ToClient::Error { request: None, error }).await;
                     },
                     Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => {}
@@ -280,16 +286,29 @@ impl Connection {
         }
     }
 
-    fn bytes(&mut self, bytes: &Bytes) -> Result<(), LinkError> {
+    async fn bytes(&mut self, bytes: &Bytes) -> Result<(), LinkError> {
         let (header, _) = BinaryHeader::decode(bytes)?;
-        if header.kind != BinaryKind::Transfer {
-            return Err(LinkError::new(
-                ErrorCode::Malformed,
-                "only transfer frames are expected from a client",
-            ));
+        let content = bytes.slice(BINARY_HEADER_BYTES..);
+        match header.kind {
+            BinaryKind::Transfer => self.transfers.bytes(header.channel, header.position, content),
+            BinaryKind::Stdin => {
+                self.feed(header.channel, stdin::Fed::Bytes { position: header.position, bytes: content })
+                    .await;
+            }
+            BinaryKind::Output | BinaryKind::Follow => {
+                let text = "only transfer and stdin frames are expected from a client";
+                return Err(LinkError::new(ErrorCode::Malformed, text));
+            }
         }
-        self.transfers.bytes(header.channel, header.position, bytes.slice(BINARY_HEADER_BYTES..));
         Ok(())
+    }
+
+    /// Hands standard input on. Bytes of an input that has ended are dropped.
+    async fn feed(&mut self, request: u32, fed: stdin::Fed) {
+        let Some(input) = self.inputs.get(&request) else { return };
+        if input.send(fed).await.is_err() {
+            self.inputs.remove(&request);
+        }
     }
 
     async fn reply(&mut self, reply: Reply) {
@@ -340,6 +359,11 @@ impl Connection {
             };
             self.tasks.spawn(follow::follow(self.back.clone(), plan, window));
         }
+        if submitted.stdin {
+            let (input, fed) = mpsc::channel(stdin::FED_MAX);
+            self.inputs.insert(request, input);
+            self.tasks.spawn(stdin::store(self.back.clone(), request, submitted.job, fed));
+        }
         if submitted.wait {
             let wait = self.tasks.spawn(requests::wait(self.back.clone(), request, submitted));
             self.waits.insert(request, wait);
@@ -354,6 +378,7 @@ impl Connection {
                 | FromClient::Transfer(_)
                 | FromClient::Taken { .. }
                 | FromClient::Unfollow { .. }
+                | FromClient::StdinEnd { .. }
         );
         let name = &self.back.principal.name;
         if is_part {
@@ -412,6 +437,7 @@ impl Connection {
                 }
             }
             FromClient::Unfollow { request } => self.unfollow(request),
+            FromClient::StdinEnd { request, end } => self.feed(request, stdin::Fed::End(end)).await,
             FromClient::Job { request, .. } => {
                 let wait = self.tasks.spawn(requests::serve(self.back.clone(), message));
                 self.waits.insert(request, wait);
@@ -430,6 +456,7 @@ impl Connection {
     /// Ends a follow or a wait. Dropping the sender ends the follower. An aborted wait does not
     /// send the result, so it does not count as delivered.
     fn unfollow(&mut self, request: u32) {
+        self.inputs.remove(&request);
         if self.follows.remove(&request).is_some() {
             return;
         }

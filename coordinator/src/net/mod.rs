@@ -14,7 +14,8 @@ pub(crate) mod rate;
 pub(crate) mod reading;
 pub(crate) mod requests;
 pub(crate) mod router;
-pub(crate) mod worker_conn;
+pub(crate) mod stdin;
+mod worker_conn;
 
 use crate::shared::Shared;
 use buildpool_protocol::error::{ErrorCode, LinkError};

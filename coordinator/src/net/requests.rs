@@ -44,6 +44,7 @@ pub(crate) fn only_reads(message: &FromClient) -> bool {
         // allowed.
         FromClient::Transfer(step) => !matches!(step, transfer::Message::Offer { .. }),
         FromClient::Submit { .. }
+        | FromClient::StdinEnd { .. }
         | FromClient::Retry { .. }
         | FromClient::Cancel { .. }
         | FromClient::Drain { .. }
@@ -139,6 +140,7 @@ pub(crate) async fn serve(back: Back, message: FromClient) {
         | FromClient::Follow { .. }
         | FromClient::Taken { .. }
         | FromClient::Unfollow { .. }
+        | FromClient::StdinEnd { .. }
         | FromClient::Transfer(_) => Ok(None),
     };
     match answer {

@@ -1,6 +1,6 @@
 //! Connection of one worker: passes messages to the pool and output to the store.
 
-use super::{LAST_WORD_WITHIN, agree};
+use super::{LAST_WORD_WITHIN, agree, stdin};
 use crate::attempt::LiveAttempt;
 use crate::auth::Principal;
 use crate::completing;
@@ -14,16 +14,19 @@ use buildpool_pool::{Input, Session, Wish};
 use buildpool_protocol::error::{ErrorCode, LinkError, chain};
 use buildpool_protocol::frame::{self, BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
 use buildpool_protocol::ids::{AttemptId, Lease};
-use buildpool_protocol::limits::{REGISTER_WITHIN, REPORT_EVERY, SILENCE_MAX};
+use buildpool_protocol::limits::{ATTEMPTS_HELD_MAX, REGISTER_WITHIN, REPORT_EVERY, SILENCE_MAX};
 use buildpool_protocol::output::{CHUNK_HEADER_BYTES, ChunkHeader};
 use buildpool_protocol::worker_link::{Desired, FromWorker, HeldState, Register, ToWorker};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::{mpsc, watch};
 
 /// Maximum bytes of output before an acknowledgement is sent.
 const ACKNOWLEDGE_BYTES: u64 = 1 << 20;
+/// Frames of standard input that wait to be sent; those who send wait when it is full.
+const STDIN_MAX: usize = 4;
 /// Delay before refused output is requested again from the worker.
 const WRITE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Factor: while the command runs, its output waits this many times longer for the disk than after
@@ -47,10 +50,20 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
     let mut outbox = shared.hub.add_worker(session);
     shared.runtime.input(Input::Registered { session, register, token: principal.name.clone() }).await;
     let (transfers, mut frames) = Peer::new(shared.clone(), Who::Worker(session));
-    let unacknowledged = HashMap::new();
-    let mut connection =
-        Connection { socket, shared: shared.clone(), session, protocol, transfers, unacknowledged };
-    let end = connection.run(&mut outbox, &mut frames, &principal).await;
+    let (stdin_out, mut stdin) = mpsc::channel(STDIN_MAX);
+    let mut connection = Connection {
+        socket,
+        shared: shared.clone(),
+        session,
+        protocol,
+        transfers,
+        unacknowledged: HashMap::new(),
+        feeds: HashMap::new(),
+        stdin_out,
+    };
+    let end = connection
+        .run(&mut Queues { outbox: &mut outbox, frames: &mut frames, stdin: &mut stdin }, &principal)
+        .await;
     shared.hub.remove_worker(session);
     shared.runtime.input(Input::Gone { session }).await;
     match end {
@@ -79,6 +92,7 @@ async fn registration(socket: &mut WebSocket) -> Result<Option<Box<Register>>, L
         FromWorker::Report { .. }
         | FromWorker::Complete { .. }
         | FromWorker::Decline { .. }
+        | FromWorker::Stdin { .. }
         | FromWorker::Transfer(_) => {
             Err(LinkError::new(ErrorCode::Malformed, "the first message must be `register`"))
         }
@@ -103,33 +117,34 @@ struct Connection {
     transfers: Peer,
     /// Stored but unacknowledged bytes of each attempt.
     unacknowledged: HashMap<AttemptId, u64>,
+    /// How far each attempt has room for standard input. Dropping the sender ends the sending.
+    feeds: HashMap<AttemptId, watch::Sender<u64>>,
+    stdin_out: mpsc::Sender<stdin::ToKeeper>,
+}
+
+/// What waits to go to the worker.
+struct Queues<'a> {
+    outbox: &'a mut mpsc::Receiver<WorkerOut>,
+    frames: &'a mut transfer::Out,
+    stdin: &'a mut mpsc::Receiver<stdin::ToKeeper>,
 }
 
 impl Connection {
-    async fn run(
-        &mut self,
-        outbox: &mut tokio::sync::mpsc::Receiver<WorkerOut>,
-        frames: &mut transfer::Out,
-        principal: &Principal,
-    ) -> Result<(), LinkError> {
+    async fn run(&mut self, queues: &mut Queues<'_>, principal: &Principal) -> Result<(), LinkError> {
         let shared = self.shared.clone();
         // Check the token first: a worker that accepts no messages would otherwise block this loop.
         tokio::select! {
             biased;
             error = shared.revoked(principal) => Err(error),
-            end = self.work(outbox, frames) => end,
+            end = self.work(queues) => end,
         }
     }
 
-    async fn work(
-        &mut self,
-        outbox: &mut tokio::sync::mpsc::Receiver<WorkerOut>,
-        frames: &mut transfer::Out,
-    ) -> Result<(), LinkError> {
+    async fn work(&mut self, queues: &mut Queues<'_>) -> Result<(), LinkError> {
         loop {
             tokio::select! {
                 biased;
-                out = outbox.recv() => match out {
+                out = queues.outbox.recv() => match out {
                     Some(out) => if !self.say(out).await? { return Ok(()) },
                     None => return Ok(()),
                 },
@@ -137,7 +152,8 @@ impl Connection {
                     Ok(Some(Ok(message))) => if !self.take(message).await? { return Ok(()) },
                     Ok(Some(Err(_)) | None) | Err(_) => return Ok(()),
                 },
-                Some(frame) = frames.recv() => if !self.send_frame(frame).await { return Ok(()) },
+                Some(stdin) = queues.stdin.recv() => if !self.send_stdin(stdin).await { return Ok(()) },
+                Some(frame) = queues.frames.recv() => if !self.send_frame(frame).await { return Ok(()) },
             }
         }
     }
@@ -161,10 +177,43 @@ impl Connection {
     async fn send_frame(&mut self, frame: Frame) -> bool {
         match frame {
             Frame::Step(step) => self.send(&ToWorker::Transfer(*step)).await,
-            Frame::Bulk(bytes) => matches!(
-                tokio::time::timeout(SILENCE_MAX, self.socket.send(Message::Binary(*bytes))).await,
-                Ok(Ok(()))
-            ),
+            Frame::Bulk(bytes) => self.send_bytes(*bytes).await,
+        }
+    }
+
+    async fn send_bytes(&mut self, bytes: Bytes) -> bool {
+        let sending = self.socket.send(Message::Binary(bytes));
+        matches!(tokio::time::timeout(SILENCE_MAX, sending).await, Ok(Ok(())))
+    }
+
+    async fn send_stdin(&mut self, stdin: stdin::ToKeeper) -> bool {
+        match stdin {
+            stdin::ToKeeper::Frame(bytes) => self.send_bytes(bytes).await,
+            stdin::ToKeeper::End { lease, end } => self.send(&ToWorker::StdinEnd { lease, end }).await,
+        }
+    }
+
+    /// A worker has room for the standard input of an attempt.
+    fn feed(&mut self, lease: Lease, from: Option<u64>, until: u64) {
+        let attempt = self.shared.hub.attempt(lease.attempt).filter(|attempt| attempt.lease == lease);
+        let reads = |attempt: &LiveAttempt| attempt.is_of(self.session) && attempt.spec.stdin.is_some();
+        if !attempt.is_some_and(|attempt| reads(&attempt)) {
+            return;
+        }
+        let feed = self.feeds.get(&lease.attempt);
+        match (from, feed) {
+            (None, Some(feed)) => drop(feed.send_replace(until)),
+            // The sending has to begin somewhere: the next report names the position.
+            (None, None) => {}
+            (Some(from), _) => {
+                let (feed, room) = watch::channel(until);
+                self.feeds.insert(lease.attempt, feed);
+                let (shared, out) = (self.shared.clone(), self.stdin_out.clone());
+                tokio::spawn(stdin::send(shared, lease, from, room, out));
+            }
+        }
+        if self.feeds.len() > ATTEMPTS_HELD_MAX {
+            self.feeds.retain(|_, feed| feed.receiver_count() > 0);
         }
     }
 
@@ -217,6 +266,7 @@ impl Connection {
             // A second registration on the same connection has no new content.
             FromWorker::Register(_) => {}
             FromWorker::Transfer(step) => self.transfers.step(step),
+            FromWorker::Stdin { lease, from, until } => self.feed(lease, from, until),
             FromWorker::Report { held, condition } => {
                 for held in held.iter().filter(|held| held.state == HeldState::Ended) {
                     let attempt = self.shared.hub.attempt(held.lease.attempt);

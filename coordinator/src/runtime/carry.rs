@@ -76,6 +76,9 @@ impl Runtime {
             let trace = record.spec.trace.as_deref();
             tracing::info!(%job, attempt = counts, worker, trace, verdict = %done.verdict, submitter = %record.submitter, "job done");
         }
+        if record.spec.stdin.is_some() {
+            self.parts.inputs.remove(job);
+        }
         for attempt in &record.attempts {
             let id = AttemptId { job, number: attempt.number };
             if counts == Some(attempt.number) {

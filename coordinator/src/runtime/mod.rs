@@ -14,6 +14,7 @@ use crate::auth::Tokens;
 use crate::finished::FinishedRing;
 use crate::hub::Hub;
 use crate::metrics::Metrics;
+use crate::stdin::Inputs;
 use crate::store::{HistoryKey, Logs, Reader, Record, Sealed, StoreError, Writer};
 use buildpool_digest::Digest;
 use buildpool_pool::{
@@ -196,6 +197,7 @@ pub(crate) struct Parts {
     pub(crate) reader: Reader,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tokens: Tokens,
+    pub(crate) inputs: Arc<Inputs>,
 }
 
 pub(crate) struct Runtime {

@@ -4,6 +4,7 @@
 use super::error::{ClientError, Misbehaviour};
 use super::reader::{LogReader, Output};
 use super::requests::{EVENTS_MAX, Outgoing};
+use super::stdin::{Feed, Piece};
 use buildpool_protocol::LinkError;
 use buildpool_protocol::client_link::{
     Cursor, FromClient, Progress, StreamChoice, SubmitMessage, ToClient, View,
@@ -76,6 +77,8 @@ pub(super) struct Channel {
     deferred: Option<FromClient>,
     /// A result that arrived before the end of the followed log.
     held: Option<Box<JobResult>>,
+    /// The standard input that is sent along.
+    stdin: Option<Feed>,
 }
 
 /// State of a channel after a message.
@@ -132,6 +135,19 @@ impl Channel {
             follow: None,
             deferred: None,
             held: None,
+            stdin: None,
+        }
+    }
+
+    /// With standard input for the job.
+    pub(super) fn reading(self, stdin: Option<Feed>) -> Self {
+        Self { stdin, ..self }
+    }
+
+    /// More standard input.
+    pub(super) fn stdin(&mut self, request: u32, piece: Piece, outbox: &mut VecDeque<Outgoing>) {
+        if let Some(feed) = &mut self.stdin {
+            feed.push(request, piece, outbox);
         }
     }
 
@@ -167,6 +183,7 @@ impl Channel {
     /// accepted job now arrives under `alias`.
     pub(super) fn resume(&mut self, request: u32, alias: u32) -> (Vec<FromClient>, bool) {
         (self.follow, self.held, self.end, self.deferred) = (None, None, None, None);
+        self.stdin.iter_mut().for_each(Feed::interrupted);
         let (Opening::Submit(submit), Some(job)) = (&self.opening, self.accepted) else {
             let again = self.opening_again(request);
             return (self.now_or_later(again).into_iter().collect(), false);
@@ -260,6 +277,12 @@ impl Channel {
             ToClient::Progress { progress, .. } => self.tell_if_it_reads(JobEvent::Progress(progress)),
             // The chunks contain the attempt too, in order.
             ToClient::Attempt { .. } => Step::GoOn,
+            ToClient::Stdin { position, until, ended, .. } => {
+                if let Some(feed) = &mut self.stdin {
+                    feed.on_room(request, (position, until, ended), outbox);
+                }
+                self.go_on_or_end()
+            }
             ToClient::End { cursor, .. } => {
                 self.end = Some(cursor);
                 self.settle(Step::GoOn)
@@ -299,8 +322,14 @@ impl Channel {
             return Step::GoOn;
         }
         let step = self.tell(JobEvent::Accepted { job, reattached });
+        if step == Step::GoOn { self.go_on_or_end() } else { step }
+    }
+
+    /// A submit that is only to be accepted ends with that, and with the end of its standard input.
+    fn go_on_or_end(&self) -> Step {
+        let feeds = self.stdin.as_ref().is_some_and(|feed| !feed.has_ended());
         match &self.opening {
-            Opening::Submit(submit) if submit.wait || submit.follow => step,
+            Opening::Submit(submit) if submit.wait || submit.follow || feeds => Step::GoOn,
             Opening::Submit(_) | Opening::Follow { .. } => Step::Over,
         }
     }

@@ -46,6 +46,8 @@ pub struct PoolInfo {
     pub local: bool,
     /// Role of the token.
     pub role: Role,
+    /// Whether it takes standard input for jobs.
+    pub stdin: bool,
     /// The fingerprint that verified the coordinator. `None` if certificate authorities verified
     /// it, or if the connection is plain.
     pub certificate: Option<[u8; 32]>,
@@ -132,9 +134,9 @@ async fn registered(endpoint: &Endpoint, socket: &mut Socket) -> Result<PoolInfo
             }
         };
         return match decode_control(&text) {
-            Ok(ToClient::Registered { protocol, version, local, role }) => {
+            Ok(ToClient::Registered { protocol, version, local, role, stdin }) => {
                 let certificate = endpoint.fingerprint();
-                Ok(PoolInfo { url: url.clone(), protocol, version, local, role, certificate })
+                Ok(PoolInfo { url: url.clone(), protocol, version, local, role, stdin, certificate })
             }
             Ok(ToClient::Error { error, .. }) => Err(match error.code {
                 ErrorCode::Unauthorized => unauthorized(endpoint),

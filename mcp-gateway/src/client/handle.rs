@@ -5,6 +5,7 @@ use super::dial::PoolInfo;
 use super::error::{ClientError, Misbehaviour};
 use super::link::{Command, Link, LinkStatus};
 use super::requests::{self, Call, Requests};
+use super::stdin::{Feed, StdinWriter};
 use super::target::Target;
 use super::transfer::Transfer;
 use buildpool_protocol::client_link::{
@@ -114,7 +115,21 @@ impl Client {
     /// # Errors
     /// [`ClientError::Closed`]; a refusal arrives as an event.
     pub async fn submit(&self, submit: SubmitMessage) -> Result<JobEvents, ClientError> {
-        self.open(Opening::Submit(Box::new(submit))).await
+        self.open(Opening::Submit(Box::new(submit)), None).await
+    }
+
+    /// The same for a job whose spec has standard input. The writer takes the input.
+    ///
+    /// # Errors
+    /// As [`Client::submit`].
+    pub async fn submit_with_stdin(
+        &self,
+        submit: SubmitMessage,
+    ) -> Result<(JobEvents, StdinWriter), ClientError> {
+        let (feed, room) = Feed::new();
+        let events = self.open(Opening::Submit(Box::new(submit)), Some(feed)).await?;
+        let writer = StdinWriter::new(self.clone(), events.request, room);
+        Ok((events, writer))
     }
 
     /// Follows the log of a job. The last event is `End`.
@@ -123,7 +138,7 @@ impl Client {
     /// [`ClientError::Closed`]; a refusal arrives as an event.
     pub async fn follow(&self, query: FollowQuery) -> Result<JobEvents, ClientError> {
         let FollowQuery { job, cursor, attempt, to_end, tail, stream } = query;
-        self.open(Opening::Follow { job, cursor, attempt, to_end, tail, stream }).await
+        self.open(Opening::Follow { job, cursor, attempt, to_end, tail, stream }, None).await
     }
 
     /// Returns the state of a job. With a `wait`, returns when the job is done or the time has
@@ -415,10 +430,10 @@ impl Client {
         answer.map_err(|_| ClientError::Closed)?
     }
 
-    async fn open(&self, opening: Opening) -> Result<JobEvents, ClientError> {
+    async fn open(&self, opening: Opening, stdin: Option<Feed>) -> Result<JobEvents, ClientError> {
         let request = self.next_request();
         let (events, receiver) = mpsc::channel(requests::EVENTS_MAX);
-        self.send(Command::Open { request, opening, events }).await?;
+        self.send(Command::Open { request, opening, events, stdin }).await?;
         Ok(JobEvents { client: self.clone(), request, receiver, shown: None, acknowledged: 0 })
     }
 

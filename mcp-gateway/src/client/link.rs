@@ -6,6 +6,7 @@ use super::channel::{Events, Opening};
 use super::dial::{self, PoolInfo, Socket};
 use super::error::ClientError;
 use super::requests::{Call, Outgoing, Requests};
+use super::stdin::{Feed, Piece};
 use super::target::Target;
 use super::transfer::{TransferEvent, TransferEvents};
 use buildpool_protocol::frame::{
@@ -35,11 +36,12 @@ const TICK: Duration = REPORT_EVERY;
 /// A command from a client handle to its link.
 pub(super) enum Command {
     Call { request: u32, call: Call },
-    Open { request: u32, opening: Opening, events: Events },
+    Open { request: u32, opening: Opening, events: Events, stdin: Option<Feed> },
     Taken { request: u32, attempt: u32, position: u64 },
     Close { request: u32 },
     Transfer { channel: u32, events: TransferEvents },
     InTransfer { channel: u32, outgoing: Outgoing },
+    Stdin { request: u32, piece: Piece },
 }
 
 /// State of the connection.
@@ -160,11 +162,14 @@ impl Link {
     fn take(&mut self, command: Command) {
         match command {
             Command::Call { request, call } => self.requests.call(request, call),
-            Command::Open { request, opening, events } => self.requests.open(request, opening, events),
+            Command::Open { request, opening, events, stdin } => {
+                self.requests.open(request, opening, events, stdin);
+            }
             Command::Taken { request, attempt, position } => self.requests.taken(request, attempt, position),
             Command::Close { request } => self.requests.close(request),
             Command::Transfer { channel, events } => self.requests.begin_transfer(channel, events),
             Command::InTransfer { channel, outgoing } => self.requests.say_in_transfer(channel, outgoing),
+            Command::Stdin { request, piece } => self.requests.stdin(request, piece),
         }
     }
 
@@ -194,8 +199,9 @@ impl Link {
                 self.requests.on_transfer(header.channel, TransferEvent::Bytes { position, bytes });
                 Ok(())
             }
-            BinaryKind::Output => {
-                Err(LinkError::new(ErrorCode::Malformed, "a worker's output frame came on the client link"))
+            BinaryKind::Output | BinaryKind::Stdin => {
+                let text = "only follow and transfer frames are expected from a coordinator";
+                Err(LinkError::new(ErrorCode::Malformed, text))
             }
         }
     }

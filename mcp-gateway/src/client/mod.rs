@@ -14,6 +14,7 @@ mod handle;
 mod link;
 mod reader;
 mod requests;
+mod stdin;
 mod target;
 mod transfer;
 
@@ -26,5 +27,6 @@ pub use error::{ClientError, Misbehaviour};
 pub use handle::{Client, FollowQuery, JobEvents, JobQuery, new_job_id};
 pub use link::LinkStatus;
 pub use reader::{Chunk, Output};
+pub use stdin::StdinWriter;
 pub use target::Target;
 pub use transfer::{Transfer, TransferEvent};

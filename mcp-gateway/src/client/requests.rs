@@ -3,6 +3,7 @@
 
 use super::channel::{Channel, Events, JobEvent, Opening, Step};
 use super::error::ClientError;
+use super::stdin::{Feed, Piece};
 use super::transfer::{TransferEvent, TransferEvents};
 use buildpool_protocol::client_link::{FromClient, Progress, ToClient, check_length};
 use buildpool_protocol::frame::encoded_length;
@@ -79,12 +80,12 @@ impl Requests {
         self.calls.insert(request, call);
     }
 
-    pub(super) fn open(&mut self, request: u32, opening: Opening, events: Events) {
+    pub(super) fn open(&mut self, request: u32, opening: Opening, events: Events, stdin: Option<Feed>) {
         if self.is_full() {
             let _ = events.try_send(JobEvent::Failed(ClientError::Busy { limit: OPEN_MAX }));
             return;
         }
-        let mut channel = Channel::new(opening, events);
+        let mut channel = Channel::new(opening, events).reading(stdin);
         let message = channel.message(request);
         if let Err(error) = check(&message) {
             channel.fail(error);
@@ -128,6 +129,13 @@ impl Requests {
         let taken =
             self.channels.get_mut(&request).and_then(|channel| channel.taken(request, attempt, position));
         self.outbox.extend(taken.map(Outgoing::from));
+    }
+
+    /// More standard input for a submitted job.
+    pub(super) fn stdin(&mut self, request: u32, piece: Piece) {
+        if let Some(channel) = self.channels.get_mut(&request) {
+            channel.stdin(request, piece, &mut self.outbox);
+        }
     }
 
     /// Ends a request after its consumer has been dropped.
@@ -323,6 +331,7 @@ pub(super) fn name_of(message: &FromClient) -> &'static str {
         FromClient::Follow { .. } => "follow",
         FromClient::Taken { .. } => "taken",
         FromClient::Unfollow { .. } => "unfollow",
+        FromClient::StdinEnd { .. } => "stdin_end",
         FromClient::Logs { .. } => "logs",
         FromClient::Finding { .. } => "finding",
         FromClient::Explain { .. } => "explain",
@@ -373,7 +382,7 @@ mod tests {
         };
         let (events, mut heard) = mpsc::channel(1);
         let mut requests = Requests::default();
-        requests.open(1, Opening::Submit(Box::new(submit)), events);
+        requests.open(1, Opening::Submit(Box::new(submit)), events, None);
         let Ok(JobEvent::Failed(ClientError::Refused(error))) = heard.try_recv() else {
             panic!("it is to fail at once");
         };

@@ -26,6 +26,8 @@ pub(crate) enum ToolError {
     Snapshot(String),
     /// The pool failed. If there is a job, it continues.
     Pool { error: ClientError, job: Option<String> },
+    /// The pool is older than `stdin`.
+    NoStdin,
     /// Too many concurrent calls.
     Busy,
     /// The pool did not answer in time.
@@ -77,6 +79,10 @@ impl fmt::Display for ToolError {
                 }
                 write!(f, ". {}", advice(error))
             }
+            Self::NoStdin => f.write_str(
+                "`stdin` is not supported by this pool: its coordinator is older. Write the input to a file of the working \
+                 tree and read it in the command, as in `tool < input.txt`",
+            ),
             Self::Busy => f.write_str(
                 "as many calls are under way already as this gateway takes, of this caller or of all; try again later",
             ),

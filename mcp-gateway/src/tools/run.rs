@@ -4,7 +4,7 @@ use super::arguments::{ArgumentError, Arguments};
 use super::call::{Call, Reply, Submitted, all, build_answer, jobs_of, view};
 use super::tree::{Since, Tree};
 use super::{ToolError, source};
-use crate::client::{Client, ClientError, JobEvent, JobEvents, new_job_id};
+use crate::client::{Client, ClientError, JobEvent, JobEvents, StdinWriter, new_job_id};
 use crate::pool::Pool;
 use crate::progress::Reporter;
 use crate::project::{self, ChooseError, Goal, Templates};
@@ -12,10 +12,13 @@ use crate::render::{self, Extras};
 use buildpool_protocol::client_link::{Progress, SubmitMessage, View};
 use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::limits;
+use buildpool_protocol::outcome::Seal;
 use buildpool_protocol::report::{JobResult, JobState};
 use buildpool_protocol::spec::{
     Command, JobSpec, Purpose, Selector, TemplateSpec, Verbosity, check_artifact,
 };
+use buildpool_protocol::stdin::Stdin;
+use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,6 +55,8 @@ pub(super) struct Task {
     pub(super) chosen: Option<String>,
     /// What the answer to a passed job shows.
     pub(super) purpose: Purpose,
+    /// The standard input; empty if absent.
+    pub(super) stdin: Option<Bytes>,
 }
 
 impl Task {
@@ -75,7 +80,15 @@ impl Task {
         };
         if let Some(command) = command {
             let (directory, reports) = (options.directory.clone(), Vec::new());
-            return Ok(Self { command, directory, reports, concurrency_group, chosen: None, purpose });
+            return Ok(Self {
+                command,
+                directory,
+                reports,
+                concurrency_group,
+                chosen: None,
+                purpose,
+                stdin: None,
+            });
         }
         let chosen = project::choose(&configuration, &options.directory, &top, goal, None)?;
         let why = format!("{}, because {}", chosen.command, chosen.because);
@@ -86,6 +99,7 @@ impl Task {
             concurrency_group,
             chosen: Some(render::reason(&why)),
             purpose,
+            stdin: None,
         })
     }
 }
@@ -371,8 +385,28 @@ impl Start {
         spec.artifacts.clone_from(&options.artifacts);
         spec.setup.clone_from(&source.setup);
         spec.trace.clone_from(&self.trace);
+        spec.stdin = task.stdin.as_ref().map(|text| {
+            let blake3 = blake3::hash(text).to_hex().to_string();
+            Stdin { seal: Some(Seal { length: text.len() as u64, blake3 }) }
+        });
         spec.check()?;
         Ok(spec)
+    }
+
+    /// Submits; the writer is for the standard input of a job that has one.
+    async fn begin(
+        &self,
+        client: &Client,
+        submit: SubmitMessage,
+    ) -> Result<(JobEvents, Option<StdinWriter>), ToolError> {
+        if submit.spec.stdin.is_none() {
+            return Ok((client.submit(submit).await?, None));
+        }
+        if !client.pool().stdin {
+            return Err(ToolError::NoStdin);
+        }
+        let (events, writer) = client.submit_with_stdin(submit).await?;
+        Ok((events, Some(writer)))
     }
 
     async fn submit(
@@ -397,8 +431,13 @@ impl Start {
                 follow: false,
                 progress: true,
             };
-            let mut events = client.submit(submit).await?;
+            let (mut events, writer) = self.begin(client, submit).await?;
             let (job, is_earlier) = accepted(&mut events).await?;
+            if let (Some(mut writer), Some(text)) = (writer, &self.task.stdin) {
+                // The pool stores all of it at once, whether the command reads it or not.
+                writer.write(text.clone()).await;
+                writer.finish(None).await;
+            }
             let (mut build, mut reattached, mut come) = (spec.build, None, Vec::new());
             if is_earlier {
                 let earlier = client.job(&job, View::default(), Duration::ZERO).await?;

@@ -3,7 +3,9 @@
 use super::arguments::Arguments;
 use super::schema::{self, Choices, Detail, Effect};
 use super::{Call, Reply, ToolError, run};
+use buildpool_protocol::limits::STDIN_TEXT_BYTES_MAX;
 use buildpool_protocol::spec::Purpose;
+use bytes::Bytes;
 use rmcp::model::Tool;
 use serde_json::json;
 
@@ -14,13 +16,28 @@ pub(super) fn listing(choices: &Choices, detail: Detail) -> Tool {
         "Run a shell command on the pool, working tree as it is. Gives verdict, findings, digest; after wait_secs \
          a job_id for get_job.",
         Effect::Runs,
-        schema::run_input(choices, detail, json!({"command": schema::text()}), &["command"], true),
+        schema::run_input(
+            choices,
+            detail,
+            json!({"command": schema::text(), "stdin": schema::text()}),
+            &["command"],
+            true,
+        ),
         schema::job_output(),
     )
 }
 
 pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply, ToolError> {
     let command = arguments.required_text("command")?;
+    let stdin = arguments.text("stdin")?;
+    if let Some(text) = stdin.as_ref().filter(|text| text.len() > STDIN_TEXT_BYTES_MAX) {
+        let reason = format!(
+            "has {} bytes; at most {STDIN_TEXT_BYTES_MAX} (1 MiB) are valid. Write longer input to a file of the working tree \
+             and read it in the command, as in `tool < input.txt`",
+            text.len()
+        );
+        return Err(arguments.wrong("stdin", reason).into());
+    }
     let options = run::Options::take(arguments, call)?;
     let directory = options.directory.clone();
     let task = run::Task {
@@ -30,6 +47,7 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
         concurrency_group: None,
         chosen: None,
         purpose: Purpose::Command,
+        stdin: stdin.map(Bytes::from),
     };
     run::run(call, options, task).await
 }

@@ -6,6 +6,7 @@ use crate::frame;
 use crate::ids::{BuildId, JobId};
 use crate::limiter;
 use crate::report::{JobState, Verdict};
+use crate::stdin::StdinEnd;
 use crate::transfer;
 use crate::version::VersionRange;
 use serde::{Deserialize, Serialize};
@@ -81,6 +82,13 @@ pub enum FromClient {
     Unfollow {
         /// The channel.
         request: u32,
+    },
+    /// The standard input of a submitted job ends.
+    StdinEnd {
+        /// Of the submit.
+        request: u32,
+        /// Where, and its checksum.
+        end: StdinEnd,
     },
     /// Requests a part of a log as text.
     Logs {
@@ -262,6 +270,7 @@ impl FromClient {
             | Self::Follow { request, .. }
             | Self::Taken { request, .. }
             | Self::Unfollow { request }
+            | Self::StdinEnd { request, .. }
             | Self::Logs { request, .. }
             | Self::Finding { request, .. }
             | Self::Explain { request, .. }

@@ -22,6 +22,9 @@ pub enum ToClient {
         local: bool,
         /// Role of the token.
         role: Role,
+        /// Whether it takes standard input for jobs.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        stdin: bool,
     },
     /// Answers `submit`: the job is stored on disk.
     Accepted {
@@ -60,6 +63,19 @@ pub enum ToClient {
         request: u32,
         /// Position of the reader.
         cursor: Cursor,
+    },
+    /// How much of a job's standard input the coordinator has. The first one after `accepted` names the position to
+    /// send from.
+    Stdin {
+        /// Of the submit.
+        request: u32,
+        /// Bytes that are stored: the client need not keep them.
+        position: u64,
+        /// The client may send up to here.
+        until: u64,
+        /// The input has ended, or nothing reads it any more.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        ended: bool,
     },
     /// A new attempt of a followed job started. Its chunks follow, from position 0.
     Attempt {
@@ -146,6 +162,7 @@ impl ToClient {
             | Self::Complete { request, .. }
             | Self::Progress { request, .. }
             | Self::End { request, .. }
+            | Self::Stdin { request, .. }
             | Self::Attempt { request, .. }
             | Self::Logs { request, .. }
             | Self::Finding { request, .. }

@@ -4,10 +4,12 @@ use super::{Limited, Limiter};
 use crate::client_link::{FromClient, LogQuery, SubmitMessage, ToClient, View};
 use crate::error::{ErrorCode, LinkError};
 use crate::limits::{
-    ENVIRONMENT_BYTES_MAX, LIST_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, SNAPSHOT_NOTES_MAX, TEXT_BYTES_MAX,
+    ENVIRONMENT_BYTES_MAX, LIST_MAX, LOG_LENGTH_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, SNAPSHOT_NOTES_MAX,
+    TEXT_BYTES_MAX,
 };
 use crate::report::SnapshotInfo;
 use crate::spec::TemplateSpec;
+use crate::stdin::StdinEnd;
 
 impl Limited for FromClient {
     fn limit(&mut self, limiter: &mut Limiter) {
@@ -44,6 +46,7 @@ impl Limited for FromClient {
                     limiter.text("jobs filter", text, TEXT_BYTES_MAX);
                 }
             }
+            Self::StdinEnd { request: _, end } => end.limit(limiter),
             // The coordinator lowers each `limit` to the maximum size of its answer.
             Self::Taken { request: _, position: _ }
             | Self::Unfollow { request: _ }
@@ -52,6 +55,15 @@ impl Limited for FromClient {
             | Self::Audit { request: _, limit: _, before: _ } => {}
             Self::Transfer(step) => step.limit(limiter),
         }
+    }
+}
+
+impl Limited for StdinEnd {
+    fn limit(&mut self, limiter: &mut Limiter) {
+        let Self { seal, reason } = self;
+        limiter.number("stdin", &mut seal.length, LOG_LENGTH_MAX);
+        limiter.name("stdin checksum", &seal.blake3, NAME_BYTES_MAX);
+        limiter.optional("stdin", reason, TEXT_BYTES_MAX);
     }
 }
 

@@ -19,6 +19,11 @@ impl Limited for FromWorker {
             }
             Self::Complete { lease: _, outcome } => outcome.limit(limiter),
             Self::Decline { lease: _, reason } => limiter.text("reason", reason, TEXT_BYTES_MAX),
+            Self::Stdin { lease: _, from, until } => {
+                for position in from.iter_mut().chain([until]) {
+                    limiter.number("stdin", position, LOG_LENGTH_MAX);
+                }
+            }
             Self::Transfer(step) => step.limit(limiter),
         }
     }
@@ -109,7 +114,7 @@ impl Limited for OutputHeld {
 
 impl Limited for Condition {
     fn limit(&mut self, limiter: &mut Limiter) {
-        let Self { draining: _, quarantined, disk_free_bytes, warm_projects } = self;
+        let Self { draining: _, quarantined, disk_free_bytes, warm_projects, stdin: _ } = self;
         limiter.optional("quarantined", quarantined, TEXT_BYTES_MAX);
         if let Some(bytes) = disk_free_bytes {
             limiter.number("disk_free_bytes", bytes, LOG_LENGTH_MAX);

@@ -20,6 +20,13 @@ impl JobSpec {
                 format!("`{}` is no W3C traceparent, as in `00-HEX32-HEX16-HEX2`", trace.escape_debug());
             return Err(SpecError::new("trace", reason));
         }
+        if let Some(seal) = self.stdin.as_ref().and_then(|stdin| stdin.seal.as_ref()) {
+            check_bytes("stdin", &seal.blake3, limits::NAME_BYTES_MAX)?;
+            if seal.length > limits::STDIN_BYTES_MAX {
+                let reason = format!("{} bytes; at most {} are valid", seal.length, limits::STDIN_BYTES_MAX);
+                return Err(SpecError::new("stdin", reason));
+            }
+        }
         self.check_command()?;
         self.check_environment()?;
         for (field, length) in [

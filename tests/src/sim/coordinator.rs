@@ -242,7 +242,10 @@ impl Coordinator {
                 FromWorker::Decline { lease, reason } => {
                     running.inbox.push_back(Input::Declined { session, lease, reason });
                 }
-                FromWorker::Register(_) | FromWorker::Complete { .. } | FromWorker::Transfer(_) => {}
+                FromWorker::Register(_)
+                | FromWorker::Complete { .. }
+                | FromWorker::Stdin { .. }
+                | FromWorker::Transfer(_) => {}
             },
             (Up::Output { lease, from, to, execution }, Some(session)) => {
                 self.append(session, lease, (from, to), execution, now, truth);

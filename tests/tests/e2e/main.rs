@@ -19,6 +19,7 @@ mod reading;
 mod retrying;
 mod setup;
 mod stacks;
+mod stdin;
 mod streams;
 mod trust;
 mod users;

@@ -222,24 +222,3 @@ fn what_a_long_log_says_first_and_last_is_in_the_digest() {
     pool.start_coordinator_again();
     assert_eq!(errors(&pool, &job), 2);
 }
-
-#[test]
-fn who_gives_a_job_input_is_told_that_it_stays_here() {
-    let place = Place::new();
-    std::fs::write(place.file("input"), "lines\n").unwrap();
-    for (input, is_told) in [(place.file("input"), true), ("/dev/null".into(), false)] {
-        let mut command = place.command(["run", "--", "cat"]);
-        let output = command.stdin(File::open(input).unwrap()).output().unwrap();
-        let done = buildpool_tests::Finished::from(output).expect(0);
-        assert_eq!(
-            (done.out().as_str(), done.err().contains("standard input stays here")),
-            ("", is_told),
-            "{done}"
-        );
-    }
-    let (reader, writer) = std::io::pipe().unwrap();
-    std::io::Write::write_all(&mut &writer, b"lines\n").unwrap();
-    let done = place.command(["run", "--", "cat"]).stdin(reader).output().unwrap();
-    let done = buildpool_tests::Finished::from(done).expect(0);
-    assert!(done.err().contains("standard input stays here"), "{done}");
-}

@@ -158,6 +158,7 @@ impl Agent {
         match event {
             Event::Connected(control) => self.register(control),
             Event::Incoming(message) => self.obey(message),
+            Event::Stdin { position, content } => self.on_stdin(position, &content),
             Event::Disconnected => self.link = None,
             Event::Keeper { link, message } => self.on_keeper(link, message),
             Event::KeeperGone { link } => self.on_keeper_gone(link),
@@ -181,6 +182,7 @@ impl Agent {
             quarantined: self.quarantine(),
             disk_free_bytes: platform::disk_room(self.home.directory()).ok().map(|room| room.free),
             warm_projects: self.files.workspaces.warm_projects(),
+            stdin: true,
         }
     }
 
@@ -267,6 +269,7 @@ impl Agent {
             return;
         }
         self.ask(FromWorker::Report { held: self.held(), condition: self.condition() });
+        self.ask_for_stdin(false);
         let reported = self.worth_telling();
         if let Some(link) = &mut self.link {
             link.reported = reported;

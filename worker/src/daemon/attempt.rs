@@ -4,7 +4,7 @@ use super::conclude::About;
 use super::keepers::KeeperLink;
 use super::masking::Masking;
 use crate::isolation::users::JobUser;
-use crate::keeper::messages::Run;
+use crate::keeper::messages::{Run, StdinPlace};
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::ids::Lease;
 use buildpool_protocol::outcome::{Acted, OutputHeld};
@@ -40,6 +40,8 @@ pub(super) struct Attempt {
     pub(super) stage: Stage,
     pub(super) started_at_ms: Option<i64>,
     pub(super) log_length: u64,
+    /// How far its standard input is, if its keeper takes one.
+    pub(super) stdin: Option<StdinPlace>,
     /// Time since the disk refuses its output, and the system error.
     pub(super) output_held: Option<(Instant, String)>,
     /// Reason to end it. It is sent to its keeper, or prevents the start.
@@ -65,6 +67,7 @@ impl Attempt {
             stage,
             started_at_ms: None,
             log_length: 0,
+            stdin: None,
             output_held: None,
             act: None,
             is_fenced: false,

@@ -59,7 +59,9 @@ pub(super) fn conclude(
     if let Some(record) = record.filter(|_| !about.is_fenced && outcome.started_at_ms.is_some()) {
         // An unreadable record costs only evidence, not the outcome.
         let state = records::read_if_whole(&directory, records::STATE).unwrap_or(None);
+        let of_keeper = std::mem::take(&mut outcome.evidence.notes);
         outcome.evidence = about.masking.evidence(|| evidence(config, &directory, &record, state, &outcome));
+        outcome.evidence.notes.splice(..0, of_keeper);
         outcome.root = record.root.as_ref().map(|root| root.to_string_lossy().into_owned());
         collect_artifacts(workspaces, &record, &directory, &mut outcome);
         own_bundle = record.result_bundle;

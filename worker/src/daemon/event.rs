@@ -6,6 +6,7 @@ use crate::keeper::messages::FromKeeper;
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::outcome::{Outcome, StartFailure};
 use buildpool_protocol::worker_link::{FromWorker, ToWorker};
+use bytes::Bytes;
 use std::io;
 use tokio::sync::mpsc;
 
@@ -14,6 +15,8 @@ pub(super) enum Event {
     Connected(mpsc::Sender<FromWorker>),
     /// A message from the coordinator.
     Incoming(ToWorker),
+    /// Standard input from the coordinator: the content of a frame.
+    Stdin { position: u64, content: Bytes },
     /// The connection has ended.
     Disconnected,
     /// A message from a keeper.

@@ -25,6 +25,7 @@ mod orders;
 mod room;
 mod shutdown;
 mod startup;
+mod stdin;
 mod survivors;
 mod work;
 
@@ -39,7 +40,7 @@ use crate::link::backoff::Backoff;
 use crate::link::connect::{ConnectError, DiallerError};
 use crate::link::outbox::Outbox;
 use crate::link::renewed::Renewed;
-use crate::link::session;
+use crate::link::session::{self, Incoming};
 use crate::link::transfers::Transfers;
 use crate::workspace::{WorkspaceError, Workspaces};
 use agent::Agent;
@@ -155,11 +156,15 @@ async fn stay_connected(
                     return Ok(());
                 }
                 let mut welcome = Welcome::None;
-                let lost = session::serve(socket, receiver, outbox, transfers, events, |message| {
-                    note_welcome(&mut welcome, &message);
-                    Event::Incoming(message)
-                })
-                .await;
+                let lost =
+                    session::serve(socket, receiver, outbox, transfers, events, |incoming| match incoming {
+                        Incoming::Message(message) => {
+                            note_welcome(&mut welcome, &message);
+                            Event::Incoming(message)
+                        }
+                        Incoming::Stdin { position, content } => Event::Stdin { position, content },
+                    })
+                    .await;
                 outbox.disconnected();
                 if events.send(Event::Disconnected).await.is_err() {
                     return Ok(());
@@ -217,6 +222,7 @@ fn note_welcome(welcome: &mut Welcome, message: &ToWorker) {
         | ToWorker::Grant(_)
         | ToWorker::Act(_)
         | ToWorker::Position { .. }
+        | ToWorker::StdinEnd { .. }
         | ToWorker::Drain { .. }
         | ToWorker::Transfer(_) => {}
     }

@@ -89,6 +89,7 @@ impl Agent {
                 for desired in desired {
                     self.want(desired, true);
                 }
+                self.ask_for_stdin(true);
             }
             ToWorker::Desired { desired } => {
                 if let Some(link) = self.link.as_mut().filter(|link| !link.is_registered && !link.is_heard) {
@@ -103,6 +104,7 @@ impl Agent {
             ToWorker::Act(desired) => self.want(desired, false),
             ToWorker::Grant(grant) => self.on_grant(*grant),
             ToWorker::Position { lease, position } => self.on_position(lease, position),
+            ToWorker::StdinEnd { lease, end } => self.on_stdin_end(lease, end),
             // Ignore an un-drain during shutdown.
             ToWorker::Drain { draining: false, .. } if self.is_leaving => {}
             ToWorker::Drain { draining, deadline } => self.drain(draining, deadline),

@@ -76,6 +76,7 @@ impl Agent {
                     output_policy: attempt.spec.output_policy,
                     log_bytes_max: attempt.spec.log_bytes_max,
                     core_bytes_max: self.config.core_bytes_max,
+                    stdin: attempt.spec.stdin.is_some(),
                     hands_variables_inside: self.config.isolation.hands_variables_inside(),
                 };
                 attempt.spec.env.clear();
@@ -159,6 +160,7 @@ impl Agent {
                     self.changed();
                 }
             }
+            FromKeeper::Stdin { attempt, place } => self.on_stdin_room(attempt, place),
             FromKeeper::Ended { attempt } => {
                 self.keepers.is_free(link);
                 self.conclude(attempt);
@@ -185,12 +187,14 @@ impl Agent {
             attempt.started_at_ms = kept.started_at_ms;
             attempt.log_length = kept.log_length;
             attempt.note_held(kept.held);
+            attempt.stdin = kept.stdin;
             self.outbox.written(id, kept.log_length);
             info!(worker = %self.config.name, job = %id.job, attempt = id.number, "attempt goes on");
             if let Some(acted) = attempt.act.clone() {
                 let _ = self.keepers.say(link, &ToKeeper::Act { attempt: id, acted });
             }
             self.tell_contact(link, id);
+            self.ask_for_stdin(true);
         } else {
             // Its attempt is unknown to this daemon, so no result could be reported.
             let _ = self.keepers.say(link, &ToKeeper::Act { attempt: id, acted: Acted::Fenced });

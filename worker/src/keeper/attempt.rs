@@ -9,6 +9,7 @@ use super::place;
 use super::reap::{Left, Reaped, add};
 use super::spawn::{Spawned, spawn};
 use super::spool::{Bounds, Sealed, Spool};
+use super::stdin::Stdin;
 use super::tree::Tree;
 use crate::limits::{DISK_FULL_MAX, DISK_FULL_RETRY, OBSERVE_EVERY};
 use crate::platform::{self, Now};
@@ -45,6 +46,8 @@ pub(super) struct Attempt {
     process: Option<Process>,
     spool: Spool,
     captures: Vec<Capture>,
+    /// None for an attempt with an empty standard input.
+    stdin: Option<Stdin>,
     began: Now,
     started_at_ms: Option<i64>,
     ending: Option<Ending>,
@@ -149,6 +152,7 @@ impl Attempt {
             process: None,
             spool,
             captures: Vec::new(),
+            stdin: None,
             began: now,
             started_at_ms: None,
             ending: None,
@@ -185,6 +189,7 @@ impl Attempt {
             Capture::new(Stream::Stdout, spawned.stdout, masker.clone()),
             Capture::new(Stream::Stderr, spawned.stderr, masker),
         ];
+        self.stdin = spawned.stdin.map(Stdin::new);
         // Until it is reaped, even an ended process is in the process table.
         let process_started = platform::process(spawned.pid).map_or(0, |process| process.started);
         self.process = Some(Process {
@@ -224,8 +229,17 @@ impl Attempt {
             ending: self.supervisor.is_ending(),
             started_at_ms: self.started_at_ms(),
             held: self.output_held(now),
+            stdin: self.stdin.as_ref().map(Stdin::place),
             secrets: self.secrets.clone(),
         }
+    }
+
+    pub(super) fn stdin(&self) -> Option<&Stdin> {
+        self.stdin.as_ref()
+    }
+
+    pub(super) fn stdin_mut(&mut self) -> Option<&mut Stdin> {
+        self.stdin.as_mut()
     }
 
     /// Returns the blocked output, while the disk refuses it.
@@ -285,6 +299,9 @@ impl Attempt {
         self.reap(now);
         self.kill_if_due();
         let elapsed_ms = self.elapsed_ms(now);
+        if let Some(stdin) = &mut self.stdin {
+            stdin.write();
+        }
         let mut has_read = false;
         for capture in &mut self.captures {
             has_read |= capture.read(&mut self.spool, elapsed_ms, buffer);
@@ -480,7 +497,10 @@ impl Attempt {
             survivors,
             leaked: std::mem::take(&mut self.leaked),
             gaps: sealed.gaps,
-            evidence: Evidence::default(),
+            evidence: Evidence {
+                notes: self.stdin.as_ref().and_then(Stdin::note).into_iter().collect(),
+                ..Evidence::default()
+            },
             artifacts: Vec::new(),
             root: None,
             setup: self.setup_outcome.take(),

@@ -99,6 +99,7 @@ mod tests {
             ending: false,
             started_at_ms: None,
             held: None,
+            stdin: None,
             secrets: BTreeMap::from([("KEY".to_owned(), Secret("x".repeat(2 << 20)))]),
         };
         let hello = FromKeeper::Hello { keeper: 1, pid: 1, kept: Some(kept), generation: GENERATION };

@@ -10,6 +10,7 @@ use buildpool_protocol::duration;
 use buildpool_protocol::ids::{AttemptId, Lease};
 use buildpool_protocol::outcome::{Acted, OutputHeld};
 use buildpool_protocol::spec::OutputPolicy;
+use buildpool_protocol::stdin::StdinEnd;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -48,6 +49,23 @@ pub enum ToKeeper {
         /// coordinator keeps the longest value sent for this attempt.
         #[serde(default, with = "duration::option")]
         cut_off_after: Option<Duration>,
+    },
+    /// Bytes of the command's standard input.
+    Stdin {
+        /// Of which attempt.
+        attempt: AttemptId,
+        /// Offset of the first one.
+        position: u64,
+        /// The bytes.
+        #[serde(with = "as_base64")]
+        bytes: Vec<u8>,
+    },
+    /// The command's standard input ends.
+    StdinEnd {
+        /// Of which attempt.
+        attempt: AttemptId,
+        /// Where, and its checksum.
+        end: StdinEnd,
     },
     /// Position of the log that the coordinator has stored.
     Taken {
@@ -102,6 +120,9 @@ pub struct Run {
     /// Limit on the core file in bytes. The system's own limit if absent.
     #[serde(default)]
     pub core_bytes_max: Option<u64>,
+    /// The command reads bytes that [`ToKeeper::Stdin`] brings; otherwise its standard input is empty.
+    #[serde(default)]
+    pub stdin: bool,
     /// True if the variables are sent through a descriptor to the sandbox in `argv`, which sets
     /// them inside.
     #[serde(default)]
@@ -152,6 +173,13 @@ pub enum FromKeeper {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         held: Option<OutputHeld>,
     },
+    /// There is room for more standard input.
+    Stdin {
+        /// Of which attempt.
+        attempt: AttemptId,
+        /// How far it is.
+        place: StdinPlace,
+    },
     /// The outcome is in the attempt's directory, and the keeper is idle.
     Ended {
         /// Id of the attempt.
@@ -180,9 +208,37 @@ pub struct Kept {
     /// Set while its output is blocked because the disk refuses writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<OutputHeld>,
+    /// How far its standard input is, if it reads one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<StdinPlace>,
     /// Values to mask in its evidence.
     #[serde(default)]
     pub secrets: BTreeMap<String, Secret>,
+}
+
+/// How far the standard input of an attempt is. Both are offsets in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct StdinPlace {
+    /// The keeper has the bytes before this one.
+    pub received: u64,
+    /// The keeper has room for the bytes before this one.
+    pub until: u64,
+}
+
+/// Bytes as base64 text.
+mod as_base64 {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        STANDARD.decode(text.as_bytes()).map_err(serde::de::Error::custom)
+    }
 }
 
 /// Encodes a message.

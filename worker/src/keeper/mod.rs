@@ -17,6 +17,7 @@ mod signals;
 mod spawn;
 pub mod spool;
 mod stacks;
+mod stdin;
 pub mod tree;
 
 use nix::fcntl::OFlag;

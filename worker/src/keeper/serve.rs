@@ -5,10 +5,12 @@ use super::connection::Connection;
 use super::messages::{FromKeeper, GENERATION, Run, ToKeeper};
 use super::place::Place;
 use super::signals::ChildSignal;
+use super::stdin::Stdin;
 use super::tree::Tree;
 use crate::limits::{ATTEMPT_GONE_FOR, OBSERVE_EVERY, POLL_MAX, PROGRESS_EVERY};
 use crate::platform::Now;
 use crate::supervisor::Input;
+use buildpool_protocol::ids::AttemptId;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io;
 use std::os::fd::AsFd;
@@ -81,6 +83,7 @@ impl Keeper {
             self.conclude(now);
             self.look_for_directory(now);
             self.tell_progress(now);
+            self.tell_stdin();
             if self.connection.as_mut().is_some_and(|connection| connection.flush().is_err()) {
                 self.connection = None;
             }
@@ -106,6 +109,8 @@ impl Keeper {
         for pipe in self.attempt.iter().flat_map(Attempt::captures).filter_map(|capture| capture.pipe()) {
             fds.push(PollFd::new(pipe.as_fd(), PollFlags::POLLIN));
         }
+        let stdin = self.attempt.as_ref().and_then(Attempt::stdin).and_then(Stdin::waits_for);
+        fds.extend(stdin.map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLOUT)));
         match poll(&mut fds, self.timeout()) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
@@ -171,6 +176,16 @@ impl Keeper {
             ToKeeper::Contact { age, cut_off_after } => {
                 self.give(now, None, Input::Contact { age, cut_off_after });
             }
+            ToKeeper::Stdin { attempt, position, bytes } => {
+                if let Some(stdin) = self.stdin_of(attempt) {
+                    stdin.push(position, &bytes);
+                }
+            }
+            ToKeeper::StdinEnd { attempt, end } => {
+                if let Some(stdin) = self.stdin_of(attempt) {
+                    stdin.end(end);
+                }
+            }
             ToKeeper::Taken { attempt, position } => {
                 if let Some(kept) = self.attempt.as_mut().filter(|kept| kept.id() == attempt) {
                     kept.taken(now, position);
@@ -179,9 +194,22 @@ impl Keeper {
         }
     }
 
+    fn stdin_of(&mut self, attempt: AttemptId) -> Option<&mut Stdin> {
+        self.attempt.as_mut().filter(|kept| kept.id() == attempt).and_then(Attempt::stdin_mut)
+    }
+
+    /// Tells the worker of new room for standard input.
+    fn tell_stdin(&mut self) {
+        let Some(attempt) = self.attempt.as_mut().filter(|_| self.connection.is_some()) else { return };
+        let id = attempt.id();
+        if let Some(place) = attempt.stdin_mut().and_then(Stdin::news) {
+            self.say(&FromKeeper::Stdin { attempt: id, place });
+        }
+    }
+
     /// Reaps statuses before a decision: an end that already happened is not attributed to the
     /// pool.
-    fn give(&mut self, now: Now, attempt: Option<buildpool_protocol::ids::AttemptId>, input: Input) {
+    fn give(&mut self, now: Now, attempt: Option<AttemptId>, input: Input) {
         let Some(kept) = &mut self.attempt else { return };
         if attempt.is_none_or(|attempt| kept.id() == attempt) {
             kept.turn(now, &mut self.buffer);

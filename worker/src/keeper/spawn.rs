@@ -1,4 +1,4 @@
-//! Creates the command's process: its own session and group, empty standard input, two pipes, no
+//! Creates the command's process: its own session and group, its standard input, two pipes, no
 //! inherited descriptors.
 //!
 //! The keeper has one thread, so it changes its own directory and limits during the spawn. Each
@@ -20,12 +20,14 @@ use nix::unistd::{AccessFlags, access};
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// A created process.
 pub(super) struct Spawned {
     pub(super) pid: i32,
+    /// Where the command's standard input is written, if it has one.
+    pub(super) stdin: Option<PipeWriter>,
     pub(super) stdout: PipeReader,
     pub(super) stderr: PipeReader,
 }
@@ -68,14 +70,15 @@ fn spawn_here(run: &Run) -> Result<Spawned, StartFailure> {
         platform::widen_pipe(pipe, PIPE_BYTES);
         set_nonblocking(pipe).map_err(|error| resources(&error.into()))?;
     }
-    let actions = actions(&stdout_write, &stderr_write, variables.as_ref())
-        .map_err(|error| resources(&error.into()))?;
+    let (stdin_read, stdin) = stdin_pipe(run).map_err(|error| resources(&error))?.unzip();
+    let streams = Streams { stdin: stdin_read.as_ref(), stdout: &stdout_write, stderr: &stderr_write };
+    let actions = actions(&streams, variables.as_ref()).map_err(|error| resources(&error.into()))?;
     let attributes = attributes().map_err(|error| resources(&error.into()))?;
     let limits = CoreLimit::set(run.core_bytes_max);
     let spawned = posix_spawn(c_path.as_c_str(), &actions, &attributes, &argv, &environment);
     drop(limits);
     match spawned {
-        Ok(pid) => Ok(Spawned { pid: pid.as_raw(), stdout, stderr }),
+        Ok(pid) => Ok(Spawned { pid: pid.as_raw(), stdin, stdout, stderr }),
         Err(error) => Err(spawn_failure(error, program)),
     }
 }
@@ -104,15 +107,32 @@ fn variables(run: &Run) -> Vec<u8> {
     words.into_iter().flat_map(|word| word.bytes().chain([0])).collect()
 }
 
-fn actions(
-    stdout: &PipeWriter,
-    stderr: &PipeWriter,
-    variables: Option<&OwnedFd>,
-) -> nix::Result<PosixSpawnFileActions> {
+/// The pipe of the command's standard input, if it has one.
+fn stdin_pipe(run: &Run) -> std::io::Result<Option<(PipeReader, PipeWriter)>> {
+    if !run.stdin {
+        return Ok(None);
+    }
+    let (reader, writer) = std::io::pipe()?;
+    set_nonblocking(&writer)?;
+    Ok(Some((reader, writer)))
+}
+
+/// The command's ends of its pipes.
+struct Streams<'a> {
+    /// None for an empty standard input.
+    stdin: Option<&'a PipeReader>,
+    stdout: &'a PipeWriter,
+    stderr: &'a PipeWriter,
+}
+
+fn actions(streams: &Streams<'_>, variables: Option<&OwnedFd>) -> nix::Result<PosixSpawnFileActions> {
     let mut actions = PosixSpawnFileActions::init()?;
-    actions.add_open(0, "/dev/null", OFlag::O_RDONLY, Mode::empty())?;
-    actions.add_dup2(stdout.as_raw_fd(), 1)?;
-    actions.add_dup2(stderr.as_raw_fd(), 2)?;
+    match streams.stdin {
+        Some(stdin) => actions.add_dup2(stdin.as_raw_fd(), 0)?,
+        None => actions.add_open(0, "/dev/null", OFlag::O_RDONLY, Mode::empty())?,
+    }
+    actions.add_dup2(streams.stdout.as_raw_fd(), 1)?;
+    actions.add_dup2(streams.stderr.as_raw_fd(), 2)?;
     if let Some(variables) = variables {
         actions.add_dup2(variables.as_raw_fd(), VARIABLES_FD)?;
     }
@@ -218,7 +238,7 @@ fn c_string(bytes: &[u8], program: &str) -> Result<CString, StartFailure> {
     })
 }
 
-fn set_nonblocking(pipe: &PipeReader) -> nix::Result<()> {
+pub(super) fn set_nonblocking(pipe: &impl AsFd) -> nix::Result<()> {
     let flags = OFlag::from_bits_retain(nix::fcntl::fcntl(pipe, nix::fcntl::FcntlArg::F_GETFL)?);
     nix::fcntl::fcntl(pipe, nix::fcntl::FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).map(|_| ())
 }

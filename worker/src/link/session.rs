@@ -9,6 +9,7 @@ use buildpool_protocol::frame::{
 };
 use buildpool_protocol::limits::SILENCE_MAX;
 use buildpool_protocol::worker_link::{FromWorker, ToWorker};
+use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use std::fmt;
@@ -45,6 +46,20 @@ impl fmt::Display for Lost {
     }
 }
 
+/// What the daemon gets from a connection.
+#[derive(Debug)]
+pub enum Incoming {
+    /// A control message.
+    Message(ToWorker),
+    /// A frame of standard input.
+    Stdin {
+        /// Offset of its first byte.
+        position: u64,
+        /// The attempt's id and the bytes.
+        content: Bytes,
+    },
+}
+
 /// Serves a connection until it ends. Dropping the sender of `control` closes it gracefully.
 ///
 /// `wrap` converts each message to an event.
@@ -54,7 +69,7 @@ pub async fn serve<E>(
     outbox: &Outbox,
     transfers: &Transfers,
     events: &mpsc::Sender<E>,
-    wrap: impl FnMut(ToWorker) -> E,
+    wrap: impl FnMut(Incoming) -> E,
 ) -> Lost {
     let (mut sink, mut stream) = socket.split();
     let mut bulk = transfers.connected();
@@ -74,7 +89,7 @@ async fn read<E>(
     stream: &mut SplitStream<Socket>,
     transfers: &Transfers,
     events: &mpsc::Sender<E>,
-    mut wrap: impl FnMut(ToWorker) -> E,
+    mut wrap: impl FnMut(Incoming) -> E,
 ) -> Lost {
     loop {
         let message = match timeout(SILENCE_MAX, stream.next()).await {
@@ -90,7 +105,7 @@ async fn read<E>(
                     if matches!(message, ToWorker::Registered { .. }) {
                         transfers.registered();
                     }
-                    if events.send(wrap(message)).await.is_err() {
+                    if events.send(wrap(Incoming::Message(message))).await.is_err() {
                         return Lost::Ended;
                     }
                 }
@@ -103,6 +118,12 @@ async fn read<E>(
                 Ok((BinaryHeader { kind: BinaryKind::Transfer, channel, position }, _)) => {
                     let bytes = frame.slice(BINARY_HEADER_BYTES..);
                     transfers.deliver(channel, Event::Bytes { position, bytes });
+                }
+                Ok((BinaryHeader { kind: BinaryKind::Stdin, position, .. }, _)) => {
+                    let content = frame.slice(BINARY_HEADER_BYTES..);
+                    if events.send(wrap(Incoming::Stdin { position, content })).await.is_err() {
+                        return Lost::Ended;
+                    }
                 }
                 // The coordinator sends no other bulk data.
                 Ok(_) => {}

@@ -257,6 +257,7 @@ impl Book {
                     self.say(ToWorker::Desired { desired });
                 }
             }
+            FromWorker::Stdin { .. } => {}
             FromWorker::Complete { lease, outcome } => {
                 self.completes += 1;
                 let log = self.logs.entry(lease.attempt).or_default();

@@ -1,6 +1,7 @@
 //! `buildpool run`: the spec is made here, the job is watched in [`watch`].
 
 mod build;
+mod input;
 mod spec;
 mod watch;
 
@@ -8,15 +9,17 @@ use crate::arguments::{Fallback, OutputForm, RunArguments};
 use crate::failure::{Failure, POOL};
 use crate::settings;
 use crate::terminal;
-use buildpool_gateway::client::{Client, ClientError, JobEvent, Target, chain, new_job_id};
+use buildpool_gateway::client::{Client, ClientError, JobEvent, JobEvents, Target, chain, new_job_id};
 use buildpool_gateway::snapshot::{Options, Snapshot, take_and_deliver};
 use buildpool_protocol::client_link::{SubmitMessage, View};
 use buildpool_protocol::limits::TEXT_BYTES_MAX;
 use buildpool_protocol::report::Verdict;
+use buildpool_protocol::stdin::Stdin;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinHandle;
 
 /// Nothing of what can go wrong in here is the command's fault.
 pub(crate) fn run(arguments: RunArguments) -> Result<ExitCode, Failure> {
@@ -25,9 +28,6 @@ pub(crate) fn run(arguments: RunArguments) -> Result<ExitCode, Failure> {
 
 async fn submit(arguments: RunArguments) -> Result<ExitCode, Failure> {
     let asked = spec::Asked::of(&arguments)?;
-    if terminal::is_given_input() {
-        terminal::warn("stdin is not forwarded to the job; put the input in a file of the working tree");
-    }
     let (client, fallback) = reach(&arguments).await?;
     let snapshot = match asked.snapshot(&arguments, client.pool().local) {
         Some(options) => Some(bring(&client, options).await?),
@@ -35,9 +35,18 @@ async fn submit(arguments: RunArguments) -> Result<ExitCode, Failure> {
     };
     let (mut spec, secrets) = asked.into_spec(&arguments, snapshot.as_deref())?;
     spec.fallback = fallback;
+    let has_input = !arguments.no_stdin && terminal::has_input();
     if arguments.several || !arguments.on.is_empty() {
+        if has_input {
+            terminal::warn("the jobs of a build read an empty standard input; --no-stdin silences this");
+        }
         let info = snapshot.map(|snapshot| snapshot.info());
         return build::Build::submit(client, &arguments, spec, secrets, info).await?.finish(&arguments).await;
+    }
+    if has_input && client.pool().stdin {
+        spec.stdin = Some(Stdin::default());
+    } else if has_input {
+        terminal::warn("this coordinator is older and takes no standard input: the job reads an empty one");
     }
     let streams = arguments.output == OutputForm::Stream;
     let on_terminal = io::stderr().is_terminal();
@@ -84,9 +93,21 @@ async fn bring(client: &Client, options: Options) -> Result<Arc<Snapshot>, Failu
     Ok(snapshot)
 }
 
+/// Submits, and begins to send standard input where the job reads it.
+async fn start(
+    client: &Client,
+    submit: SubmitMessage,
+) -> Result<(JobEvents, Option<JoinHandle<()>>), ClientError> {
+    if submit.spec.stdin.is_none() {
+        return Ok((client.submit(submit).await?, None));
+    }
+    let (events, writer) = client.submit_with_stdin(submit).await?;
+    Ok((events, Some(input::forward(writer))))
+}
+
 /// Prints the job's id, and leaves the job to the pool.
 async fn detach(client: &Client, submit: SubmitMessage) -> Result<ExitCode, Failure> {
-    let mut events = client.submit(submit).await?;
+    let (mut events, feeding) = start(client, submit).await?;
     match events.next().await {
         Some(JobEvent::Accepted { job, .. }) => {
             let now = client.job(&job.to_string(), View::default(), Duration::ZERO).await?;
@@ -95,6 +116,10 @@ async fn detach(client: &Client, submit: SubmitMessage) -> Result<ExitCode, Fail
                 return Err(Failure::new(POOL, format!("job {job} was rejected: {why}")));
             }
             terminal::print(&format!("{job}\n"))?;
+            if let Some(feeding) = feeding {
+                // It ends by itself; a failure of the task would be a bug that costs the job its input.
+                let _ended = feeding.await;
+            }
             Ok(ExitCode::SUCCESS)
         }
         Some(JobEvent::Failed(error)) => Err(error.into()),

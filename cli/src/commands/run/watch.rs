@@ -77,7 +77,7 @@ impl Watch {
             .map_err(|error| Failure::while_doing(POOL, "SIGTERM can't be listened for", &error))?;
         let screen = Screen::start(StreamChoice::Both).map_err(|error| failure::of_stdout(&error))?;
         let job = submit.job.to_string();
-        let events = client.submit(submit).await?;
+        let (events, _feeding) = super::start(&client, submit).await?;
         Ok(Self {
             status: client.status(),
             client,

@@ -1,0 +1,165 @@
+//! Standard input on its way: from the client's connection to the disk, and from there to the worker's connection.
+
+use super::client_conn::Back;
+use crate::shared::Shared;
+use crate::stdin::{Input, Presence, Reach};
+use crate::store::limits::RECORDS_ROOM_BYTES;
+use buildpool_protocol::client_link::ToClient;
+use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::ids::{JobId, Lease};
+use buildpool_protocol::limits::{STDIN_FRAME_BYTES, STDIN_WINDOW_BYTES};
+use buildpool_protocol::stdin::{StdinEnd, frame_to_worker};
+use bytes::Bytes;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+
+/// Frames of one client that wait for the disk; the connection waits when it is full.
+pub(crate) const FED_MAX: usize = 64;
+/// Bytes that share one flush to the disk.
+const FLUSH_BYTES: usize = 1 << 20;
+/// A client hears of room in steps of this size, in bytes.
+const ROOM_STEP_BYTES: u64 = STDIN_WINDOW_BYTES / 8;
+/// A disk that refused bytes is tried again after this long.
+const WRITE_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// What a client sends.
+pub(crate) enum Fed {
+    Bytes { position: u64, bytes: Bytes },
+    End(StdinEnd),
+}
+
+/// Stores what a client sends, and tells the client how far it may send.
+pub(crate) async fn store(back: Back, request: u32, job: JobId, mut fed: mpsc::Receiver<Fed>) {
+    let input = match back.shared.input(job).await {
+        Ok(Some(input)) => input,
+        Ok(None) => {
+            return back.say(ToClient::Stdin { request, position: 0, until: 0, ended: true }).await;
+        }
+        Err(error) => {
+            tracing::error!(%job, %error, "the input of a job can't be stored");
+            let text = format!("the coordinator can't store the standard input: {error}; see its log");
+            return back.refuse(request, LinkError::new(ErrorCode::Internal, text)).await;
+        }
+    };
+    let _presence = Presence::new(back.shared.inputs.clone(), input.clone());
+    let mut reach = input.reach();
+    loop {
+        let position = on_disk(&back.shared, || input.sync()).await;
+        let now = reach.borrow_and_update().clone();
+        let (until, ended) = (now.until(), now.is_complete());
+        if !back.try_say(ToClient::Stdin { request, position, until, ended }).await || ended {
+            return;
+        }
+        if !wait_for_news(&mut reach, &mut fed, until, &back.shared, &input).await {
+            return;
+        }
+    }
+}
+
+/// Returns after bytes were taken, or when the client is to hear something. False when the connection is gone.
+async fn wait_for_news(
+    reach: &mut watch::Receiver<Reach>,
+    fed: &mut mpsc::Receiver<Fed>,
+    told_until: u64,
+    shared: &Shared,
+    input: &Input,
+) -> bool {
+    let has_news = |reach: &Reach| reach.is_complete() || reach.until() >= told_until + ROOM_STEP_BYTES;
+    let mut next = tokio::select! {
+        changed = reach.wait_for(has_news) => return changed.is_ok(),
+        first = fed.recv() => first,
+    };
+    let is_open = next.is_some();
+    let mut bytes_taken = 0;
+    while let Some(one) = next {
+        bytes_taken += take(shared, input, one).await;
+        next = if bytes_taken < FLUSH_BYTES { fed.try_recv().ok() } else { None };
+    }
+    is_open
+}
+
+async fn take(shared: &Shared, input: &Input, fed: Fed) -> usize {
+    match fed {
+        Fed::Bytes { position, bytes } => {
+            on_disk(shared, || input.append(position, &bytes)).await;
+            bytes.len()
+        }
+        Fed::End(end) => {
+            on_disk(shared, || input.end(end.clone())).await;
+            0
+        }
+    }
+}
+
+/// Does something on the disk, as often as it takes: while the disk refuses, the client waits.
+async fn on_disk<T>(shared: &Shared, act: impl Fn() -> io::Result<T>) -> T {
+    loop {
+        let has_room = shared.logs.free_bytes().is_none_or(|free| free >= RECORDS_ROOM_BYTES);
+        match has_room.then(|| tokio::task::block_in_place(&act)) {
+            Some(Ok(done)) => return done,
+            Some(Err(error)) => tracing::error!(%error, "standard input can't be stored; trying again"),
+            None => tracing::error!("standard input waits: the disk has no room for it"),
+        }
+        tokio::time::sleep(WRITE_AGAIN_AFTER).await;
+    }
+}
+
+/// What goes to a worker.
+pub(crate) enum ToKeeper {
+    Frame(Bytes),
+    End { lease: Lease, end: StdinEnd },
+}
+
+/// Sends the input of an attempt from a position on, as far as the worker has room, to its end.
+pub(crate) async fn send(
+    shared: Arc<Shared>,
+    lease: Lease,
+    from: u64,
+    mut until: watch::Receiver<u64>,
+    out: mpsc::Sender<ToKeeper>,
+) {
+    let input = match shared.input(lease.attempt.job).await {
+        Ok(Some(input)) => input,
+        Ok(None) => return,
+        // The worker asks again with its next report.
+        Err(error) => return tracing::error!(attempt = %lease.attempt, %error, "an input can't be opened"),
+    };
+    let mut reach = input.reach();
+    let mut at = from;
+    loop {
+        let room = *until.borrow_and_update();
+        input.want(room);
+        let Reach { stored, end, is_over, .. } = reach.borrow_and_update().clone();
+        while at < stored.min(room) {
+            let length = usize::try_from(stored.min(room) - at).unwrap_or(usize::MAX).min(STDIN_FRAME_BYTES);
+            let bytes = match tokio::task::block_in_place(|| input.read(at, length)) {
+                Ok(bytes) => bytes,
+                Err(error) => {
+                    return tracing::error!(attempt = %lease.attempt, %error, "an input can't be read");
+                }
+            };
+            let frame = frame_to_worker(lease.attempt, at, &bytes);
+            if out.send(ToKeeper::Frame(frame.into())).await.is_err() {
+                return;
+            }
+            at += length as u64;
+        }
+        if is_over {
+            return;
+        }
+        if let Some(end) = end.filter(|end| end.seal.length == at) {
+            // A connection that is gone gets nothing more.
+            let _gone = out.send(ToKeeper::End { lease, end }).await;
+            return;
+        }
+        let changed = tokio::select! {
+            changed = reach.changed() => changed,
+            changed = until.changed() => changed,
+        };
+        if changed.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! Standard input of live jobs: one file each, below `stdin` in the data directory. A job may run again, so the file stays
+//! until the job is done.
+
+use crate::shared::Shared;
+use buildpool_protocol::ids::JobId;
+use buildpool_protocol::limits::{STDIN_BYTES_MAX, STDIN_WINDOW_BYTES, TEXT_BYTES_MAX};
+use buildpool_protocol::outcome::Seal;
+use buildpool_protocol::stdin::{StdinEnd, new_part};
+use dashmap::DashMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Extension of the file that holds the end of an input.
+const END: &str = "end";
+/// For this user only.
+const PRIVATE: u32 = 0o600;
+
+/// All inputs of this coordinator.
+pub(crate) struct Inputs {
+    directory: PathBuf,
+    /// How long an input without its client may still go on.
+    patience: Duration,
+    open: DashMap<JobId, Arc<Input>>,
+}
+
+/// The input of one job.
+pub(crate) struct Input {
+    path: PathBuf,
+    state: Mutex<State>,
+    reach: watch::Sender<Reach>,
+}
+
+struct State {
+    file: File,
+    hasher: blake3::Hasher,
+    /// An end beyond the bytes that are here.
+    announced: Option<StdinEnd>,
+    clients: usize,
+    /// Counts departures of clients.
+    departures: u64,
+}
+
+/// How far an input is. All positions are offsets in bytes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reach {
+    /// Bytes that are stored.
+    pub(crate) stored: u64,
+    /// Bytes that some worker had room for.
+    pub(crate) wanted: u64,
+    /// Its end, on the disk.
+    pub(crate) end: Option<StdinEnd>,
+    /// The job is done.
+    pub(crate) is_over: bool,
+}
+
+impl Reach {
+    /// Up to where the client may send. One byte beyond the longest input shows that there is more.
+    pub(crate) fn until(&self) -> u64 {
+        (self.wanted + STDIN_WINDOW_BYTES).min(STDIN_BYTES_MAX + 1)
+    }
+
+    /// Whether the client need not send any more.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.end.is_some() || self.is_over
+    }
+}
+
+impl Inputs {
+    pub(crate) fn new(data_dir: &Path, patience: Duration) -> Self {
+        Self { directory: data_dir.join("stdin"), patience, open: DashMap::new() }
+    }
+
+    /// Removes the inputs of jobs that are not live.
+    pub(crate) fn remove_stale(&self, is_live: impl Fn(JobId) -> bool) {
+        let Ok(listing) = fs::read_dir(&self.directory) else { return };
+        for path in listing.filter_map(|entry| Some(entry.ok()?.path())) {
+            let job = path.file_stem().and_then(|name| name.to_str()?.parse().ok());
+            if !job.is_some_and(&is_live) {
+                remove(&path);
+            }
+        }
+    }
+
+    /// The input of a live job, as far as it is on the disk. Blocks while a file of an earlier start is read.
+    ///
+    /// # Errors
+    /// When the disk refuses the file.
+    pub(crate) fn open(self: &Arc<Self>, job: JobId) -> io::Result<Arc<Input>> {
+        if let Some(input) = self.open.get(&job) {
+            return Ok(input.clone());
+        }
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
+        // Not under the map's lock, because a long file takes a while.
+        let opened = Arc::new(Input::open(self.path(job))?);
+        let input = self.open.entry(job).or_insert_with(|| opened.clone()).clone();
+        if Arc::ptr_eq(&input, &opened) {
+            self.end_without_client(&input);
+        }
+        Ok(input)
+    }
+
+    /// Forgets the input of a job that is done.
+    pub(crate) fn remove(&self, job: JobId) {
+        if let Some((_, input)) = self.open.remove(&job) {
+            input.reach.send_modify(|reach| reach.is_over = true);
+        }
+        let path = self.path(job);
+        // Freeing a long file takes the disk a while, and the caller decides about all jobs.
+        std::thread::spawn(move || {
+            remove(&path.with_extension(END));
+            remove(&path);
+        });
+    }
+
+    fn path(&self, job: JobId) -> PathBuf {
+        self.directory.join(job.to_string())
+    }
+
+    /// Ends an input whose client stays away, so that its job does not wait for ever.
+    fn end_without_client(self: &Arc<Self>, input: &Arc<Input>) {
+        let (input, patience) = (input.clone(), self.patience);
+        let departures = input.lock().departures;
+        tokio::spawn(async move {
+            tokio::time::sleep(patience).await;
+            let state = input.lock();
+            if state.clients == 0 && state.departures == departures {
+                let reason = format!("its client has been away for {} s", patience.as_secs());
+                tokio::task::block_in_place(|| input.cut(state, &reason));
+            }
+        });
+    }
+}
+
+/// Removes a file that may not exist.
+fn remove(path: &Path) {
+    if let Err(error) = fs::remove_file(path)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(path = %path.display(), %error, "the input of a job that is done can't be removed");
+    }
+}
+
+/// A client that sends an input. While one is there, the input goes on.
+pub(crate) struct Presence {
+    inputs: Arc<Inputs>,
+    input: Arc<Input>,
+}
+
+impl Presence {
+    pub(crate) fn new(inputs: Arc<Inputs>, input: Arc<Input>) -> Self {
+        input.lock().clients += 1;
+        Self { inputs, input }
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        {
+            let mut state = self.input.lock();
+            state.clients -= 1;
+            state.departures += 1;
+        }
+        if !self.input.reach.borrow().is_complete() {
+            self.inputs.end_without_client(&self.input);
+        }
+    }
+}
+
+impl Input {
+    fn open(path: PathBuf) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        let mut file =
+            options.read(true).write(true).create(true).truncate(false).mode(PRIVATE).open(&path)?;
+        let mut hasher = blake3::Hasher::new();
+        io::copy(&mut file, &mut hasher)?;
+        let stored = hasher.count();
+        let state = State { file, hasher, announced: None, clients: 0, departures: 0 };
+        let input = Self { path, state: Mutex::new(state), reach: watch::Sender::default() };
+        let end = match File::open(input.end_path()) {
+            Ok(file) => Some(serde_json::from_reader(file.take(1 << 16))?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        input.reach.send_modify(|reach| (reach.stored, reach.end) = (stored, end));
+        Ok(input)
+    }
+
+    fn end_path(&self) -> PathBuf {
+        self.path.with_extension(END)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How far it is, and when that changes.
+    pub(crate) fn reach(&self) -> watch::Receiver<Reach> {
+        self.reach.subscribe()
+    }
+
+    /// A worker has room up to a position.
+    pub(crate) fn want(&self, until: u64) {
+        self.reach.send_if_modified(|reach| {
+            let grows = until > reach.wanted;
+            reach.wanted = reach.wanted.max(until);
+            grows
+        });
+    }
+
+    /// Appends what is new of some bytes. They count for workers at once, and for the client after [`Input::sync`].
+    ///
+    /// # Errors
+    /// When the disk refuses; nothing is appended then.
+    pub(crate) fn append(&self, position: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.lock();
+        let Reach { stored, end: None, .. } = *self.reach.borrow() else { return Ok(()) };
+        let Some(new) = new_part(bytes, position, stored) else { return Ok(()) };
+        let room = usize::try_from(STDIN_BYTES_MAX - stored).unwrap_or(usize::MAX);
+        let fitting = &new[..new.len().min(room)];
+        state.file.write_all_at(fitting, stored)?;
+        state.hasher.update(fitting);
+        self.reach.send_modify(|reach| reach.stored += fitting.len() as u64);
+        if fitting.len() < new.len() {
+            self.cut(state, &format!("at most {STDIN_BYTES_MAX} bytes are taken"));
+            return Ok(());
+        }
+        self.end_if_whole(state)
+    }
+
+    /// Makes what was appended last.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub(crate) fn sync(&self) -> io::Result<u64> {
+        let stored = self.reach.borrow().stored;
+        let file = self.lock().file.try_clone()?;
+        file.sync_data()?;
+        Ok(stored)
+    }
+
+    /// Takes the end that the client declares, which may come before the last bytes.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub(crate) fn end(&self, end: StdinEnd) -> io::Result<()> {
+        let mut state = self.lock();
+        state.announced = Some(end);
+        self.end_if_whole(state)
+    }
+
+    fn end_if_whole(&self, state: MutexGuard<'_, State>) -> io::Result<()> {
+        let Reach { stored, end: None, .. } = *self.reach.borrow() else { return Ok(()) };
+        match &state.announced {
+            Some(end) if end.seal.length <= stored => self.seal(&state, end.clone()),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Ends it before its client does.
+    fn cut(&self, state: MutexGuard<'_, State>, reason: &str) {
+        let reach = self.reach.borrow().clone();
+        if reach.is_complete() {
+            return;
+        }
+        let blake3 = state.hasher.finalize().to_hex().to_string();
+        let reason = reason[..reason.floor_char_boundary(TEXT_BYTES_MAX)].to_owned();
+        let end = StdinEnd { seal: Seal { length: reach.stored, blake3 }, reason: Some(reason) };
+        if let Err(error) = self.seal(&state, end) {
+            tracing::error!(path = %self.path.display(), %error, "the end of an input can't be written");
+        }
+    }
+
+    /// Writes the end down, so that each attempt gets the same bytes.
+    fn seal(&self, state: &State, end: StdinEnd) -> io::Result<()> {
+        state.file.sync_data()?;
+        let path = self.end_path();
+        let unfinished = path.with_extension("new");
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(PRIVATE).open(&unfinished)?;
+        file.write_all(&serde_json::to_vec(&end)?)?;
+        file.sync_data()?;
+        fs::rename(&unfinished, &path)?;
+        self.reach.send_modify(|reach| reach.end = Some(end));
+        Ok(())
+    }
+
+    /// Reads stored bytes from a position on.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub(crate) fn read(&self, position: u64, length: usize) -> io::Result<Vec<u8>> {
+        let file = self.lock().file.try_clone()?;
+        let mut bytes = vec![0; length];
+        file.read_exact_at(&mut bytes, position)?;
+        Ok(bytes)
+    }
+}
+
+impl Shared {
+    /// The input of a job; none for a job that is done.
+    ///
+    /// # Errors
+    /// When the disk refuses its file.
+    pub(crate) async fn input(&self, job: JobId) -> io::Result<Option<Arc<Input>>> {
+        let input = tokio::task::block_in_place(|| self.inputs.open(job))?;
+        // Asked after the file was made: it is removed by the end of the job, or here.
+        if self.runtime.live(job).await.is_some() {
+            return Ok(Some(input));
+        }
+        self.inputs.remove(job);
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Input, Inputs, Presence, Reach};
+    use buildpool_protocol::ids::JobId;
+    use buildpool_protocol::outcome::Seal;
+    use buildpool_protocol::stdin::StdinEnd;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    fn job() -> JobId {
+        JobId::from_uuid(uuid::Uuid::from_u128(7))
+    }
+
+    async fn end_of(input: &Input) -> StdinEnd {
+        let mut reach = input.reach();
+        let ended = reach.wait_for(Reach::is_complete);
+        let ended = tokio::time::timeout(Duration::from_secs(60), ended).await.expect("it ends");
+        ended.expect("it is open").end.clone().expect("an end")
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_input_is_the_same_after_a_restart() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let open = || Arc::new(Inputs::new(directory.path(), LONG));
+        let first = open().open(job()).expect("opened");
+        first.append(0, b"abc").expect("stored");
+        first.append(2, b"cde").expect("stored");
+        first.append(9, b"after a hole").expect("dropped");
+        assert_eq!(first.sync().expect("synced"), 5);
+        let second = open().open(job()).expect("opened");
+        assert_eq!(second.reach().borrow().stored, 5);
+        let seal = Seal { length: 7, blake3: blake3::hash(b"abcdefg").to_hex().to_string() };
+        let end = StdinEnd { seal, reason: None };
+        second.end(end.clone()).expect("noted");
+        assert!(second.reach().borrow().end.is_none(), "bytes before the end are missing");
+        second.append(5, b"fg").expect("stored");
+        let third = open().open(job()).expect("opened");
+        assert_eq!(third.reach().borrow().end, Some(end));
+        third.append(7, b"after the end").expect("dropped");
+        assert_eq!(third.read(0, 7).expect("read"), b"abcdefg");
+        assert_eq!(third.reach().borrow().stored, 7);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_input_ends_with_a_reason_when_its_client_stays_away() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let inputs = Arc::new(Inputs::new(directory.path(), Duration::from_millis(50)));
+        let input = inputs.open(job()).expect("opened");
+        let first = Presence::new(inputs.clone(), input.clone());
+        input.append(0, b"abc").expect("stored");
+        let second = Presence::new(inputs.clone(), input.clone());
+        drop(first);
+        // The second client is there, so the end does not come of the first one's departure.
+        let early = tokio::time::timeout(Duration::from_millis(200), end_of(&input)).await;
+        assert!(early.is_err(), "{early:?}");
+        drop(second);
+        let end = end_of(&input).await;
+        assert_eq!(end.seal.length, 3);
+        assert_eq!(end.seal.blake3, blake3::hash(b"abc").to_hex().as_str());
+        assert!(end.reason.is_some_and(|reason| reason.contains("has been away")));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn inputs_of_jobs_that_are_over_are_removed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let open = || Arc::new(Inputs::new(directory.path(), LONG));
+        let input = open().open(job()).expect("opened");
+        input.append(0, b"abc").expect("stored");
+        input.end(StdinEnd { seal: Seal { length: 3, blake3: String::new() }, reason: None }).expect("ended");
+        let count = || std::fs::read_dir(directory.path().join("stdin")).expect("listed").count();
+        open().remove_stale(|_| true);
+        assert_eq!(count(), 2);
+        open().remove_stale(|_| false);
+        assert_eq!(count(), 0);
+    }
+}

@@ -1,0 +1,188 @@
+//! Standard input of a job: what the submitter gives is what the command reads.
+
+use buildpool_tests::mcp::Gateway;
+use buildpool_tests::{Finished, Place, Pool, PoolBuilder, keeper_of, wait_for, wait_until};
+use nix::pty::openpty;
+use serde_json::json;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// Bytes of every value, so that each stretch of them can be told from the others.
+fn bytes(length: usize) -> Vec<u8> {
+    (0_u64..)
+        .flat_map(|number| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_le_bytes())
+        .take(length)
+        .collect()
+}
+
+fn run(mut command: Command, input: impl Into<Stdio>) -> Finished {
+    command.stdin(input).output().unwrap().into()
+}
+
+fn id_of_newest(pool: &Pool) -> String {
+    wait_for("the job", || {
+        let jobs = pool.buildpool(&["jobs", "--json"]).expect(0).json();
+        jobs[0]["job_id"].as_str().map(str::to_owned)
+    })
+}
+
+#[test]
+fn a_file_and_a_pipe_are_forwarded_and_a_terminal_is_not() {
+    let place = Place::new();
+    let input = bytes(3_000_001);
+    std::fs::write(place.file("input"), &input).unwrap();
+    let file = || File::open(place.file("input")).unwrap();
+    let done = run(place.command(["run", "--", "cat"]), file()).expect(0);
+    assert!(done.stdout == input, "{} bytes came back of {}", done.stdout.len(), input.len());
+    assert_eq!(done.err(), "");
+    assert_eq!(run(place.command(["run", "--no-stdin", "--", "cat"]), file()).expect(0).out(), "");
+    assert_eq!(
+        run(place.command(["run", "--", "cat"]), File::open("/dev/null").unwrap()).expect(0).out(),
+        ""
+    );
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut child = place.command(["run", "--", "cat"]).stdin(reader).stdout(Stdio::piped()).spawn().unwrap();
+    let mut shown = child.stdout.take().unwrap();
+    // Each line is answered before the next one is sent.
+    for line in ["one\n", "two\n"] {
+        (&writer).write_all(line.as_bytes()).unwrap();
+        let mut answer = vec![0; line.len()];
+        shown.read_exact(&mut answer).unwrap();
+        assert_eq!(answer, line.as_bytes());
+    }
+    drop(writer);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let terminal = openpty(None, None).unwrap();
+    assert_eq!(run(place.command(["run", "--", "cat"]), terminal.slave).expect(0).out(), "");
+}
+
+#[test]
+fn a_command_that_stops_reading_ends_the_run_at_once() {
+    let place = Place::new();
+    let mut endless = Command::new("yes").stdout(Stdio::piped()).spawn().unwrap();
+    let done = run(place.command(["run", "--", "head", "-1"]), endless.stdout.take().unwrap()).expect(0);
+    assert_eq!(done.out(), "y\n");
+    endless.wait().unwrap();
+    let mut endless = Command::new("yes").stdout(Stdio::piped()).spawn().unwrap();
+    let done = run(place.command(["run", "--", "sh", "-c", "exit 3"]), endless.stdout.take().unwrap());
+    assert_eq!(done.code(), 3, "{done}");
+    endless.wait().unwrap();
+}
+
+#[test]
+fn a_detached_run_leaves_with_the_input_stored() {
+    let pool = Pool::start(1);
+    std::fs::write(pool.place().file("input"), "later\n").unwrap();
+    let input = File::open(pool.place().file("input")).unwrap();
+    let command = pool.command(&["run", "--no-snapshot", "--detach", "--", "sh", "-c", "cat; echo end"]);
+    let job = run(command, input).expect(0).out().trim().to_owned();
+    pool.wait_for_state(&job, "done");
+    assert_eq!(pool.buildpool(&["logs", &job]).expect(0).out(), "later\nend\n");
+    let retried = pool.buildpool(&["retry", &job]);
+    assert!(retried.err().contains("standard input"), "{retried}");
+    let left = || std::fs::read_dir(pool.data("coordinator").join("stdin")).unwrap().count();
+    wait_until("the input of a job that is done is removed", || left() == 0);
+}
+
+/// A job that copies its input into a file, fed through the returned pipe.
+fn begin(pool: &Pool, copy: &Path) -> (Child, impl Write + use<>) {
+    let text = format!("cat > '{}'; echo copied", copy.display());
+    let mut command = pool.command(&["run", "--no-snapshot", "--", "sh", "-c", &text]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    let child = command.stdin(reader).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    (child, writer)
+}
+
+fn wait_for_bytes(file: &Path, length: u64) {
+    wait_until("the command has read", || file.metadata().is_ok_and(|file| file.len() >= length));
+}
+
+#[test]
+fn input_survives_the_death_of_the_coordinator_and_of_the_workers_daemon() {
+    let mut pool = Pool::start(1);
+    let copy = pool.place().file("copy");
+    let input = bytes(100_000_003);
+    let (child, mut writer) = begin(&pool, &copy);
+    let parts: Vec<Vec<u8>> = input.chunks(input.len() / 3 + 1).map(<[u8]>::to_vec).collect();
+    let (gate, open) = std::sync::mpsc::channel::<()>();
+    let writing = std::thread::spawn(move || {
+        for part in parts {
+            writer.write_all(&part).unwrap();
+            open.recv().unwrap();
+        }
+    });
+    wait_for_bytes(&copy, 1_000_000);
+    pool.kill_coordinator();
+    gate.send(()).unwrap();
+    pool.start_coordinator_again();
+    wait_for_bytes(&copy, 40_000_000);
+    let job = id_of_newest(&pool);
+    let keeper = keeper_of(&job);
+    pool.kill_worker(0);
+    pool.start_worker(0);
+    gate.send(()).unwrap();
+    wait_for_bytes(&copy, 70_000_000);
+    gate.send(()).unwrap();
+    assert_eq!(keeper_of(&job), keeper, "the same keeper goes on");
+    writing.join().unwrap();
+    let done = Finished::from(child.wait_with_output().unwrap());
+    assert_eq!((done.code(), done.out().as_str()), (0, "copied\n"), "{done}");
+    assert!(std::fs::read(&copy).unwrap() == input, "the command read other bytes");
+    assert!(pool.job(&job)["notes"].is_null(), "{}", pool.job(&job));
+}
+
+#[test]
+fn an_attempt_that_runs_again_reads_the_input_from_its_beginning() {
+    let pool = Pool::start(1);
+    let copy = pool.place().file("copy");
+    let (child, mut writer) = begin(&pool, &copy);
+    writer.write_all(b"first ").unwrap();
+    wait_for_bytes(&copy, 6);
+    let job = id_of_newest(&pool);
+    let keeper = wait_for("the keeper of the job", || keeper_of(&job));
+    assert!(buildpool_tests::signal(keeper, nix::sys::signal::Signal::SIGKILL));
+    wait_until("another attempt runs", || pool.job(&job)["attempt"] == 2);
+    writer.write_all(b"second").unwrap();
+    drop(writer);
+    let done = Finished::from(child.wait_with_output().unwrap());
+    assert_eq!(done.code(), 0, "{done}");
+    assert_eq!(std::fs::read_to_string(&copy).unwrap(), "first second");
+}
+
+#[test]
+fn a_call_of_run_command_gives_its_text_and_a_build_gives_none() {
+    let place = Place::new();
+    let mut server = Gateway::connect(&mut place.command(["mcp"]), "t");
+    let text = "line ü\n".repeat(10_000);
+    let answer = server.call("run_command", json!({"command": "cksum; echo done", "stdin": text}));
+    std::fs::write(place.file("input"), &text).unwrap();
+    let expected = place.shell("cksum < input").expect(0).out();
+    assert!(answer.to_string().contains(expected.trim()), "{answer}");
+    let long = "x".repeat((1 << 20) + 1);
+    let refused = server.result("run_command", json!({"command": "cat", "stdin": long}));
+    assert!(refused.to_string().contains("at most 1048576 (1 MiB)"), "{refused}");
+    let input = File::open(place.file("input")).unwrap();
+    let build = run(place.command(["run", "--several", "--", "cat", ":::", "cat"]), input).expect(0);
+    assert!(build.err().contains("the jobs of a build read an empty standard input"), "{build}");
+}
+
+#[test]
+fn input_waits_for_a_worker_without_a_limit_being_passed() {
+    let pool = PoolBuilder::default().start();
+    let mut endless = Command::new("yes").stdout(Stdio::piped()).spawn().unwrap();
+    let input = endless.stdout.take().unwrap();
+    let arguments = ["run", "--no-snapshot", "--wait-for-worker", "1h", "--", "head", "-1"];
+    let mut child = pool.command(&arguments).stdin(input).stdout(Stdio::piped()).spawn().unwrap();
+    let stored = || {
+        let files = std::fs::read_dir(pool.data("coordinator").join("stdin")).ok()?;
+        Some(files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len())).sum::<u64>())
+    };
+    wait_until("the window is full", || stored() == Some(2 << 20));
+    let job = id_of_newest(&pool);
+    pool.buildpool(&["cancel", &job]).expect(0);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    endless.wait().unwrap();
+    assert!(stored().is_none_or(|bytes| bytes <= 2 << 20));
+}
