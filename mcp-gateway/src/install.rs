@@ -1,97 +1,21 @@
 //! Configuration of MCP clients, so that they start this gateway: the location of each client's
 //! file, and the changes to an existing file.
 
+mod clients;
 mod codex;
 mod file;
 mod json;
 
+pub use clients::McpClient;
+use clients::{Scope, Style};
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
-use std::str::FromStr;
+use std::path::{Path, PathBuf};
 
-/// Name of the gateway in a client's list of servers.
+/// The name of the entry in a file that belongs to one project.
 const NAME: &str = "buildpool";
-/// A supported client.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum McpClient {
-    /// Claude Code: `.mcp.json` of the project.
-    ClaudeCode,
-    /// Claude Desktop: the user's `claude_desktop_config.json`.
-    ClaudeDesktop,
-    /// Codex: the user's `config.toml`.
-    Codex,
-    /// Cursor: `.cursor/mcp.json` of the project.
-    Cursor,
-    /// VS Code: `.vscode/mcp.json` of the project.
-    VsCode,
-}
-
-impl McpClient {
-    /// All clients.
-    pub const ALL: [Self; 5] =
-        [Self::ClaudeCode, Self::ClaudeDesktop, Self::Codex, Self::Cursor, Self::VsCode];
-
-    /// Returns the name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ClaudeCode => "claude-code",
-            Self::ClaudeDesktop => "claude-desktop",
-            Self::Codex => "codex",
-            Self::Cursor => "cursor",
-            Self::VsCode => "vscode",
-        }
-    }
-
-    /// Returns true if the file is in the project, not in the user's home directory.
-    const fn is_of_project(self) -> bool {
-        match self {
-            Self::ClaudeCode | Self::Cursor | Self::VsCode => true,
-            Self::ClaudeDesktop | Self::Codex => false,
-        }
-    }
-
-    /// Returns the path of the file in the project or in the home directory.
-    fn file(self) -> PathBuf {
-        PathBuf::from(match self {
-            Self::ClaudeCode => ".mcp.json",
-            Self::Cursor => ".cursor/mcp.json",
-            Self::VsCode => ".vscode/mcp.json",
-            Self::Codex => ".codex/config.toml",
-            Self::ClaudeDesktop if cfg!(target_os = "macos") => {
-                "Library/Application Support/Claude/claude_desktop_config.json"
-            }
-            Self::ClaudeDesktop => ".config/Claude/claude_desktop_config.json",
-        })
-    }
-
-    /// Returns true if an entry contains the transport of the server.
-    const fn names_the_transport(self) -> bool {
-        match self {
-            Self::ClaudeCode | Self::VsCode | Self::Cursor => true,
-            Self::ClaudeDesktop | Self::Codex => false,
-        }
-    }
-
-    /// Returns the key of the server list in a JSON file.
-    const fn key(self) -> &'static str {
-        match self {
-            Self::VsCode => "servers",
-            Self::ClaudeCode | Self::ClaudeDesktop | Self::Codex | Self::Cursor => "mcpServers",
-        }
-    }
-}
-
-impl FromStr for McpClient {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|client| client.name() == text);
-        found.ok_or_else(|| {
-            format!("`{text}` is no known client; valid are {}", Self::ALL.map(Self::name).join(", "))
-        })
-    }
-}
+/// Longest part of an entry's name that comes from the project, in bytes.
+const PROJECT_NAME_BYTES: usize = 24;
 
 /// The program that a client starts, with its arguments.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -100,8 +24,10 @@ pub struct Installation {
     pub program: PathBuf,
     /// Arguments after `buildpool mcp`. They contain no secret, because the file may be shared.
     pub arguments: Vec<String>,
-    /// The project directory, for a client with one configuration for all projects.
+    /// The project.
     pub project: PathBuf,
+    /// `PATH` finds this program by its name.
+    pub is_on_path: bool,
 }
 
 /// Reason why a configuration can't be written.
@@ -123,6 +49,8 @@ pub enum InstallError {
     },
     /// The user has no home directory.
     NoHome,
+    /// The client has no file that is known.
+    NoFile,
 }
 
 impl fmt::Display for InstallError {
@@ -133,6 +61,10 @@ impl fmt::Display for InstallError {
                 write!(f, "{}: {reason}; it is left as it is, add the printed entry by hand", path.display())
             }
             Self::NoHome => f.write_str("this user has no home directory"),
+            Self::NoFile => f.write_str(
+                "`generic` has no file of its own: run `buildpool install mcp-client generic` without --write or --remove, \
+                 and copy the printed entry into the client's configuration",
+            ),
         }
     }
 }
@@ -141,53 +73,87 @@ impl std::error::Error for InstallError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::File { source, .. } => Some(source),
-            Self::Unreadable { .. } | Self::NoHome => None,
+            Self::Unreadable { .. } | Self::NoHome | Self::NoFile => None,
         }
     }
+}
+
+/// Whether `PATH` finds this file under the name `buildpool`.
+pub fn is_on_path(program: &Path) -> bool {
+    let Ok(own) = program.canonicalize() else { return false };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let first =
+        std::env::split_paths(&path).map(|directory| directory.join(NAME)).find(|file| file.is_file());
+    first.and_then(|file| file.canonicalize().ok()).is_some_and(|found| found == own)
 }
 
 impl Installation {
     /// Returns the entry as a file of its own.
     pub fn text(&self, client: McpClient) -> String {
-        // Adding to an empty file can't fail.
+        // An empty file has nothing that an entry could conflict with.
         self.added_to("", client).unwrap_or_default()
     }
 
+    /// The program as an entry names it. An application that a desktop starts does not have the `PATH` of a shell, so
+    /// a file of the user has the whole path.
+    fn command(&self, client: McpClient) -> String {
+        if self.is_on_path && client.form().scope != Scope::User {
+            return NAME.to_owned();
+        }
+        self.program.display().to_string()
+    }
+
+    /// The arguments of an entry.
     fn words(&self, client: McpClient) -> Vec<String> {
         let mut words = vec!["mcp".to_owned()];
         words.extend(self.arguments.iter().cloned());
-        // Claude Code starts the gateway in the project. The other clients need the directory as an
-        // argument.
-        let place = match client {
-            McpClient::ClaudeDesktop | McpClient::Codex => self.project.display().to_string(),
-            // Cursor starts it in the home directory. VS Code starts it in the project, and expands
-            // the variable too.
-            McpClient::Cursor | McpClient::VsCode => "${workspaceFolder}".to_owned(),
-            McpClient::ClaudeCode => return words,
+        let directory = match client.form().scope {
+            Scope::Project => return words,
+            Scope::WorkspaceFolder => "${workspaceFolder}".to_owned(),
+            Scope::User | Scope::Printed => self.project.display().to_string(),
         };
-        words.extend(["--directory".to_owned(), place]);
+        words.extend(["--directory".to_owned(), directory]);
         words
+    }
+
+    /// The name of this project's entry. `entries` are the entries of the file with their arguments: an entry of another
+    /// project keeps its name.
+    fn entry_name(&self, client: McpClient, entries: &[(String, Vec<String>)]) -> String {
+        if client.form().scope != Scope::User {
+            return NAME.to_owned();
+        }
+        let project = self.project.display().to_string();
+        let is_of_project =
+            |words: &[String]| words.windows(2).any(|pair| pair[0] == "--directory" && pair[1] == project);
+        let is_ours = |name: &str| name == NAME || name.starts_with(&format!("{NAME}-"));
+        if let Some((name, _)) = entries.iter().find(|(name, words)| is_ours(name) && is_of_project(words)) {
+            return name.clone();
+        }
+        let wanted = format!("{NAME}-{}", short_name(&self.project));
+        let names =
+            std::iter::once(wanted.clone()).chain((2_u64..).map(|number| format!("{wanted}-{number}")));
+        let is_free = |name: &String| entries.iter().all(|(known, _)| known != name);
+        names.into_iter().find(is_free).unwrap_or(wanted)
     }
 
     /// Returns the path of the client's file.
     ///
     /// # Errors
-    /// If there is no home directory, for files in it.
+    /// Without a home directory, for a file that lies there, and for a client without a file.
     pub fn path(&self, client: McpClient) -> Result<PathBuf, InstallError> {
-        if client.is_of_project() {
-            return Ok(self.project.join(client.file()));
+        let form = client.form();
+        match form.scope {
+            Scope::Project | Scope::WorkspaceFolder => Ok(self.project.join(form.file)),
+            Scope::User => {
+                let home = std::env::var_os("HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+                Ok(home.ok_or(InstallError::NoHome)?.join(form.file))
+            }
+            Scope::Printed => Err(InstallError::NoFile),
         }
-        let directory =
-            |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        if let (McpClient::Codex, Some(codex)) = (client, directory("CODEX_HOME")) {
-            return Ok(codex.join("config.toml"));
-        }
-        let home = directory("HOME");
-        Ok(home.ok_or(InstallError::NoHome)?.join(client.file()))
     }
 
-    /// Adds the gateway to the client's file, or replaces its entry. Everything else in the file is
-    /// kept. Returns the path of the file.
+    /// Adds the gateway to the client's file, in place of an older entry of this project; everything else in it stays.
+    /// Returns the file.
     ///
     /// # Errors
     /// If the file can't be read, parsed or written. It is then unchanged.
@@ -200,14 +166,42 @@ impl Installation {
         Ok(path)
     }
 
+    /// Removes this project's entry from the client's file. Returns the file, and whether there was an entry.
+    ///
+    /// # Errors
+    /// As [`Installation::write`].
+    pub fn remove(&self, client: McpClient) -> Result<(PathBuf, bool), InstallError> {
+        let path = self.path(client)?;
+        let Some(old) = file::read(&path)? else { return Ok((path, false)) };
+        let text = match client.form().style {
+            Style::Toml => codex::without_table(&old),
+            Style::Json | Style::TypedJson | Style::CopilotJson | Style::OpenCodeJson => {
+                json::without_entry(&old, client, self)
+            }
+        };
+        let text = text.map_err(|reason| InstallError::Unreadable { path: path.clone(), reason })?;
+        let Some(text) = text else { return Ok((path, false)) };
+        file::replace(&path, &text).map_err(|source| InstallError::File { path: path.clone(), source })?;
+        Ok((path, true))
+    }
+
     fn added_to(&self, old: &str, client: McpClient) -> Result<String, String> {
-        match client {
-            McpClient::Codex => codex::with_table(old, self),
-            McpClient::ClaudeCode | McpClient::ClaudeDesktop | McpClient::Cursor | McpClient::VsCode => {
+        match client.form().style {
+            Style::Toml => codex::with_table(old, self),
+            Style::Json | Style::TypedJson | Style::CopilotJson | Style::OpenCodeJson => {
                 json::with_entry(old, client, self)
             }
         }
     }
+}
+
+/// The name of a project's directory in letters, digits and dashes.
+fn short_name(project: &Path) -> String {
+    let name = project.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let plain = plain.trim_matches('-');
+    let plain = plain[..plain.len().min(PROJECT_NAME_BYTES)].trim_matches('-');
+    if plain.is_empty() { "project".to_owned() } else { plain.to_owned() }
 }
 
 #[cfg(test)]

@@ -105,13 +105,16 @@ pub(crate) enum Init {
 
 #[derive(Args, Debug)]
 pub(crate) struct InstallMcpClientArguments {
-    /// claude-code, claude-desktop, codex, cursor or vscode
+    /// claude-code, claude-desktop, codex, copilot-cli, cursor, gemini-cli, opencode, vscode, windsurf, zed, or generic
     #[arg(value_name = "CLIENT")]
     pub(crate) client: McpClient,
     /// Add the entry to the client's own file and keep its other entries; prints the path of the
-    /// file
+    /// file and the next step
     #[arg(long)]
     pub(crate) write: bool,
+    /// Remove this project's entry from the client's own file
+    #[arg(long, conflicts_with = "write")]
+    pub(crate) remove: bool,
     /// Coordinator that the gateway uses; set its token in the environment or config.toml, not in
     /// this file
     #[arg(long, value_name = "URL")]

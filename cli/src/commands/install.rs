@@ -10,7 +10,7 @@ use crate::settings;
 use crate::terminal;
 use buildpool_gateway::client::{PoolUrl, UrlError};
 use buildpool_gateway::directories;
-use buildpool_gateway::install::Installation;
+use buildpool_gateway::install::{self, Installation};
 use buildpool_worker::isolation::users::barrier;
 use buildpool_worker::link::connect::{ConnectError, Dialler};
 use nix::unistd::{Uid, User};
@@ -47,13 +47,23 @@ fn mcp_client(arguments: &InstallMcpClientArguments) -> Result<ExitCode, Failure
     if !project.is_dir() {
         return Err(Failure::new(USAGE, format!("--directory: {} is no directory", project.display())));
     }
-    let installation = Installation { program: settings::program()?, arguments: words, project };
-    if !arguments.write {
-        terminal::print(&installation.text(arguments.client))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let path = installation.write(arguments.client).map_err(|error| Failure::of(POOL, &error))?;
-    terminal::print(&format!("{}\n", path.display()))?;
+    let program = settings::program()?;
+    // One spelling of the path, so that a later call finds this project's entry.
+    let project = project.canonicalize().unwrap_or(project);
+    let is_on_path = install::is_on_path(&program);
+    let installation = Installation { program, arguments: words, project, is_on_path };
+    let client = arguments.client;
+    let text = if arguments.remove {
+        let (path, was_there) = installation.remove(client).map_err(|error| Failure::of(POOL, &error))?;
+        let done = if was_there { "removed from" } else { "nothing to remove: this project has no entry in" };
+        format!("{done} {}\n", path.display())
+    } else if arguments.write {
+        let path = installation.write(client).map_err(|error| Failure::of(POOL, &error))?;
+        format!("{}\nnext: {}\n", path.display(), client.next_step())
+    } else {
+        installation.text(client)
+    };
+    terminal::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,17 +1,17 @@
 //! The gateway's entry in a client's JSON configuration. The order, spaces, comments and number
 //! formats of an existing file are kept.
 
-use super::{Installation, McpClient, NAME};
+use super::clients::Style;
+use super::{Installation, McpClient};
 use jsonc_parser::ParseOptions;
-use jsonc_parser::cst::{CstInputValue, CstObject, CstObjectProp, CstRootNode};
+use jsonc_parser::cst::{CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode};
 use serde::de::IgnoredAny;
 
 /// Keys that make a client use a server over HTTP. Together with a command, they would make the
 /// entry invalid.
 const HTTP_KEYS: [&str; 5] = ["url", "headers", "headersHelper", "oauth", "auth"];
 
-/// Returns the file with the gateway's entry. Other keys of an existing entry are kept, except
-/// those for HTTP.
+/// The file with the gateway's entry in it. Keys that somebody added to that entry stay, except those of another transport.
 ///
 /// # Errors
 /// The reason why the file can't be changed.
@@ -20,34 +20,24 @@ pub(super) fn with_entry(
     client: McpClient,
     installation: &Installation,
 ) -> Result<String, String> {
-    if !old.trim().is_empty() && !allows_comments(client) {
-        serde_json::from_str::<IgnoredAny>(old).map_err(|error| format!("it is no plain JSON ({error})"))?;
-    }
-    let root = CstRootNode::parse(old, &WITH_COMMENTS).map_err(|error| format!("it is no JSON ({error})"))?;
+    let root = parse(old, client)?;
     let all = root.object_value_or_create().ok_or("it is no JSON object")?;
-    let servers = match member(&all, client.key())? {
-        Some(servers) => servers.object_value().ok_or_else(|| format!("`{}` is no object", client.key()))?,
-        None => all.object_value_or_set(client.key()),
+    let key = client.form().key;
+    let servers = match servers(&all, client)? {
+        Some(servers) => servers,
+        None => all.object_value_or_set(key),
     };
-    let ours = match member(&servers, NAME)? {
+    let name = installation.entry_name(client, &entries(&servers));
+    let ours = match member(&servers, &name)? {
         Some(ours) => ours.object_value_or_set(),
-        None => servers.object_value_or_set(NAME),
+        None => servers.object_value_or_set(&name),
     };
     for key in HTTP_KEYS {
         if let Some(other) = member(&ours, key)? {
             other.remove();
         }
     }
-    let text = |text: &str| CstInputValue::String(text.to_owned());
-    let words = installation.words(client);
-    let mut wanted = vec![
-        ("command", text(&installation.program.display().to_string())),
-        ("args", CstInputValue::Array(words.iter().map(|word| text(word)).collect())),
-    ];
-    if client.names_the_transport() || member(&ours, "type")?.is_some() {
-        wanted.push(("type", text("stdio")));
-    }
-    for (key, value) in wanted {
+    for (key, value) in wanted(client, installation, member(&ours, "type")?.is_some()) {
         match member(&ours, key)? {
             Some(member) => member.set_value(value),
             None => drop(ours.append(key, value)),
@@ -56,11 +46,77 @@ pub(super) fn with_entry(
     Ok(root.to_string())
 }
 
-/// VS Code allows comments and trailing commas in its own files
-/// (code.visualstudio.com/docs/languages/json). For the other clients, only plain JSON is
-/// documented.
-const fn allows_comments(client: McpClient) -> bool {
-    matches!(client, McpClient::VsCode)
+/// The file without this project's entry; none if it has no such entry.
+///
+/// # Errors
+/// What is wrong with the file.
+pub(super) fn without_entry(
+    old: &str,
+    client: McpClient,
+    installation: &Installation,
+) -> Result<Option<String>, String> {
+    let root = parse(old, client)?;
+    let Some(all) = root.object_value() else { return Ok(None) };
+    let Some(servers) = servers(&all, client)? else { return Ok(None) };
+    let name = installation.entry_name(client, &entries(&servers));
+    let Some(ours) = member(&servers, &name)? else { return Ok(None) };
+    ours.remove();
+    Ok(Some(root.to_string()))
+}
+
+fn parse(old: &str, client: McpClient) -> Result<CstRootNode, String> {
+    if !old.trim().is_empty() && !client.form().comments {
+        serde_json::from_str::<IgnoredAny>(old).map_err(|error| format!("it is no plain JSON ({error})"))?;
+    }
+    CstRootNode::parse(old, &WITH_COMMENTS).map_err(|error| format!("it is no JSON ({error})"))
+}
+
+/// The object that lists the servers, if it is there. Version 2 of opencode has it one level deeper than version 1.
+fn servers(all: &CstObject, client: McpClient) -> Result<Option<CstObject>, String> {
+    let key = client.form().key;
+    let Some(servers) = member(all, key)? else { return Ok(None) };
+    let servers = servers.object_value().ok_or_else(|| format!("`{key}` is no object"))?;
+    if client.form().style == Style::OpenCodeJson
+        && let Some(deeper) = member(&servers, "servers")?.and_then(|deeper| deeper.object_value())
+        && deeper.get("type").is_none()
+    {
+        return Ok(Some(deeper));
+    }
+    Ok(Some(servers))
+}
+
+/// The names of the entries, and their arguments.
+fn entries(servers: &CstObject) -> Vec<(String, Vec<String>)> {
+    let arguments = |entry: &CstObjectProp| {
+        let list = entry.object_value()?.get("args")?.array_value()?;
+        let text = |node: CstNode| node.as_string_lit()?.decoded_value().ok();
+        Some(list.elements().into_iter().filter_map(text).collect())
+    };
+    let entry = |entry: CstObjectProp| Some((entry.decoded_name()?, arguments(&entry).unwrap_or_default()));
+    servers.properties().into_iter().filter_map(entry).collect()
+}
+
+/// The members that an entry must have.
+fn wanted(
+    client: McpClient,
+    installation: &Installation,
+    has_type: bool,
+) -> Vec<(&'static str, CstInputValue)> {
+    let text = |text: &str| CstInputValue::String(text.to_owned());
+    let list = |words: &[String]| CstInputValue::Array(words.iter().map(|word| text(word)).collect());
+    let (command, words) = (installation.command(client), installation.words(client));
+    let style = client.form().style;
+    if style == Style::OpenCodeJson {
+        return vec![("type", text("local")), ("command", list(&[vec![command], words].concat()))];
+    }
+    let mut wanted = vec![("command", text(&command)), ("args", list(&words))];
+    if style != Style::Json || has_type {
+        wanted.push(("type", text("stdio")));
+    }
+    if style == Style::CopilotJson {
+        wanted.push(("tools", list(&["*".to_owned()])));
+    }
+    wanted
 }
 
 /// JSON with comments and trailing commas, but no other extensions.

@@ -1,6 +1,7 @@
+use super::clients::Scope;
 use super::codex::with_table;
 use super::file::{BESIDE, replace};
-use super::{Installation, McpClient};
+use super::{Installation, McpClient, short_name};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,6 +13,7 @@ fn installation(project: &Path) -> Installation {
         program: "/opt/build pool/buildpool".into(),
         arguments: vec!["--coordinator".into(), "wss://pool:7070".into()],
         project: project.to_owned(),
+        is_on_path: false,
     }
 }
 
@@ -203,15 +205,16 @@ fn an_entry_for_http_becomes_one_that_is_started_and_nothing_else() {
     ] {
         let path = directory.path().join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let old = json!({client.key(): {"buildpool": {
+        let key = client.form().key;
+        let old = json!({key: {"buildpool": {
             "type": "http", "url": "http://127.0.0.1:1/mcp", "headers": {"Authorization": "Bearer x"}, "env": {"A": "b"},
         }}});
         fs::write(&path, old.to_string()).unwrap();
         installation.write(client).unwrap();
         let read: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-        let keys: Vec<&String> = read[client.key()]["buildpool"].as_object().unwrap().keys().collect();
+        let keys: Vec<&String> = read[key]["buildpool"].as_object().unwrap().keys().collect();
         assert_eq!(keys, ["args", "command", "env", "type"], "{read}");
-        assert_eq!(read[client.key()]["buildpool"]["type"], "stdio");
+        assert_eq!(read[key]["buildpool"]["type"], "stdio");
     }
     let old = "[mcp_servers.buildpool]\nurl = \"http://h/mcp\"\nbearer_token_env_var = \"T\"\nenabled = true\n\n\
                [mcp_servers.buildpool.http_headers]\nX = \"y\"\n";
@@ -231,12 +234,110 @@ fn each_client_has_its_form() {
         let text = installation.text(client);
         assert!(text.contains("build pool/buildpool") && text.contains("wss://pool:7070"), "{text}");
         let place = ["/work tree", "${workspaceFolder}"].into_iter().find(|place| text.contains(place));
-        let expected = match client {
-            McpClient::Codex | McpClient::ClaudeDesktop => Some("/work tree"),
-            McpClient::Cursor | McpClient::VsCode => Some("${workspaceFolder}"),
-            McpClient::ClaudeCode => None,
+        // A file of the user holds for all projects, so that its entry names one. A file of a project may be shared.
+        let expected = match client.form().scope {
+            Scope::User | Scope::Printed => Some("/work tree"),
+            Scope::WorkspaceFolder => Some("${workspaceFolder}"),
+            Scope::Project => None,
         };
         assert_eq!(place, expected, "{text}");
+        let on_path = Installation { is_on_path: true, ..installation.clone() }.text(client);
+        let is_short = on_path.contains("\"buildpool\",") || on_path.contains("= \"buildpool\"\n");
+        assert_eq!(is_short, client.form().scope != Scope::User, "{on_path}");
     }
-    assert!("emacs".parse::<McpClient>().unwrap_err().contains("claude-code, claude-desktop, codex"));
+    let error = "emacs".parse::<McpClient>().unwrap_err();
+    assert!(error.contains("claude-code, claude-desktop, codex") && error.contains("generic"), "{error}");
+}
+
+#[test]
+fn a_file_of_the_user_has_one_entry_for_each_project() {
+    let at = |project: &str| installation(Path::new(project));
+    let names = |text: &str| -> Vec<String> {
+        let all: Value = serde_json::from_str(text).unwrap();
+        all["mcpServers"].as_object().unwrap().keys().cloned().collect()
+    };
+    let write =
+        |old: &str, project: &str| super::json::with_entry(old, McpClient::Windsurf, &at(project)).unwrap();
+    let first = write("", "/a/My App");
+    let second = write(&first, "/b/My App");
+    assert_eq!(names(&second), ["buildpool-my-app", "buildpool-my-app-2"]);
+    assert!(second.starts_with(first.trim_end_matches(['}', '\n', ' '])), "the first entry stays: {second}");
+    for project in ["/a/My App", "/b/My App"] {
+        assert_eq!(write(&second, project), second, "twice is as good as once");
+    }
+    let remove = |old: &str, project: &str| {
+        super::json::without_entry(old, McpClient::Windsurf, &at(project)).unwrap()
+    };
+    let left = remove(&second, "/a/My App").unwrap();
+    assert_eq!(names(&left), ["buildpool-my-app-2"]);
+    assert_eq!(remove(&left, "/a/My App"), None);
+    // An entry that an earlier version wrote belongs to the project that it names.
+    let earlier =
+        r#"{"mcpServers": {"buildpool": {"command": "b", "args": ["mcp", "--directory", "/a/x"]}}}"#;
+    assert_eq!(names(&write(earlier, "/a/x")), ["buildpool"]);
+    assert_eq!(names(&write(earlier, "/a/y")), ["buildpool", "buildpool-y"]);
+    for (project, name) in [("/", "project"), ("/ä", "project"), ("/a/.Dot files_", "dot-files")] {
+        assert_eq!(short_name(Path::new(project)), name);
+    }
+}
+
+#[test]
+fn an_entry_is_removed_and_everything_else_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let installation = installation(directory.path());
+    for client in McpClient::ALL {
+        let form = client.form();
+        if !matches!(form.scope, Scope::Project | Scope::WorkspaceFolder) {
+            continue;
+        }
+        assert_eq!(installation.remove(client).unwrap(), (directory.path().join(form.file), false));
+        let old = match form.file {
+            ".codex/config.toml" => {
+                "model = \"x\" # mine\n\n[mcp_servers.other]\ncommand = \"y\"\n".to_owned()
+            }
+            _ => json!({form.key: {"other": {"command": "y"}}, "more": 1}).to_string(),
+        };
+        fs::create_dir_all(directory.path().join(form.file).parent().unwrap()).unwrap();
+        fs::write(directory.path().join(form.file), &old).unwrap();
+        let path = installation.write(client).unwrap();
+        assert!(fs::read_to_string(&path).unwrap().contains("build pool/buildpool"));
+        assert_eq!(installation.remove(client).unwrap(), (path.clone(), true));
+        let left = fs::read_to_string(&path).unwrap();
+        assert!(!left.contains("buildpool") && left.contains("other"), "{left}");
+        assert_eq!(left.contains("# mine"), old.contains("# mine"));
+        assert!(!installation.remove(client).unwrap().1);
+    }
+    assert!(installation.write(McpClient::Generic).unwrap_err().to_string().contains("printed entry"));
+}
+
+#[test]
+fn both_versions_of_opencode_and_the_tools_of_copilot_have_their_form() {
+    let installation = installation(Path::new("/p"));
+    let entry = |client: McpClient, old: &str| -> Value {
+        serde_json::from_str(&super::json::with_entry(old, client, &installation).unwrap()).unwrap()
+    };
+    let command = json!(["/opt/build pool/buildpool", "mcp", "--coordinator", "wss://pool:7070"]);
+    let first = entry(McpClient::OpenCode, "{}");
+    assert_eq!(first["mcp"]["buildpool"], json!({"type": "local", "command": command}));
+    let second = entry(McpClient::OpenCode, r#"{"mcp": {"servers": {"x": {"type": "local"}}}}"#);
+    assert_eq!(second["mcp"]["servers"]["buildpool"]["command"], command);
+    let copilot = entry(McpClient::CopilotCli, "");
+    assert_eq!(copilot["mcpServers"]["buildpool"]["tools"], json!(["*"]));
+}
+
+#[test]
+fn a_call_ends_before_codex_gives_up_on_it() {
+    let wait = |old: &str| -> String {
+        let all: DocumentMut = with_table(old, &installation(Path::new("/p"))).unwrap().parse().unwrap();
+        let words = all["mcp_servers"]["buildpool"]["args"].as_array().unwrap().clone();
+        let words: Vec<&str> = words.iter().filter_map(toml_edit::Value::as_str).collect::<Vec<_>>();
+        words.last().map(|word| (*word).to_owned()).unwrap()
+    };
+    assert_eq!(wait(""), "290s");
+    assert_eq!(wait("[mcp_servers.buildpool]\ntool_timeout_sec = 60.0\n"), "50s");
+    assert_eq!(wait("[mcp_servers.buildpool]\ntool_timeout_sec = 5\n"), "1s");
+    let table = installation(Path::new("/p")).text(McpClient::Codex);
+    for variable in ["CARGO_HOME", "JAVA_HOME", "VIRTUAL_ENV", "SSH_AUTH_SOCK", "BUILDPOOL_TOKEN"] {
+        assert!(table.contains(&format!("\"{variable}\"")), "{table}");
+    }
 }
