@@ -3,6 +3,7 @@
 use crate::client::chain;
 use crate::fixtures;
 use crate::gateway::{Project, Shared};
+use crate::pictures;
 use crate::pool::Pool;
 use crate::progress::Reporter;
 use crate::render::{Answer, Extras};
@@ -167,6 +168,7 @@ fn takes_tasks(context: &RequestContext<RoleServer>) -> bool {
 /// Returns the tool result with both forms of an answer.
 pub(crate) fn answered(answer: Answer) -> CallToolResult {
     let mut content = vec![ContentBlock::text(answer.text)];
+    content.extend(answer.pictures.into_iter().map(pictures::block));
     content.extend(answer.links.into_iter().map(resources::block));
     let mut result = CallToolResult::success(content);
     result.structured_content = Some(answer.structured);

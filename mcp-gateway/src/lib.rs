@@ -10,6 +10,7 @@ mod gateway;
 mod handler;
 pub mod install;
 pub mod local;
+mod pictures;
 mod pool;
 mod progress;
 pub mod project;

@@ -24,7 +24,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Implementation
 
 ERAS = {"legacy": "2025-11-25", "auto": "2026-07-28"}
-LISTING_BYTES_MAX = 6 * 1024
+LISTING_BYTES_MAX = 8_000
 # Long enough for whatever comes to an end at all on a busy machine, in seconds.
 PATIENCE = 60
 ROOT = Path(__file__).resolve().parents[2]

@@ -23,6 +23,7 @@ pub(crate) use job::{Extras, files_came, job, other_command, reason, short};
 pub(crate) use lists::{JobsAsked, jobs, labels_of, templates, workers};
 pub(crate) use logs::{LogCall, logs};
 
+use crate::pictures::Picture;
 use serde_json::Value;
 
 /// An answer in both forms.
@@ -34,6 +35,8 @@ pub(crate) struct Answer {
     pub(crate) text: String,
     /// Links to files that the answer lists, as far as the budget allows.
     pub(crate) links: Vec<Link>,
+    /// For a caller that wants to see pictures.
+    pub(crate) pictures: Vec<Picture>,
 }
 
 /// A link to a file.
@@ -47,7 +50,7 @@ pub(crate) struct Link {
 
 impl Answer {
     fn new(structured: Value, text: String) -> Self {
-        Self { structured, text, links: Vec::new() }
+        Self { structured, text, links: Vec::new(), pictures: Vec::new() }
     }
 }
 

@@ -9,14 +9,14 @@ use serde_json::json;
 
 pub(super) fn listing(choices: &Choices, detail: Detail) -> Tool {
     let more = json!({
-        "target": schema::described("Package or scheme"),
-        "release": {"type": "boolean"},
-        "command": schema::text(),
+        "target": schema::described("Package, target or scheme"),
+        "release": schema::flag("Optimized; default false"),
+        "command": schema::described("Default: detected or configured"),
     });
     schema::tool(
         "build",
         "Build",
-        "Build the project; command detected or configured. Else as run_command.",
+        "Builds the project and returns the errors with file:line. Parameters as in run_command.",
         Effect::Runs,
         schema::run_input(choices, detail, more, &[], false),
         schema::job_output(),

@@ -24,9 +24,12 @@ pub(super) fn listing() -> Tool {
     schema::tool(
         "cancel_job",
         "Cancel",
-        "End a job or build and its processes.",
+        "Cancels a job or build and ends its processes.",
         Effect::Ends,
-        schema::input(json!({"job_id": schema::text(), "reason": schema::text()}), &["job_id"]),
+        schema::input(
+            json!({"job_id": schema::job_id(), "reason": schema::described("For the record")}),
+            &["job_id"],
+        ),
         None,
     )
 }

@@ -115,13 +115,24 @@ impl std::error::Error for ToolError {}
 impl ToolError {
     /// Returns the text for the caller, short enough for every client.
     pub(crate) fn text(&self) -> String {
-        let mut text = crate::render::printable(&self.to_string());
+        let mut text = crate::render::printable(&in_parameters(&self.to_string()));
         if text.len() > TEXT_BYTES_MAX {
             text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
             text.push('…');
         }
         text
     }
+}
+
+/// The command line and the tools share messages. A flag becomes the parameter of a tool; advice without one is left out.
+const FLAGS: [(&str, &str); 3] = [
+    ("--cwd", "`cwd`"),
+    (", or raise the guard (--max-snapshot-mb)", ""),
+    ("`--verbosity minimal`", "`verbosity` minimal"),
+];
+
+fn in_parameters(text: &str) -> String {
+    FLAGS.iter().fold(text.to_owned(), |text, (flag, parameter)| text.replace(flag, parameter))
 }
 
 /// Returns the next step for the caller.
@@ -141,5 +152,24 @@ fn advice(error: &ClientError) -> &'static str {
             "No job was lost: jobs that were accepted go on. The same call may work later; `buildpool doctor` finds out more"
         }
         None => "A person has to look at it: `buildpool doctor` finds out more",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ToolError;
+    use crate::snapshot::SnapshotError;
+
+    #[test]
+    fn an_error_names_parameters_and_no_flags() {
+        let path = std::path::PathBuf::from("/p");
+        for error in [
+            SnapshotError::TooBroad { path: path.clone() },
+            SnapshotError::NoWorkTree { path },
+            SnapshotError::TooLarge { bytes: 2_000_000, guard: 1_000_000, largest: Vec::new() },
+        ] {
+            let text = ToolError::Snapshot(error.to_string()).text();
+            assert!(!text.contains("--"), "{text}");
+        }
     }
 }

@@ -16,10 +16,14 @@ pub(super) fn listing() -> Tool {
     schema::tool(
         "get_finding_details",
         "Finding",
-        "One finding, whole.",
+        "Returns one finding of a job or build, whole and uncompressed.",
         Effect::Reads,
         schema::input(
-            json!({"job_id": schema::text(), "request_id": schema::text(), "finding_id": schema::text()}),
+            json!({
+                "job_id": schema::job_id(),
+                "request_id": schema::described("Of a build, instead of job_id"),
+                "finding_id": schema::described("As an answer lists it"),
+            }),
             &["finding_id"],
         ),
         None,

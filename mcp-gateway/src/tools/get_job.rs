@@ -5,7 +5,8 @@ use super::call::{all, build_answer, jobs_of, view};
 use super::schema::{self, Choices, Detail, Effect};
 use super::{Call, Reply, ToolError, run};
 use crate::client::Client;
-use crate::render;
+use crate::pictures;
+use crate::render::{self, Answer};
 use buildpool_protocol::client_link::{Progress, View};
 use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::limits;
@@ -20,14 +21,15 @@ pub(super) fn listing(choices: &Choices, detail: Detail) -> Tool {
     schema::tool(
         "get_job",
         "Job",
-        "Result or progress of a job or build; waits up to wait_secs.",
+        "Returns the result of a job or build, or its progress if it is not done after wait_secs.",
         Effect::Reads,
         schema::input(
             json!({
-                "job_id": schema::text(),
+                "job_id": schema::job_id(),
                 "verbosity": schema::verbosity(),
                 "template": schema::template(choices, detail),
-                "wait_secs": schema::integer(),
+                "show_artifacts": schema::show_artifacts(),
+                "wait_secs": schema::integer("Seconds to wait for the end; default 0"),
             }),
             &["job_id"],
         ),
@@ -39,6 +41,7 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     let job = arguments.required_text("job_id")?;
     let verbosity: Option<Verbosity> = arguments.word("verbosity")?;
     let template = arguments.text("template")?;
+    let show_artifacts = arguments.flag("show_artifacts")?;
     let template = run::named_template(&arguments, &call.project.templates(), template)?;
     // Checked only; the call's deadline is already derived from it.
     arguments.number("wait_secs", 0, limits::TIMEOUT_MAX.as_secs())?;
@@ -46,20 +49,28 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     let first = verbosity.unwrap_or_default();
     let view = view(Some(first), template.clone(), &call.budget(first));
     let client = call.client().await?;
+    let until = call.answer_by;
+    let mut pictures = Vec::new();
     let answer = match BuildId::from_request_id(&job) {
         Some(build) => {
             let results = build_when_done(call, &client, build, &view).await?;
             let (verbosity, results) = call.all_as_asked(&client, results, verbosity, template).await?;
+            if show_artifacts {
+                pictures = pictures::of(&client, &results, until).await;
+            }
             let answer = build_answer(&client, Some(build), results);
             render::build(&answer, &call.extras(verbosity), &call.budget(verbosity))
         }
         None => {
             let result = job_when_done(call, &client, 0, &job, &view).await?;
             let (verbosity, result) = call.as_asked(&client, result, verbosity, template).await?;
+            if show_artifacts {
+                pictures = pictures::of(&client, std::slice::from_ref(&result), until).await;
+            }
             render::job(result, &call.extras(verbosity), &call.budget(verbosity))
         }
     };
-    Ok(Reply::Answer(answer))
+    Ok(Reply::Answer(Answer { pictures, ..answer }))
 }
 
 /// Returns the job when it is done or the wait is over. Reports progress meanwhile.

@@ -18,12 +18,12 @@ pub(super) fn listing() -> Tool {
     schema::tool(
         "list_jobs",
         "Jobs",
-        "Newest jobs.",
+        "Lists jobs, the newest first.",
         Effect::Reads,
         schema::input(
             json!({
-                "state": {"type": "string", "enum": STATES.map(JobState::name)},
-                "limit": schema::integer(),
+                "state": {"enum": STATES.map(JobState::name), "description": "Default: all"},
+                "limit": schema::integer("Jobs; default 20"),
             }),
             &[],
         ),

@@ -11,7 +11,7 @@ pub(super) fn listing() -> Tool {
     schema::tool(
         "list_templates",
         "Templates",
-        "Output filters.",
+        "Lists the output filters that `template` takes.",
         Effect::Reads,
         schema::input(json!({}), &[]),
         None,

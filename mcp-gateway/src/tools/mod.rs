@@ -32,7 +32,7 @@ use schema::Detail;
 
 /// Limit on the encoded list of all tools, in bytes. Each client puts the list into its model's
 /// context.
-const LISTING_BYTES_MAX: usize = 6 * 1024;
+const LISTING_BYTES_MAX: usize = 8_000;
 /// The text around the tools, in the protocol revision with the longest one.
 const FRAME: &str = r#"{"resultType":"complete","tools":,"ttlMs":0,"cacheScope":"private"}"#;
 

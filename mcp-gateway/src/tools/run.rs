@@ -5,10 +5,11 @@ use super::call::{Call, Reply, Submitted, all, build_answer, jobs_of, view};
 use super::tree::{Since, Tree};
 use super::{ToolError, source};
 use crate::client::{Client, ClientError, JobEvent, JobEvents, StdinWriter, new_job_id};
+use crate::pictures;
 use crate::pool::Pool;
 use crate::progress::Reporter;
 use crate::project::{self, ChooseError, Goal, Templates};
-use crate::render::{self, Extras};
+use crate::render::{self, Answer, Extras};
 use buildpool_protocol::client_link::{Progress, SubmitMessage, View};
 use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::limits;
@@ -42,6 +43,8 @@ pub(super) struct Options {
     reports: Vec<String>,
     artifacts: Vec<String>,
     client_request_id: Option<String>,
+    /// Pictures among the artifacts are part of the answer.
+    show_artifacts: bool,
 }
 
 /// What is to be run.
@@ -135,6 +138,7 @@ impl Options {
             reports: arguments.texts("reports")?,
             artifacts,
             client_request_id: arguments.text("client_request_id")?,
+            show_artifacts: arguments.flag("show_artifacts")?,
         };
         arguments.finish()?;
         Ok(options)
@@ -241,6 +245,10 @@ impl Running<'_> {
         let mut results = results.into_iter().collect::<Result<Vec<_>, _>>()?;
         let extras = self.extras_of(&stands);
         let budget = self.call.budget(self.options.verbosity);
+        let pictures = match self.options.show_artifacts {
+            true => pictures::of(&self.client, &results, self.call.answer_by).await,
+            false => Vec::new(),
+        };
         let answer = match results.pop() {
             Some(result) if is_one => render::job(result, &extras, &budget),
             last => {
@@ -248,7 +256,7 @@ impl Running<'_> {
                 render::build(&build_answer(&self.client, build, results), &extras, &budget)
             }
         };
-        Ok(Reply::Answer(answer))
+        Ok(Reply::Answer(Answer { pictures, ..answer }))
     }
 
     /// A `client_request_id` is the same job whatever is asked for with it, so a command that did not run is named.

@@ -13,13 +13,16 @@ pub(super) fn listing(choices: &Choices, detail: Detail) -> Tool {
     schema::tool(
         "run_command",
         "Run command",
-        "Run a shell command on the pool, working tree as it is. Gives verdict, findings, digest; after wait_secs \
-         a job_id for get_job.",
+        "Runs a shell command on the uncommitted working tree and returns the verdict, errors with file:line, and \
+         output. If it runs longer than wait_secs, returns state=running and a job_id: call get_job.",
         Effect::Runs,
         schema::run_input(
             choices,
             detail,
-            json!({"command": schema::text(), "stdin": schema::text()}),
+            json!({
+                "command": schema::described("For sh -c"),
+                "stdin": schema::described("Standard input, up to 1 MiB; default: empty"),
+            }),
             &["command"],
             true,
         ),

@@ -9,13 +9,13 @@ use serde_json::json;
 
 pub(super) fn listing(choices: &Choices, detail: Detail) -> Tool {
     let more = json!({
-        "filter": schema::described("Test tool's syntax"),
-        "command": schema::text(),
+        "filter": schema::described("Test name, as failed_tests has it"),
+        "command": schema::described("Default: detected or configured"),
     });
     schema::tool(
         "run_tests",
         "Run tests",
-        "Test the project; command detected or configured. Else as run_command.",
+        "Runs the project's tests and returns the counts and each failed test with its cause. Parameters as in run_command.",
         Effect::Runs,
         schema::run_input(choices, detail, more, &[], false),
         schema::job_output(),

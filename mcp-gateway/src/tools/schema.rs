@@ -1,5 +1,5 @@
 //! Input and output schemas, and parameters of several tools. The tool list is part of every
-//! context, so it is kept short: a parameter with a clear name has no description.
+//! context, so descriptions are short: meaning, unit and default of a parameter.
 
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
@@ -101,16 +101,16 @@ pub(crate) fn job_output() -> Option<Value> {
     Some(json!({"type": "object", "required": ["job_id", "state", "verdict"]}))
 }
 
-pub(crate) fn text() -> Value {
-    json!({"type": "string"})
-}
-
 pub(crate) fn described(description: &str) -> Value {
     json!({"type": "string", "description": description})
 }
 
-pub(crate) fn integer() -> Value {
-    json!({"type": "integer"})
+pub(crate) fn integer(description: &str) -> Value {
+    json!({"type": "integer", "description": description})
+}
+
+pub(crate) fn flag(description: &str) -> Value {
+    json!({"type": "boolean", "description": description})
 }
 
 fn texts() -> Value {
@@ -118,18 +118,27 @@ fn texts() -> Value {
 }
 
 pub(crate) fn verbosity() -> Value {
-    json!({"type": "string", "enum": ["minimal", "normal", "full"]})
+    json!({"enum": ["minimal", "normal", "full"], "default": "minimal"})
 }
 
+pub(crate) fn show_artifacts() -> Value {
+    flag("Return images; default false")
+}
+
+pub(crate) fn job_id() -> Value {
+    described("Id or its beginning")
+}
+
+/// The names of templates where they fit, otherwise where to find them.
 pub(crate) fn template(choices: &Choices, detail: Detail) -> Value {
     match detail {
         Detail::Everywhere => json!({"type": "string", "enum": choices.templates}),
-        Detail::Once | Detail::Labels | Detail::Least => text(),
+        Detail::Once | Detail::Labels | Detail::Least => described("See list_templates"),
     }
 }
 
 /// Returns the parameters of a tool that runs something, with `more` first. Only the tool with
-/// `is_described` describes the shared parameters.
+/// `is_described` describes the shared parameters; the others refer to it.
 pub(crate) fn run_input(
     choices: &Choices,
     detail: Detail,
@@ -138,20 +147,24 @@ pub(crate) fn run_input(
     is_described: bool,
 ) -> Value {
     let mut properties = json!({
-        "cwd": text(),
+        "cwd": {"type": "string"},
         "env": {"type": "object"},
         "labels": texts(),
         "on": {"type": "array", "items": texts()},
-        "timeout_secs": integer(),
+        "timeout_secs": integer("Ends the job; default 3600"),
         "verbosity": verbosity(),
         "template": template(choices, detail),
         "reports": texts(),
         "artifacts": texts(),
-        "wait_secs": integer(),
-        "client_request_id": text(),
+        "show_artifacts": show_artifacts(),
+        "wait_secs": integer("Default: client limit"),
+        "client_request_id": {"type": "string"},
     });
     if is_described {
-        describe(&mut properties, choices, detail);
+        for (name, description) in SHARED {
+            properties[name]["description"] = json!(description);
+        }
+        show_choices(&mut properties, choices, detail);
     }
     if let (Value::Object(properties), Value::Object(more)) = (&mut properties, more) {
         properties.extend(more);
@@ -159,23 +172,23 @@ pub(crate) fn run_input(
     input(properties, required)
 }
 
-fn describe(properties: &mut Value, choices: &Choices, detail: Detail) {
-    properties["template"] = match detail {
-        Detail::Everywhere | Detail::Once => template(choices, Detail::Everywhere),
-        Detail::Labels | Detail::Least => described("See list_templates"),
-    };
-    for (name, description) in [
-        ("on", "Label sets, a job each"),
-        ("reports", "JUnit, xcresult"),
-        ("artifacts", "Globs"),
-        ("client_request_id", "Same id, same job"),
-    ] {
-        properties[name]["description"] = json!(description);
+/// What the described tool says of the parameters that all tools share.
+const SHARED: [(&str, &str); 7] = [
+    ("cwd", "Directory; default: the project"),
+    ("env", "Variables"),
+    ("labels", "Of the worker: KEY or KEY=VALUE"),
+    ("on", "Label sets, one job each"),
+    ("reports", "Globs of JUnit XML or xcresult"),
+    ("artifacts", "Globs of files to keep"),
+    ("client_request_id", "Calls with one id are one job"),
+];
+
+fn show_choices(properties: &mut Value, choices: &Choices, detail: Detail) {
+    if detail == Detail::Once {
+        properties["template"] = template(choices, Detail::Everywhere);
     }
     let known = shown_labels(choices);
-    if known.is_empty() || detail == Detail::Least {
-        properties["labels"]["description"] = json!("KEY or KEY=VALUE");
-    } else {
+    if !known.is_empty() && detail != Detail::Least {
         properties["labels"]["items"]["examples"] = json!(known);
     }
 }

@@ -114,3 +114,20 @@ fn each_tool_is_titled_annotated_and_strict() {
         }
     }
 }
+
+/// The tool that is read first explains each parameter; the others explain their own and refer to it.
+#[test]
+fn each_parameter_is_explained() {
+    let listing = listing(&choices());
+    let is_explained = |schema: &Value| schema.get("description").or(schema.get("enum")).is_some();
+    let properties =
+        |tool: &Value| tool["inputSchema"]["properties"].as_object().cloned().unwrap_or_default();
+    let first = properties(&listing[0]);
+    for tool in listing.as_array().unwrap() {
+        for (name, schema) in properties(tool) {
+            let refers = tool["description"].as_str().unwrap().contains("as in run_command");
+            let elsewhere = refers && first.get(&name).is_some_and(is_explained);
+            assert!(is_explained(&schema) || elsewhere, "{}: {name}", tool["name"]);
+        }
+    }
+}

@@ -11,7 +11,7 @@ pub(super) fn listing() -> Tool {
     schema::tool(
         "worker_status",
         "Workers",
-        "Labels, slots, running jobs.",
+        "Lists the workers: labels, slots, running jobs.",
         Effect::Reads,
         schema::input(json!({}), &[]),
         None,

@@ -2,7 +2,7 @@
 
 use buildpool_tests::mcp::{Gateway, structured};
 use buildpool_tests::{Place, Pool};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Output limit of Codex.
 const CODEX_BYTES: usize = 10_000;
@@ -246,4 +246,24 @@ fn both_texts_of_a_log_come_whole_where_they_fit_and_each_line_once_where_they_d
     let text = error["content"][0]["text"].as_str().unwrap();
     let expected = format!("no log of attempt 7 of job {}; attempt 1 is the only one", job.as_str().unwrap());
     assert!(text.contains(&expected), "{text}");
+}
+
+#[test]
+fn pictures_among_the_artifacts_are_seen_by_a_caller_that_wants_them() {
+    let place = Place::new();
+    let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
+    // The signature of PNG, and a text with the name of a picture.
+    let command = "printf '\\211PNG\\r\\n\\032\\n....' > shot.png; echo text > fake.jpg";
+    let pictures = |result: &Value| -> Vec<Value> {
+        let content = result["content"].as_array().unwrap();
+        content.iter().filter(|block| block["type"] == "image").cloned().collect()
+    };
+    let arguments = json!({"command": command, "artifacts": ["*.png", "*.jpg"], "show_artifacts": true});
+    let result = gateway.result("run_command", arguments);
+    let shown = pictures(&result);
+    assert_eq!(shown.len(), 1, "{result}");
+    assert_eq!((&shown[0]["mimeType"], &shown[0]["data"]), (&json!("image/png"), &json!("iVBORw0KGgouLi4u")));
+    let job = result["structuredContent"]["job_id"].as_str().unwrap().to_owned();
+    assert_eq!(pictures(&gateway.result("get_job", json!({"job_id": job, "show_artifacts": true}))), shown);
+    assert!(pictures(&gateway.result("get_job", json!({"job_id": job}))).is_empty());
 }
