@@ -17,7 +17,7 @@ use crate::store::{AUTH, Disk, StoreError, make_directory, migrate, now_ms, open
 use buildpool_protocol::TokenId;
 use buildpool_protocol::client_link::{AuditEntry, Role, TokenCreated, TokenSummary};
 use buildpool_protocol::ids::JobId;
-use buildpool_protocol::spec::check_name;
+use buildpool_protocol::spec::{Restriction, check_name};
 use buildpool_protocol::token::{self, FormError, PREFIX, SECRET_DIGITS};
 use rows::{CANCEL, REFUSED, Stored, audit, read};
 use rusqlite::{Connection, TransactionBehavior, params};
@@ -50,6 +50,8 @@ pub struct Principal {
     pub name: String,
     /// Role of the token.
     pub role: Role,
+    /// Where the jobs of the token may run, and on which projects.
+    pub only: Restriction,
 }
 
 /// Effect of a revocation on the jobs that were submitted with the token.
@@ -148,13 +150,36 @@ impl Tokens {
         fingerprint: Option<&str>,
         by: &str,
     ) -> Result<TokenCreated, AuthError> {
-        self.create_with(role, name, expires, fingerprint, by, |_| Ok(()))
+        self.create_with((role, &Restriction::default()), name, expires, fingerprint, by, |_| Ok(()))
+    }
+
+    /// Creates a token of role `submit` whose jobs have these limits.
+    ///
+    /// # Errors
+    /// As [`Tokens::create`], and [`AuthError::Restriction`] for another role or a wrong name.
+    pub fn create_restricted(
+        &self,
+        (role, only): (Role, &Restriction),
+        name: &str,
+        expires: Option<Duration>,
+        fingerprint: Option<&str>,
+        by: &str,
+    ) -> Result<TokenCreated, AuthError> {
+        if role != Role::Submit && !only.is_none() {
+            let text = format!(
+                "only_worker, only_label, only_project: a token of role `{}` can't be restricted; role submit can",
+                role.name()
+            );
+            return Err(AuthError::Restriction(text));
+        }
+        only.check().map_err(|error| AuthError::Restriction(error.to_string()))?;
+        self.create_with((role, only), name, expires, fingerprint, by, |_| Ok(()))
     }
 
     /// Creates a token and applies `also`, in one transaction.
     fn create_with(
         &self,
-        role: Role,
+        (role, only): (Role, &Restriction),
         name: &str,
         expires: Option<Duration>,
         fingerprint: Option<&str>,
@@ -169,16 +194,19 @@ impl Tokens {
         let expires_at_ms = expires
             .map(|after| created_at_ms.saturating_add(i64::try_from(after.as_millis()).unwrap_or(i64::MAX)));
         let secret = hex(&secret);
+        let restriction = (!only.is_none()).then(|| serde_json::to_string(only)).transpose();
+        let restriction = restriction.map_err(|error| AuthError::Restriction(error.to_string()))?;
         self.change("write a token", |connection| {
             connection.execute(
-                "INSERT INTO tokens(id, name, role, hash, created_at_ms, expires_at_ms) VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+                "INSERT INTO tokens(id, name, role, hash, created_at_ms, expires_at_ms, restriction) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                 params![
                     id.as_uuid().as_bytes(),
                     name,
                     role.name(),
                     hash(id, &secret),
                     created_at_ms,
-                    expires_at_ms
+                    expires_at_ms,
+                    restriction
                 ],
             )?;
             audit(connection, by, "token_create", name, &format!("{} {id}", role.name()))?;
@@ -207,6 +235,7 @@ impl Tokens {
                 created_at: rfc3339(token.created_at_ms),
                 expires_at: token.expires_at_ms.map(rfc3339),
                 revoked_at: token.revoked_at_ms.map(rfc3339),
+                only: token.principal.only.clone(),
             })
             .collect())
     }
@@ -280,11 +309,14 @@ impl Tokens {
         if old.iter().any(|principal| principal.role != first.role) {
             return Err(AuthError::SeveralRoles { token: id_or_name.to_owned() });
         }
+        if old.iter().any(|principal| principal.only != first.only) {
+            return Err(AuthError::SeveralRestrictions { token: id_or_name.to_owned() });
+        }
         let lifetimes = old.iter().map(|principal| self.stored(principal.token)?.lifetime());
         let longest = lifetimes.collect::<Option<Vec<Duration>>>().and_then(|all| all.into_iter().max());
         let expires = expires.or(longest);
         let until = now_ms().saturating_add(i64::try_from(grace.as_millis()).unwrap_or(i64::MAX));
-        self.create_with(first.role, &first.name, expires, fingerprint, by, |connection| {
+        self.create_with((first.role, &first.only), &first.name, expires, fingerprint, by, |connection| {
             for principal in &old {
                 connection.execute(
                     "UPDATE tokens SET expires_at_ms = ?2 WHERE id = ?1 AND (expires_at_ms IS NULL OR expires_at_ms > ?2)",

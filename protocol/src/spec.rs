@@ -11,12 +11,14 @@ use std::time::Duration;
 
 mod access;
 mod check;
+mod restriction;
 
 pub use access::{Access, workspace_key};
 pub use check::{
     OWN_VARIABLES, SpecError, check_artifact, check_given_variable, check_name, check_report,
     check_setup_input, is_trace_context,
 };
+pub use restriction::Restriction;
 
 /// The command of a job.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -264,7 +264,16 @@ fn the_client_link_is_as_it_was() {
             FromClient::Cancel { request: 8, job: "0199".into(), reason: String::new() },
             FromClient::Workers { request: 9 },
             FromClient::Drain { request: 10, worker: "mac-1".into(), draining: true, deadline: None },
-            FromClient::TokenCreate { request: 11, role: Role::Submit, name: "ada".into(), expires: None },
+            FromClient::TokenCreate {
+                request: 11,
+                role: Role::Submit,
+                name: "ada".into(),
+                expires: None,
+                only: buildpool_protocol::spec::Restriction {
+                    workers: vec!["mac-1".into()],
+                    ..Default::default()
+                },
+            },
             FromClient::TokenList { request: 12 },
             FromClient::TokenRevoke { request: 13, token: "ada".into(), keep_jobs: true },
             FromClient::TokenRotate {

@@ -4,6 +4,7 @@ use super::values::role;
 use super::{Form, PoolOptions};
 use crate::durations;
 use buildpool_protocol::client_link::Role;
+use buildpool_protocol::spec::{Restriction, Selector};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,6 +31,8 @@ pub(crate) enum TokenAction {
         /// Lifetime of the token; unlimited by default
         #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse_lasting)]
         expires: Option<Duration>,
+        #[command(flatten)]
+        only: RestrictionOptions,
         #[command(flatten)]
         form: Form,
     },
@@ -94,4 +97,27 @@ pub(crate) struct AuditArguments {
     pub(crate) limit: u32,
     #[command(flatten)]
     pub(crate) form: Form,
+}
+
+/// Where the jobs of a submit token may run, and on which projects.
+#[derive(Args, Debug)]
+pub(crate) struct RestrictionOptions {
+    /// Let its jobs run on this worker only; repeat it for more
+    #[arg(long, value_name = "NAME")]
+    only_worker: Vec<String>,
+    /// Let its jobs run only on workers with this label; with several, on workers that have all
+    #[arg(long, value_name = "KEY[=VALUE]")]
+    only_label: Vec<Selector>,
+    /// Accept only snapshots of this project, its origin as in example.org/team/app; repeat it for
+    /// more
+    #[arg(long, value_name = "PROJECT")]
+    only_project: Vec<String>,
+}
+
+impl RestrictionOptions {
+    /// Returns the limits for the token.
+    pub(crate) fn read(self) -> Restriction {
+        let Self { only_worker: workers, only_label: labels, only_project: projects } = self;
+        Restriction { workers, labels, projects }
+    }
 }

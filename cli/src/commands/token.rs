@@ -12,6 +12,7 @@ use buildpool_coordinator::tls::{Tls, TlsSource};
 use buildpool_coordinator::{Config, Protection};
 use buildpool_gateway::client::PoolUrl;
 use buildpool_protocol::client_link::{Role, TokenCreated, TokenSummary};
+use buildpool_protocol::spec::Restriction;
 use buildpool_protocol::token;
 use buildpool_trust::is_loopback;
 use nix::unistd::{Gid, Uid, setegid, seteuid};
@@ -30,8 +31,8 @@ const UNKNOWN_HOST: &str = "HOST:7420";
 pub(crate) fn run(arguments: TokenArguments) -> Result<ExitCode, Failure> {
     super::block_on(async {
         match arguments.action {
-            TokenAction::Create { place, role, name, expires, form } => {
-                let (created, url, certificate) = create(&place, role, &name, expires).await?;
+            TokenAction::Create { place, role, name, expires, only, form } => {
+                let (created, url, certificate) = create(&place, (role, only.read()), &name, expires).await?;
                 if role == Role::Worker && !form.json {
                     show_joining(&created.token, &url, &certificate);
                 }
@@ -129,19 +130,23 @@ pub(super) fn become_owner(directory: &Path) -> Result<(), Failure> {
 
 async fn create(
     place: &TokenPlace,
-    role: Role,
+    (role, only): (Role, Restriction),
     name: &str,
     expires: Option<Duration>,
 ) -> Result<(TokenCreated, String, Certificate), Failure> {
     let Some(config) = files(place)? else {
         let client = settings::connect_to_running(&place.pool).await?;
         let url = client.pool().url.to_string();
-        return Ok((client.token_create(role, name, expires).await?, url, Certificate::Unknown));
+        return Ok((
+            client.token_create_restricted(role, name, expires, only).await?,
+            url,
+            Certificate::Unknown,
+        ));
     };
     let tokens = open_or_make(&config.data_dir)?;
     let fingerprint = fingerprint(&config)?;
     let created = tokens
-        .create(role, name, expires, fingerprint.as_deref(), BY_FILES)
+        .create_restricted((role, &only), name, expires, fingerprint.as_deref(), BY_FILES)
         .map_err(|error| Failure::of(REFUSED, &error))?;
     let is_configured = place.config.is_some() || place.data_dir.is_none();
     let public = config.public_url.as_ref().map(ToString::to_string);
@@ -284,12 +289,20 @@ fn state(token: &TokenSummary, now: jiff::Timestamp) -> String {
     }
 }
 
+/// Returns the limits of a token in one line.
+fn limits(only: &Restriction) -> String {
+    let workers = only.workers.iter().map(|name| format!("worker {name}"));
+    let labels = only.labels.iter().map(|selector| format!("label {selector}"));
+    let projects = only.projects.iter().map(|project| format!("project {project}"));
+    workers.chain(labels).chain(projects).collect::<Vec<_>>().join(", ")
+}
+
 fn show(tokens: &[TokenSummary], form: Form) -> Result<ExitCode, Failure> {
     if form.json {
         terminal::print_json(&tokens)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut table = Table::new(["TOKEN", "ROLE", "CREATED", "STATE", "NAME"]);
+    let mut table = Table::new(["TOKEN", "ROLE", "CREATED", "STATE", "NAME", "ONLY"]);
     for token in tokens {
         let state = state(token, jiff::Timestamp::now());
         table.row([
@@ -298,6 +311,7 @@ fn show(tokens: &[TokenSummary], form: Form) -> Result<ExitCode, Failure> {
             ago(&token.created_at).into(),
             state.into(),
             token.name.as_str().into(),
+            limits(&token.only).into(),
         ]);
     }
     terminal::print(&table.text())?;
@@ -309,6 +323,7 @@ mod tests {
     use super::state;
     use buildpool_protocol::client_link::{Role, TokenSummary};
     use buildpool_protocol::ids::TokenId;
+    use buildpool_protocol::spec::Restriction;
 
     #[test]
     fn a_token_that_has_expired_is_said_to_have() {
@@ -320,6 +335,7 @@ mod tests {
             created_at: "2026-01-01T00:00:00Z".into(),
             expires_at: Some(at.into()),
             revoked_at: None,
+            only: Restriction::default(),
         };
         assert_eq!(state(&token, "2026-01-02T03:04:04Z".parse().unwrap()), format!("until {at}"));
         assert!(state(&token, at.parse().unwrap()).starts_with("expired "));

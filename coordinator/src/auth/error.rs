@@ -38,6 +38,13 @@ pub enum AuthError {
         /// The requested id or name.
         token: String,
     },
+    /// Several valid tokens with this name have different restrictions.
+    SeveralRestrictions {
+        /// The requested id or name.
+        token: String,
+    },
+    /// A restriction that no token can have.
+    Restriction(String),
     /// The name is not a valid token name.
     Name(SpecError),
     /// The operating system returned no random bytes.
@@ -55,8 +62,8 @@ impl AuthError {
             }
             Self::Forbidden { .. } => ErrorCode::Forbidden,
             Self::NoSuchToken { .. } => ErrorCode::NotFound,
-            Self::SeveralRoles { .. } => ErrorCode::Ambiguous,
-            Self::Name(_) => ErrorCode::Invalid,
+            Self::SeveralRoles { .. } | Self::SeveralRestrictions { .. } => ErrorCode::Ambiguous,
+            Self::Name(_) | Self::Restriction(_) => ErrorCode::Invalid,
             Self::Random(_) => ErrorCode::Internal,
             Self::Store(_) => ErrorCode::Unavailable,
         }
@@ -92,6 +99,10 @@ impl fmt::Display for AuthError {
             Self::SeveralRoles { token } => {
                 write!(f, "tokens of several roles have the name `{token}`; name one by its id")
             }
+            Self::SeveralRestrictions { token } => {
+                write!(f, "tokens of the name `{token}` have different restrictions; name one by its id")
+            }
+            Self::Restriction(reason) => f.write_str(reason),
             Self::Name(error) => error.fmt(f),
             Self::Random(_) => f.write_str("the system gave no random bytes"),
             Self::Store(_) => f.write_str("tokens can't be read or written"),

@@ -6,6 +6,7 @@ use crate::store::limits::{AUDIT_COMMON_ROWS_MAX, AUDIT_ROWS_MAX};
 use crate::store::now_ms;
 use buildpool_protocol::TokenId;
 use buildpool_protocol::client_link::Role;
+use buildpool_protocol::spec::Restriction;
 use rusqlite::{Connection, params};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -49,7 +50,7 @@ impl Stored {
 
 pub(super) fn read(connection: &Connection) -> rusqlite::Result<HashMap<TokenId, Stored>> {
     let mut statement = connection.prepare_cached(
-        "SELECT id, name, role, hash, created_at_ms, expires_at_ms, revoked_at_ms, ends_jobs FROM tokens",
+        "SELECT id, name, role, hash, created_at_ms, expires_at_ms, revoked_at_ms, ends_jobs, restriction FROM tokens",
     )?;
     let rows = statement.query_map([], |row| {
         let token = TokenId::from_uuid(Uuid::from_bytes(row.get(0)?));
@@ -57,8 +58,13 @@ pub(super) fn read(connection: &Connection) -> rusqlite::Result<HashMap<TokenId,
         let Some(role) = Role::ALL.into_iter().find(|known| known.name() == role) else {
             return Ok(None);
         };
+        let only: Option<String> = row.get(8)?;
+        // A restriction that can't be read must not become none.
+        let Ok(only) = only.map_or(Ok(Restriction::default()), |text| serde_json::from_str(&text)) else {
+            return Ok(None);
+        };
         let stored = Stored {
-            principal: Principal { token, name: row.get(1)?, role },
+            principal: Principal { token, name: row.get(1)?, role, only },
             hash: row.get(3)?,
             created_at_ms: row.get(4)?,
             expires_at_ms: row.get(5)?,

@@ -2,6 +2,7 @@ use super::{AuthError, JobsAfter, REFRESH_EVERY, Tokens, fingerprint_of};
 use crate::store::limits::{AUDIT_REASON_BYTES, AUDIT_ROWS_MAX};
 use buildpool_protocol::client_link::Role;
 use buildpool_protocol::ids::JobId;
+use buildpool_protocol::spec::Restriction;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -148,4 +149,24 @@ fn a_revocation_ends_the_jobs_of_its_token_unless_they_are_kept() {
         let ending: Vec<_> = tokens.ending_jobs().unwrap().iter().map(|ends| ends.token).collect();
         assert_eq!(ending, [ends.id]);
     }
+}
+
+#[test]
+fn a_restriction_stays_with_its_token_and_its_successors() {
+    let directory = tempfile::tempdir().unwrap();
+    let tokens = Tokens::open(directory.path()).unwrap();
+    let only = Restriction { workers: vec!["mac-1".into()], ..Restriction::default() };
+    let made = |role, only| tokens.create_restricted((role, only), "ada", None, None, "local");
+    assert!(matches!(made(Role::Admin, &only), Err(AuthError::Restriction(_))));
+    let wrong = Restriction { workers: vec!["a b".into()], ..Restriction::default() };
+    assert!(matches!(made(Role::Submit, &wrong), Err(AuthError::Restriction(_))));
+    let created = made(Role::Submit, &only).unwrap();
+    assert_eq!(tokens.verify(&created.token).unwrap().only, only);
+    let elsewhere = Tokens::open(directory.path()).unwrap();
+    let rotated = elsewhere.rotate("ada", Duration::from_secs(60), None, None, "local").unwrap();
+    assert_eq!(elsewhere.verify(&rotated.token).unwrap().only, only);
+    assert!(elsewhere.list().unwrap().iter().all(|token| token.only == only));
+    made(Role::Submit, &Restriction::default()).unwrap();
+    let refused = tokens.rotate("ada", Duration::ZERO, None, None, "local");
+    assert!(matches!(refused, Err(AuthError::SeveralRestrictions { .. })));
 }

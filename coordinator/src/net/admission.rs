@@ -10,7 +10,7 @@ use buildpool_pool::{ClientRef, Input, LiveJob, Submit};
 use buildpool_protocol::client_link::{Role, SubmitMessage, View};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
-use buildpool_protocol::spec::{Access, JobSpec, Source};
+use buildpool_protocol::spec::{Access, JobSpec, Restriction, Source};
 use buildpool_protocol::transfer::SnapshotName;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,8 +45,14 @@ pub(crate) async fn submit(
     mut message: SubmitMessage,
 ) -> Result<Submitted, LinkError> {
     // Overrides the value from the client.
-    message.spec.access = back.shared.trust.access_of(&back.principal.name);
+    message.spec.access = access(back);
     admit(back, request, message).await
+}
+
+/// Returns what the configuration and the token decide about a job.
+fn access(back: &Back) -> Access {
+    let Restriction { workers, labels, projects: _ } = back.principal.only.clone();
+    Access { workers, labels, ..back.shared.trust.access_of(&back.principal.name) }
 }
 
 /// Passes a submit with known access rights to the pool.
@@ -54,7 +60,10 @@ async fn admit(back: &Back, request: u32, message: SubmitMessage) -> Result<Subm
     let shared = &back.shared;
     let known = known(back, &message)?;
     let refused = match shared.refuses_jobs() {
-        None if known.is_none() => has_its_snapshot(shared, &message).await.err(),
+        None if known.is_none() => match back.principal.only.excludes(&message.spec) {
+            Some(reason) => Some(LinkError::new(ErrorCode::Forbidden, reason)),
+            None => has_its_snapshot(shared, &message).await.err(),
+        },
         refused => refused,
     };
     let usual = shared.reader.usual_duration(HistoryKey::of(&message.spec)).map_err(internal)?;
@@ -113,7 +122,7 @@ pub(crate) async fn retry(back: &Back, request: u32, text: &str, new: JobId) -> 
     }
     // The class is that of the original submitter, because the tree is theirs.
     let class = shared.trust.class_of(&submitter);
-    let access = Access { class, ..shared.trust.access_of(&back.principal.name) };
+    let access = Access { class, ..access(back) };
     if spec.stdin.is_some() {
         let text = format!(
             "job {job} read a standard input, which the pool does not keep; submit it again with `buildpool run`"

@@ -17,6 +17,7 @@ use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits::{CONTROL_MESSAGE_BYTES_MAX, JOBS_PAGE_MAX, TEXT_BYTES_MAX, TOKEN_LASTS_MAX};
 use buildpool_protocol::report::{JobResult, JobState};
+use buildpool_protocol::spec::Restriction;
 use buildpool_protocol::transfer;
 use std::time::{Duration, Instant};
 
@@ -125,8 +126,10 @@ pub(crate) async fn serve(back: Back, message: FromClient) {
         }
         FromClient::TokenRotate { token, grace, expires, .. } => token_rotate(&back, &token, grace, expires)
             .map(|created| Some(ToClient::Token { request, created })),
-        FromClient::TokenCreate { role, name, expires, .. } => token_create(&back, role, &name, expires)
-            .map(|created| Some(ToClient::Token { request, created })),
+        FromClient::TokenCreate { role, name, expires, only, .. } => {
+            token_create(&back, (role, &only), &name, expires)
+                .map(|created| Some(ToClient::Token { request, created }))
+        }
         FromClient::TokenList { .. } => {
             token_list(&back).map(|tokens| Some(ToClient::Tokens { request, tokens }))
         }
@@ -373,7 +376,7 @@ fn admin(back: &Back, what: &str) -> Result<(), LinkError> {
 
 fn token_create(
     back: &Back,
-    role: Role,
+    role: (Role, &Restriction),
     name: &str,
     expires: Option<Duration>,
 ) -> Result<TokenCreated, LinkError> {
@@ -381,7 +384,8 @@ fn token_create(
     lasts(expires)?;
     let shared = &back.shared;
     let fingerprint = shared.token_fingerprint();
-    let created = shared.tokens.create(role, name, expires, fingerprint.as_deref(), &back.principal.name);
+    let created =
+        shared.tokens.create_restricted(role, name, expires, fingerprint.as_deref(), &back.principal.name);
     created.map_err(|error| LinkError::from(&error))
 }
 

@@ -69,7 +69,7 @@ CREATE TABLE attachable(job BLOB PRIMARY KEY) WITHOUT ROWID;
 ";
 
 /// Format of the tokens and the audit log ([`crate::auth`]).
-pub(crate) const AUTH: Format = Format { application_id: 0x6270_6c32, migrations: &[AUTH_1, AUTH_2] };
+pub(crate) const AUTH: Format = Format { application_id: 0x6270_6c32, migrations: &[AUTH_1, AUTH_2, AUTH_3] };
 
 const AUTH_1: &str = "
 CREATE TABLE tokens(
@@ -95,6 +95,9 @@ CREATE TABLE audit(
 const AUTH_2: &str = "
 ALTER TABLE tokens ADD COLUMN ends_jobs INTEGER NOT NULL DEFAULT 0;
 ";
+
+/// Restrictions of tokens, as JSON.
+const AUTH_3: &str = "ALTER TABLE tokens ADD COLUMN restriction TEXT;";
 
 /// Opens a database for writing, and creates it if it is missing.
 pub(crate) fn open(path: &Path, disk: &Disk) -> Result<Connection, StoreError> {

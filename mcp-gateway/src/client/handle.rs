@@ -15,6 +15,7 @@ use buildpool_protocol::client_link::{
 use buildpool_protocol::ids::{BuildId, JobId};
 use buildpool_protocol::limits::FOLLOW_WINDOW_BYTES;
 use buildpool_protocol::report::{Finding, JobResult, JobState, Verdict};
+use buildpool_protocol::spec::Restriction;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -303,8 +304,22 @@ impl Client {
         name: &str,
         expires: Option<Duration>,
     ) -> Result<TokenCreated, ClientError> {
+        self.token_create_restricted(role, name, expires, Restriction::default()).await
+    }
+
+    /// As [`Client::token_create`], with limits on where the jobs of the token may run.
+    ///
+    /// # Errors
+    /// As [`Client::token_create`].
+    pub async fn token_create_restricted(
+        &self,
+        role: Role,
+        name: &str,
+        expires: Option<Duration>,
+        only: Restriction,
+    ) -> Result<TokenCreated, ClientError> {
         let name = name.to_owned();
-        match self.call(|request| FromClient::TokenCreate { request, role, name, expires }).await? {
+        match self.call(|request| FromClient::TokenCreate { request, role, name, expires, only }).await? {
             ToClient::Token { created, .. } => Ok(created),
             _ => Err(wrong_answer("token_create")),
         }

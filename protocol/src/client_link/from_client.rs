@@ -6,6 +6,7 @@ use crate::frame;
 use crate::ids::{BuildId, JobId};
 use crate::limiter;
 use crate::report::{JobState, Verdict};
+use crate::spec::Restriction;
 use crate::stdin::StdinEnd;
 use crate::transfer;
 use crate::version::VersionRange;
@@ -183,6 +184,9 @@ pub enum FromClient {
         /// Lifetime. Unlimited if absent.
         #[serde(default, with = "duration::option")]
         expires: Option<Duration>,
+        /// Where the jobs of the token may run, and on which projects; only for role `submit`.
+        #[serde(default, skip_serializing_if = "Restriction::is_none")]
+        only: Restriction,
     },
     /// Lists tokens.
     TokenList {

@@ -2,6 +2,7 @@
 
 use crate::ids::TokenId;
 use crate::report::{JobState, Verdict};
+use crate::spec::Restriction;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -170,4 +171,7 @@ pub struct TokenSummary {
     pub expires_at: Option<String>,
     /// RFC 3339.
     pub revoked_at: Option<String>,
+    /// Where its jobs may run, and on which projects.
+    #[serde(default, skip_serializing_if = "Restriction::is_none")]
+    pub only: Restriction,
 }

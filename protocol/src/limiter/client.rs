@@ -36,8 +36,13 @@ impl Limited for FromClient {
             Self::Drain { request: _, worker, draining: _, deadline: _ }
             | Self::Approve { request: _, worker }
             | Self::Forget { request: _, worker } => limiter.name("worker", worker, TEXT_BYTES_MAX),
-            Self::TokenCreate { request: _, role: _, name: token, expires: _ }
-            | Self::TokenRevoke { request: _, token, keep_jobs: _ }
+            Self::TokenCreate { request: _, role: _, name, expires: _, only } => {
+                limiter.name("token", name, NAME_BYTES_MAX);
+                limiter.result(
+                    only.check().map_err(|error| LinkError::new(ErrorCode::Invalid, error.to_string())),
+                );
+            }
+            Self::TokenRevoke { request: _, token, keep_jobs: _ }
             | Self::TokenRotate { request: _, token, grace: _, expires: _ } => {
                 limiter.name("token", token, NAME_BYTES_MAX);
             }
