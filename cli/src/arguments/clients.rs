@@ -5,6 +5,7 @@ use super::daemons::TrustOptions;
 use super::values::{JoinText, address, project};
 use crate::durations;
 use buildpool_gateway::install::McpClient;
+use buildpool_worker::isolation::Isolation;
 use clap::{Args, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -88,6 +89,13 @@ pub(crate) struct InstallServiceArguments {
     /// Path of its data directory
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
+    /// Isolation of a worker's jobs, for a new configuration: none, bubblewrap or user (Linux),
+    /// sandbox-exec (macOS); a question on a terminal asks for it otherwise
+    #[arg(long, value_name = "MODE", requires = "join")]
+    pub(crate) isolation: Option<Isolation>,
+    /// With --isolation user, a user that jobs run as; repeat it once per slot
+    #[arg(long = "job-user", value_name = "NAME", requires = "isolation")]
+    pub(crate) job_users: Vec<String>,
     /// User that runs the service
     #[arg(long, value_name = "USER", requires = "system")]
     pub(crate) service_user: Option<String>,

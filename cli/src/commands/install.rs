@@ -1,5 +1,6 @@
 //! `buildpool install`: sets up services and MCP clients.
 
+use super::isolation;
 use super::join::{self, Present};
 use crate::arguments::{
     Init, InstallMcpClientArguments, InstallServiceArguments, InstallWhat, Join, JoinText, TrustOptions,
@@ -101,9 +102,18 @@ fn service(part: Part, arguments: InstallServiceArguments) -> Result<ExitCode, F
         terminal::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
+    if arguments.isolation.is_some() && present.is_some() {
+        let config = service.config.display();
+        let text = format!("--isolation: {config} exists; set `isolation` there, or remove the file");
+        return Err(Failure::new(USAGE, text));
+    }
     let joined = match (&join, &present) {
         (Some(join), Some(present)) => Some(join::changed(present, join, &arguments.trust, &service.config)?),
-        (Some(join), None) => Some(join::new(join, &arguments.trust, &service.config, &service.data_dir)),
+        (Some(join), None) => {
+            let mut lines = isolation::lines(&arguments)?;
+            lines.push(("data_dir", join::quoted(&service.data_dir.display().to_string())));
+            Some(join::new(join, &arguments.trust, &service.config, lines))
+        }
         (None, _) => None,
     };
     if let Some(join) = &join {

@@ -83,13 +83,18 @@ fn beside(config: &Path, named: &Path) -> PathBuf {
     config.parent().unwrap_or(Path::new("/")).join(named)
 }
 
-/// Returns a new configuration that contains only the keys for joining.
-pub(super) fn new(join: &Join, trust: &TrustOptions, config: &Path, data_dir: &Path) -> Joined {
+/// Returns a new configuration that contains only the keys for joining and these.
+pub(super) fn new(
+    join: &Join,
+    trust: &TrustOptions,
+    config: &Path,
+    others: Vec<(&'static str, String)>,
+) -> Joined {
     let token_file = config.with_extension("token");
     let mut lines =
         vec![("coordinator", quoted(&join.url)), ("token_file", quoted(&token_file.display().to_string()))];
     lines.extend(trust_lines(trust));
-    lines.push(("data_dir", quoted(&data_dir.display().to_string())));
+    lines.extend(others);
     let lines: String = lines.into_iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
     Joined {
         config: format!("# Written by `buildpool install worker`.\n{lines}slots = 1\n"),
@@ -216,7 +221,7 @@ fn trust_lines(trust: &TrustOptions) -> Vec<(&'static str, String)> {
     ca_file.into_iter().chain(fingerprint).chain(plain).collect()
 }
 
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     Value::String(text.to_owned()).to_string()
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod coordinator;
 pub(crate) mod digest;
 pub(crate) mod doctor;
 pub(crate) mod install;
+mod isolation;
 pub(crate) mod job;
 pub(crate) mod jobs;
 mod join;

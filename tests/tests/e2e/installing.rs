@@ -42,6 +42,10 @@ fn one_line_from_the_coordinator_makes_a_worker_with_the_labels_of_its_tools() {
     let installed: Finished = pool.buildpool(&all).expect(0);
     assert!(installed.out().contains("systemctl enable --now buildpool-worker"), "{installed}");
     assert!(installed.err().contains("warning: the command line contains a token"), "{installed}");
+    assert!(
+        installed.err().contains("isolation is `none`") && installed.err().contains("one trust domain"),
+        "{installed}"
+    );
     let unit = written(&root.join("etc/systemd/system/buildpool-worker.service"));
     assert!(unit.contains(" worker --config /etc/buildpool/worker.toml\n"), "the rest is the file's: {unit}");
     let (config, token) = (root.join("etc/buildpool/worker.toml"), root.join("etc/buildpool/worker.token"));
@@ -91,6 +95,20 @@ fn joining_again_changes_the_coordinator_and_the_token_and_nothing_else() {
     let own = first.replace("slots = 1", "slots = 3 # ours\nisolation = \"bubblewrap\"\nhidden = [\"/etc\"]");
     let own = own.replace("/var/lib/buildpool-worker", "/srv/pool") + "[labels]\ngpu = \"a100\"\n";
     std::fs::write(&config, own.replace(pool.url(), "ws://127.0.0.1:1")).unwrap();
+    let chosen = |options: &[&str], root: &Path| {
+        let join = format!("{}#{}", pool.url(), pool.worker_token());
+        let words =
+            ["install", "worker", "--system", "--write", "--init", "systemd", "--join", &join, "--root"];
+        pool.buildpool(&[&words[..], &[root.to_str().unwrap()], options].concat())
+    };
+    let refused = chosen(&["--isolation", "none"], &root).expect(2);
+    assert!(refused.err().contains("worker.toml exists; set `isolation` there"), "{refused}");
+    let other = pool.place().home().join("other");
+    let refused = chosen(&["--isolation", "user"], &other).expect(2);
+    assert!(refused.err().contains("--job-user NAME for each slot") && !other.exists(), "{refused}");
+    chosen(&["--isolation", "user", "--job-user", "job-1"], &other).expect(0);
+    let isolated = written(&other.join("etc/buildpool/worker.toml"));
+    assert!(isolated.contains("isolation = \"user\"\njob_users = [\"job-1\"]\n"), "{isolated}");
     let created = pool.buildpool(&["token", "create", "--role", "worker", "--name", "again"]).expect(0);
     let again = join(created.out().trim()).expect(0);
     assert_eq!(written(&config), own);
