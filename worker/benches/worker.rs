@@ -157,6 +157,7 @@ impl Keeper {
             log_bytes_max: None,
             core_bytes_max: None,
             stdin: false,
+            jobs_reach_socket: true,
             hands_variables_inside: false,
         };
         let bytes = encode(&ToKeeper::Run(Box::new(run))).expect("small");

@@ -301,6 +301,11 @@ impl Config {
                 return invalid("env", format!("`{}` is no valid variable name", name.escape_debug()));
             }
         }
+        if self.isolation != Isolation::None && self.env.contains_key("HOME") {
+            let reason =
+                "HOME can't be set with isolation, because each trust class has a home directory; remove it";
+            return invalid("env", reason.into());
+        }
         Ok(())
     }
 
@@ -337,6 +342,18 @@ impl Config {
             return invalid("hidden", reason);
         }
         let users = self.users()?;
+        let writes_own_home = |user: &&JobUser| {
+            users::changeable(&user.user.dir, std::slice::from_ref(*user)).is_some() && user.user.dir.is_dir()
+        };
+        if let Some(user) = users.iter().find(writes_own_home) {
+            let reason = format!(
+                "`{0}` can write its home directory {1}, where one job could leave programs for the next; \
+                 `chown -R root: {1} && chmod -R go-w {1}`: jobs have a home directory for each trust class in the data directory",
+                user.name(),
+                user.user.dir.display()
+            );
+            return invalid("job_users", reason);
+        }
         // A job that could replace the program would be root at the next start.
         let program = std::env::current_exe().ok();
         let kept = self.secret_files.iter().chain(&self.hidden).chain([&self.data_dir]).chain(&program);

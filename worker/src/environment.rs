@@ -11,7 +11,7 @@ use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::spec::{JobSpec, OWN_VARIABLES, Source};
 use nix::unistd::{Uid, User};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Locale and directory variables that jobs inherit from the daemon.
 const PASSED_ON: &[&str] = &["LANG", "TZ", "TMPDIR"];
@@ -84,6 +84,24 @@ pub fn of_user(
     }
     environment.extend(configured.iter().map(|(name, value)| (name.clone(), value.clone())));
     environment.retain(|name, _| !name.starts_with(OWN_VARIABLES));
+    environment
+}
+
+/// Returns the home directory of the worker's user.
+pub fn account_home() -> Option<PathBuf> {
+    let home = User::from_uid(Uid::effective()).ok().flatten()?.dir;
+    home.parent().is_some().then_some(home)
+}
+
+/// Returns the variables of a job whose trust class has this home directory. Toolchains that rustup installed for the
+/// worker's user stay usable.
+pub fn of_class(base: &BTreeMap<String, String>, home: &Path) -> BTreeMap<String, String> {
+    let mut environment = base.clone();
+    let account = environment.insert("HOME".to_owned(), home.display().to_string());
+    let toolchains = account.map(|account| Path::new(&account).join(".rustup"));
+    if let Some(toolchains) = toolchains.filter(|toolchains| toolchains.is_dir()) {
+        environment.entry("RUSTUP_HOME".to_owned()).or_insert_with(|| toolchains.display().to_string());
+    }
     environment
 }
 

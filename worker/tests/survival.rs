@@ -133,6 +133,56 @@ async fn a_dead_keeper_leaves_an_unobserved_end_and_no_process() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_kills_its_keeper_and_its_guardian_is_found_and_leaves_no_process() {
+    let (coordinator, _worker, _data) = pool().await;
+    // The keeper is the parent of the job, and the guardian that of the keeper. A child in a session of its own goes on.
+    let text = "setsid sh -c 'trap \"\" PIPE TERM HUP; while :; do sleep 1000; done' & \
+                guardian=$(ps -o ppid= -p $PPID); trap '' PIPE TERM HUP; echo killing; \
+                kill -9 $guardian $PPID; while :; do sleep 1000; done";
+    let lease = coordinator.grant(shell(text));
+    let outcome = coordinator.outcome(lease).await;
+    assert!(matches!(outcome.ending, Ending::Unobserved { .. }), "{:?}", outcome.ending);
+    assert_eq!(outcome.survivors, []);
+    assert_eq!(processes_of(lease), []);
+    let next = coordinator.grant(shell("echo next"));
+    assert_eq!(coordinator.outcome(next).await.ending, Ending::Exited { code: 0 });
+}
+
+/// Returns the first message of each keeper to a process that connects to its socket.
+fn greetings(data: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(data.join("keepers")).expect("it is there").flatten();
+    let sockets = entries.filter_map(|entry| std::os::unix::net::UnixStream::connect(entry.path()).ok());
+    sockets
+        .map(|mut socket| {
+            let mut length = [0; 4];
+            socket.read_exact(&mut length).expect("a greeting");
+            let mut text = vec![0; usize::try_from(u32::from_le_bytes(length)).expect("short")];
+            socket.read_exact(&mut text).expect("all of it");
+            String::from_utf8(text).expect("JSON")
+        })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_keeper_gives_no_secret_to_who_connects_to_its_socket() {
+    let (coordinator, _worker, data) = pool().await;
+    let mut spec = shell("echo ${#KEY}; while [ ! -e go ]; do sleep 0.01; done");
+    spec.secrets = vec!["KEY".into()];
+    let lease = coordinator.grant_with(spec, &[("KEY", "hunter2hunter2")]);
+    coordinator.until_output(lease, "14\n").await;
+    let job = lease.attempt.job.to_string();
+    let heard = greetings(data.path());
+    assert!(heard.iter().any(|text| text.contains(&job)), "the keeper of the job answers: {heard:?}");
+    assert!(heard.iter().all(|text| !text.contains("hunter2")), "{heard:?}");
+    let attempts = std::fs::read_dir(data.path().join("attempts")).expect("it is there");
+    for entry in attempts.flatten() {
+        std::fs::write(entry.path().join("empty/go"), "").expect("the job's directory");
+    }
+    // The daemon has connected again, and the job ends as it does elsewhere.
+    assert_eq!(coordinator.outcome(lease).await.ending, Ending::Exited { code: 0 });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn daemon_and_keeper_dead_together_are_accounted_for() {
     // Where a keeper has a guardian, that ends the tree; without it the next daemon does.
     let has_guardians = cfg!(target_os = "linux");

@@ -293,7 +293,7 @@ fn an_isolated_job_reads_neither_the_token_nor_other_jobs_nor_the_worker() {
     // The job sees only the path to its own files.
     let listing =
         pool.shell(&format!("ls -A {data}; echo of attempts; ls -A {data}/attempts | wc -l")).expect(0);
-    assert_eq!(listing.out(), "attempts\nof attempts\n1\n", "{listing}");
+    assert_eq!(listing.out(), "attempts\nhomes\nof attempts\n1\n", "{listing}");
     let hidden = pool.shell(&format!("cat {data}/worker-id; echo x > {data}/worker-id"));
     let identity = std::fs::read_to_string(worker.join("worker-id")).unwrap();
     assert!(!hidden.out().contains(identity.trim()) && identity.len() > 30, "{hidden}");

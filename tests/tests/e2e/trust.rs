@@ -99,3 +99,53 @@ fn a_worker_that_accepts_a_team_gets_no_other_job() {
     let refused = shell(&eve).expect(125);
     assert!(refused.err().contains("accept jobs of core only, not of `eve`"), "{refused}");
 }
+
+#[test]
+fn the_home_of_an_isolated_job_is_its_class_s() {
+    let sandbox = Command::new("bwrap").args(["--bind", "/", "/", "--unshare-pid", "true"]).output();
+    if !sandbox.is_ok_and(|done| done.status.success()) {
+        eprintln!("SKIPPED: bubblewrap is not on this machine, or may not make namespaces here");
+        return;
+    }
+    let pool = PoolBuilder::default().worker(&["--isolation", "bubblewrap"]).start();
+    let [ada, eve] = ["ada", "eve"].map(|name| token(&pool, name, &[]));
+    let shell = |token: &str, text: &str| -> Finished {
+        let mut command = pool.command(&["run", "--no-snapshot", "--", "sh", "-c", text]);
+        command.env("BUILDPOOL_TOKEN", token).output().unwrap().into()
+    };
+    let left = shell(&ada, "echo 'echo left' > ~/.profile && echo ~").expect(0);
+    assert_eq!(shell(&ada, "cat ~/.profile && echo ~").expect(0).out(), format!("echo left\n{}", left.out()));
+    let theirs = shell(&eve, "test ! -e ~/.profile && echo ~").expect(0);
+    assert_ne!(theirs.out(), left.out());
+    shell(&eve, &format!("test ! -e {}", left.out().trim())).expect(0);
+    // Programs that ignore HOME find the account's, in which no job can leave anything.
+    let account = nix::unistd::User::from_uid(nix::unistd::Uid::effective()).unwrap().unwrap().dir;
+    let text = format!("touch {}/.left-by-a-job", account.display());
+    assert!(shell(&eve, &text).expect(1).err().contains("Read-only file system"));
+}
+
+#[test]
+fn a_restricted_token_runs_on_its_workers_and_its_projects_only() {
+    let pool = Pool::start(2);
+    let on_one = token(&pool, "ada", &["--only-worker", "w1"]);
+    let on_none = token(&pool, "bob", &["--only-label", "gpu"]);
+    let on_project = token(&pool, "eve", &["--only-project", "example.org/other"]);
+    let shell = |token: &str, options: &[&str]| -> Finished {
+        let mut command = pool.command(&["run", "--no-snapshot", "--output", "json"]);
+        command.args(options).args(["--", "true"]).env("BUILDPOOL_TOKEN", token).output().unwrap().into()
+    };
+    for _ in 0..3 {
+        assert_eq!(shell(&on_one, &[]).expect(0).json()["worker"], "w1");
+    }
+    let refused = shell(&on_one, &["--label", "name=w0"]);
+    assert!(refused.to_string().contains("restricted to name=w1"), "{refused}");
+    let refused = shell(&on_none, &[]);
+    assert!(refused.to_string().contains("restricted to gpu"), "{refused}");
+    let refused = shell(&on_project, &[]).expect(125);
+    assert!(refused.to_string().contains("restricted to snapshots of example.org/other"), "{refused}");
+    let listed = pool.buildpool(&["token", "list"]).expect(0);
+    assert!(listed.out().contains("worker w1") && listed.out().contains("label gpu"), "{listed}");
+    let words = ["token", "create", "--role", "admin", "--name", "root", "--only-worker", "w1"];
+    let refused = pool.buildpool(&words).expect(1);
+    assert!(refused.err().contains("a token of role `admin` can't be restricted"), "{refused}");
+}

@@ -80,10 +80,10 @@ fn a_job_reaches_neither_the_worker_nor_the_job_beside_it() {
         assert!(is_refused, "{attack}\n{done}");
         assert!(!said.contains(id.trim()) && !said.contains("private"), "{attack}\n{done}");
     }
-    let own = "id -un; echo $HOME $USER; sed -n 's/NoNewPrivs:\\t//p' /proc/self/status; pwd > made && cat made | wc -l; echo x > /dev/stdout; exit 7";
+    // The user's home directory in the trust class of the submitter, and its own.
+    let own = "id -un; test -O $HOME && echo ${HOME%/homes/*}/homes ${HOME##*/} $USER; sed -n 's/NoNewPrivs:\\t//p' /proc/self/status; pwd > made && cat made | wc -l; echo x > /dev/stdout; exit 7";
     let done = pool.shell(own).expect(7);
-    let user = User::from_name(USERS[1]).unwrap().unwrap();
-    let wanted = format!("{0}\n{1} {0}\n1\n1\nx\n", USERS[1], user.dir.display());
+    let wanted = format!("{0}\n{data}/homes {0} {0}\n1\n1\nx\n", USERS[1]);
     assert_eq!(done.out(), wanted, "the first user is the other job's: {done}");
     pool.buildpool(&["run", "--no-snapshot", "--", "no-such-program"]).expect(127);
     let killed = pool.buildpool(&["run", "--no-snapshot", "--", "sh", "-c", "kill -9 $$"]);

@@ -2,6 +2,7 @@
 
 use super::aside;
 use super::attempt::Attempt;
+use super::class_home;
 use super::event::Event;
 use super::files::Files;
 use super::home::Home;
@@ -21,7 +22,7 @@ use buildpool_protocol::worker_link::{Condition, FromWorker, Held, HeldState};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -241,8 +242,10 @@ impl Agent {
         }
         (self.is_tidying, self.tidied_at) = (true, Some(Instant::now()));
         let (files, home) = (self.files.clone(), Arc::clone(&self.home));
+        let held = self.attempts.values().map(|attempt| attempt.spec.access.class.clone()).collect();
         self.work.spawn_blocking(move || {
             aside::clear(home.directory());
+            class_home::remove_idle(home.directory(), &held, SystemTime::now());
             files.collect_space();
             Event::Tidied
         });

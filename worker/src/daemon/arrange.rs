@@ -1,9 +1,11 @@
 //! Prepares an attempt on disk before it runs. Blocking.
 
 use super::aside;
+use super::class_home;
 use super::home::Home;
 use super::memory;
 use crate::config::Config;
+use crate::isolation::Isolation;
 use crate::isolation::doors;
 use crate::isolation::users::JobUser;
 use crate::platform::Now;
@@ -32,6 +34,8 @@ pub(super) struct Arranged {
     pub(super) readable: Vec<PathBuf>,
     /// Directories that are open for the job's user until it ends.
     pub(super) gates: Vec<PathBuf>,
+    /// The home directory of the job's trust class; none if the job has the one of its user.
+    pub(super) home: Option<PathBuf>,
 }
 
 /// The user of an attempt, and all users of jobs.
@@ -123,6 +127,13 @@ fn arrange_once(
     let mut own = vec![prepared.directory.clone(), prepared.root.clone()];
     own.extend(prepared.derived_data.clone());
     own.extend(with_bundle.is_some().then(|| bundle.clone()));
+    let class_home = match &spec.source {
+        Source::InPlace { .. } => None,
+        Source::Snapshot { .. } | Source::Empty => {
+            class_home_of(home, config, grant, users).map_err(failed)?
+        }
+    };
+    own.extend(class_home.clone());
     let readable = prepared.objects.into_iter().collect();
     let files = prepared.root.clone();
     let gates = gates(&grant.spec.source, &attempt_directory, &prepared.root);
@@ -149,7 +160,25 @@ fn arrange_once(
         doors::hand_over(&gates, own, user, all).map_err(Failed::HandOver)?;
     }
     let argv = with_bundle.unwrap_or(argv);
-    Ok(Arranged { argv, directory: prepared.directory, setup, own, readable, gates: record.gates })
+    Ok(Arranged {
+        argv,
+        directory: prepared.directory,
+        setup,
+        own,
+        readable,
+        gates: record.gates,
+        home: class_home,
+    })
+}
+
+/// Returns the home directory of the job's trust class. Without isolation each job can reach the files of every class, so it
+/// has the home directory of the worker's user.
+fn class_home_of(home: &Home, config: &Config, grant: &Grant, users: &Users) -> io::Result<Option<PathBuf>> {
+    let class = &grant.spec.access.class;
+    if class.is_empty() || config.isolation == Isolation::None {
+        return Ok(None);
+    }
+    class_home::make(home.directory(), class, users.as_ref().map(|(user, _)| user)).map(Some)
 }
 
 /// Returns the directories that lead only to the files of an attempt. Empty for directories that do

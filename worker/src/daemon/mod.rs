@@ -9,6 +9,7 @@ mod agent;
 mod arrange;
 mod aside;
 mod attempt;
+mod class_home;
 mod conclude;
 mod earlier;
 mod endings;

@@ -6,7 +6,7 @@ use super::attempt::{Attempt, Stage};
 use super::keepers::{KeeperLink, Work};
 use super::lease::cut_off;
 use crate::environment;
-use crate::isolation::Reach;
+use crate::isolation::{Isolation, Reach};
 use crate::keeper::messages::{FromKeeper, Kept, Run, SetupRun, ToKeeper};
 use crate::platform::Now;
 use buildpool_protocol::ids::AttemptId;
@@ -42,7 +42,9 @@ impl Agent {
                 let (cut_off_after, cut_off_grace) =
                     cut_off(self.lost_after.unwrap_or(LOST_AFTER), attempt.spec.on_lost, grace);
                 let now = Now::read().continuous;
+                let account_home = arranged.home.as_ref().and_then(|_| environment::account_home());
                 let reach = Reach {
+                    account_home: account_home.as_deref(),
                     hidden: &self.hidden,
                     own: &arranged.own,
                     readable: &arranged.readable,
@@ -59,6 +61,8 @@ impl Agent {
                     Some(user) => &environment::of_user(&self.environment, &self.config.env, &user.user),
                     None => &self.environment,
                 };
+                let of_class = arranged.home.as_deref().map(|home| environment::of_class(base, home));
+                let base = of_class.as_ref().unwrap_or(base);
                 let run = Run {
                     lease: attempt.lease,
                     attempt_directory: self.home.attempt(id),
@@ -77,6 +81,7 @@ impl Agent {
                     log_bytes_max: attempt.spec.log_bytes_max,
                     core_bytes_max: self.config.core_bytes_max,
                     stdin: attempt.spec.stdin.is_some(),
+                    jobs_reach_socket: self.config.isolation == Isolation::None,
                     hands_variables_inside: self.config.isolation.hands_variables_inside(),
                 };
                 attempt.spec.env.clear();

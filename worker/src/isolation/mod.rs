@@ -74,6 +74,9 @@ pub struct Reach<'a> {
     pub readable: &'a [PathBuf],
     /// Working directory of the command.
     pub directory: &'a Path,
+    /// Home directory of the worker's user. The job can't write it, because its trust class has a home
+    /// directory.
+    pub account_home: Option<&'a Path>,
     /// User of the job, if that is not the worker's user.
     pub user: Option<&'a JobUser>,
 }
@@ -209,12 +212,17 @@ fn bubblewrap(program: &Path, reach: &Reach<'_>, is_root: bool) -> Vec<String> {
     for place in KERNEL_SETTINGS.map(Path::new) {
         add("--ro-bind-try", &[place, place]);
     }
+    if let Some(home) = reach.account_home {
+        add("--ro-bind-try", &[home, home]);
+    }
+    let is_closed = |path: &Path| reach.account_home.is_some_and(|home| path.starts_with(home));
     for (rule, path) in reach.rules() {
         match rule {
             Rule::Own => add("--bind-try", &[path, path]),
             Rule::Readable => add("--ro-bind-try", &[path, path]),
             // There is already a mount at this path.
             Rule::Way if path == devices => {}
+            Rule::Way if is_closed(path) => add("--ro-bind", &[path, path]),
             Rule::Way => add("--bind", &[path, path]),
             Rule::HiddenFile => add("--ro-bind", &[null, path]),
             Rule::HiddenDirectory => add("--tmpfs", &[path]),
@@ -265,6 +273,7 @@ mod tests {
             own: &own,
             readable: &readable,
             directory: Path::new("/var/w/workspaces/1/tree/sub"),
+            account_home: None,
             user: None,
         };
         let program = Path::new(if mode == Isolation::SandboxExec {
@@ -302,7 +311,8 @@ mod tests {
     fn in_bubblewrap_the_kernel_s_settings_are_read_only_and_root_has_no_disks() {
         let directory = Path::new("/");
         let hidden = Hidden::of(&[], &[]);
-        let reach = Reach { hidden: &hidden, own: &[], readable: &[], directory, user: None };
+        let (own, account_home) = ([PathBuf::from("/root/w/tree")], Some(Path::new("/root")));
+        let reach = Reach { hidden: &hidden, own: &own, readable: &[], directory, account_home, user: None };
         for is_root in [false, true] {
             let words = super::bubblewrap(Path::new("/usr/bin/bwrap"), &reach, is_root);
             let three = |three: [&str; 3]| words.windows(3).position(|other| other == three);
@@ -310,6 +320,9 @@ mod tests {
             for place in ["/proc/sys", "/proc/sysrq-trigger", "/sys"] {
                 assert!(three(["--ro-bind-try", place, place]) > proc, "{words:?}");
             }
+            let (closed, tree) =
+                (three(["--ro-bind-try", "/root", "/root"]), ["--bind-try", "/root/w/tree", "/root/w/tree"]);
+            assert!(closed.is_some() && three(tree) > closed, "{words:?}");
             assert_eq!(three(["--dev-bind", "/dev", "/dev"]).is_none(), is_root, "{words:?}");
         }
     }

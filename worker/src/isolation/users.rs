@@ -31,7 +31,7 @@ impl JobUser {
         let user = User::from_name(name).map_err(|error| format!("`{name}` can't be looked up: {error}"))?;
         let user = user.ok_or_else(|| {
             format!(
-                "there is no user `{name}`; make one by `useradd --system --user-group --create-home {name}`"
+                "there is no user `{name}`; make one by `useradd --system --user-group --no-create-home {name}`"
             )
         })?;
         let c_name = CString::new(name).map_err(|_| format!("`{name}` is no name"))?;

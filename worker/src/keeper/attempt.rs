@@ -33,7 +33,7 @@ use std::time::{Duration, SystemTime};
 /// An attempt from its start to its outcome.
 pub(super) struct Attempt {
     lease: Lease,
-    /// The next daemon needs them too, for masking.
+    /// Secrets for the next daemon, which must mask them too. Empty if jobs can connect to the socket.
     secrets: BTreeMap<String, Secret>,
     directory: PathBuf,
     /// Where its outcome goes.
@@ -143,7 +143,7 @@ impl Attempt {
         supervisor.handle(now, Input::Contact { age: run.contact_age, cut_off_after: None });
         let mut started = Self {
             lease: run.lease,
-            secrets: run.secrets.clone(),
+            secrets: if run.jobs_reach_socket { BTreeMap::new() } else { run.secrets.clone() },
             outcome_directory: directory.clone(),
             directory,
             setup: None,

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// Version of [`Run`] that this build's keepers support. It is raised with every field that must
 /// not be ignored. A keeper of another generation gets no work and is released when it is idle.
-pub const GENERATION: u32 = 2;
+pub const GENERATION: u32 = 4;
 
 /// A message from the worker.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -123,6 +123,10 @@ pub struct Run {
     /// The command reads bytes that [`ToKeeper::Stdin`] brings; otherwise its standard input is empty.
     #[serde(default)]
     pub stdin: bool,
+    /// True if jobs run as the keeper's user and can connect to its socket. Then nobody gets the
+    /// secrets from the socket.
+    #[serde(default)]
+    pub jobs_reach_socket: bool,
     /// True if the variables are sent through a descriptor to the sandbox in `argv`, which sets
     /// them inside.
     #[serde(default)]
@@ -211,7 +215,7 @@ pub struct Kept {
     /// How far its standard input is, if it reads one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin: Option<StdinPlace>,
-    /// Values to mask in its evidence.
+    /// Values to mask in its evidence. Empty if jobs can connect to the socket.
     #[serde(default)]
     pub secrets: BTreeMap<String, Secret>,
 }
