@@ -223,6 +223,41 @@ impl Purpose {
     }
 }
 
+/// The counted resource of processors, which each worker has.
+pub const CPUS: &str = "cpus";
+/// The counted resource of memory in MiB, which each worker has. It also limits the data of each process of the job.
+pub const MEMORY_MIB: &str = "memory_mib";
+
+/// Networks that a job can use.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    /// The network of its worker.
+    #[default]
+    Worker,
+    /// A loopback interface of its own, and nothing else.
+    None,
+}
+
+impl Network {
+    /// Returns true for [`Network::Worker`]. Serde omits the field in this case.
+    pub const fn is_worker(&self) -> bool {
+        matches!(self, Self::Worker)
+    }
+}
+
+impl FromStr for Network {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        match text {
+            "worker" => Ok(Self::Worker),
+            "none" => Ok(Self::None),
+            other => Err(SpecError::new("network", format!("`{other}`: valid are worker and none"))),
+        }
+    }
+}
+
 impl FromStr for Verbosity {
     type Err = SpecError;
 
@@ -378,6 +413,9 @@ pub struct JobSpec {
     /// Who it runs for; the coordinator's decision.
     #[serde(default, skip_serializing_if = "Access::is_open")]
     pub access: Access,
+    /// Networks that the job can use.
+    #[serde(default, skip_serializing_if = "Network::is_worker")]
+    pub network: Network,
 }
 
 impl JobSpec {
@@ -415,6 +453,7 @@ impl JobSpec {
             fallback: None,
             trace: None,
             access: Access::default(),
+            network: Network::default(),
         }
     }
 }

@@ -157,6 +157,8 @@ impl Keeper {
             log_bytes_max: None,
             core_bytes_max: None,
             stdin: false,
+            processes_max: None,
+            memory_bytes_max: None,
             jobs_reach_socket: true,
             hands_variables_inside: false,
         };

@@ -5,8 +5,8 @@ use crate::isolation::hidden::directory_of;
 use crate::isolation::users::{self, JobUser, barrier};
 use crate::limits::CONFIG_BYTES_MAX;
 use crate::workspace::SpaceLimits;
-use buildpool_protocol::limits::{NAME_BYTES_MAX, SLOTS_MAX};
-use buildpool_protocol::spec::check_name;
+use buildpool_protocol::limits::{NAME_BYTES_MAX, SLOTS_MAX, UNITS_MAX};
+use buildpool_protocol::spec::{CPUS, MEMORY_MIB, check_name};
 use buildpool_protocol::version::VersionRange;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -20,6 +20,10 @@ use std::time::Duration;
 mod error;
 
 pub use error::ConfigError;
+
+/// Default limit on the processes of a job for each processor, and its minimum. Threads count too.
+const PROCESSES_PER_CPU: u64 = 256;
+const PROCESSES_MIN: u64 = 2048;
 
 /// Configuration of a worker.
 #[derive(Clone, PartialEq, Eq)]
@@ -57,6 +61,8 @@ pub struct Config {
     pub crash_directories: Vec<PathBuf>,
     /// Limit on the core file of a job, in bytes. The system's own limit if absent.
     pub core_bytes_max: Option<u64>,
+    /// Limit on the processes of a job's user. The system's own limit if absent.
+    pub processes_max: Option<u64>,
     /// Disk space limits of workspaces.
     pub space: SpaceLimits,
     /// Time after which a drain on SIGTERM ends running jobs. Never if absent.
@@ -112,6 +118,7 @@ struct File {
     env: BTreeMap<String, String>,
     crash_directories: Vec<PathBuf>,
     core_bytes_max: Option<u64>,
+    processes_max: Option<u64>,
     keep_free_bytes: Option<u64>,
     workspaces_bytes_max: Option<u64>,
     drain_deadline_secs: Option<u64>,
@@ -138,6 +145,7 @@ impl Default for File {
             env: BTreeMap::new(),
             crash_directories: Vec::new(),
             core_bytes_max: None,
+            processes_max: None,
             keep_free_bytes: None,
             workspaces_bytes_max: None,
             drain_deadline_secs: None,
@@ -168,6 +176,7 @@ impl Config {
             env: BTreeMap::new(),
             crash_directories: Vec::new(),
             core_bytes_max: None,
+            processes_max: None,
             space: SpaceLimits::default(),
             drain_deadline: None,
             isolation: Isolation::default(),
@@ -252,6 +261,7 @@ impl Config {
             env: file.env,
             crash_directories: file.crash_directories.iter().map(|path| directory.join(path)).collect(),
             core_bytes_max: file.core_bytes_max,
+            processes_max: file.processes_max,
             space: SpaceLimits {
                 bytes_max: file.workspaces_bytes_max,
                 free_min_bytes: file.keep_free_bytes,
@@ -295,6 +305,12 @@ impl Config {
         }
         for name in &self.accepts {
             check_name("accepts", name)?;
+        }
+        if self.processes_max == Some(0) {
+            return invalid(
+                "processes_max",
+                "0 given; 1 or more is valid, or remove it for the system's limit".into(),
+            );
         }
         for name in self.env.keys() {
             if name.is_empty() || name.contains(['=', '\0']) {
@@ -401,6 +417,26 @@ impl Config {
         users::find(&self.job_users, self.slots).map_err(invalid)
     }
 
+    /// Returns all resources: the processors and the memory of the machine, and the configured ones,
+    /// which have priority.
+    pub fn all_resources(&self) -> BTreeMap<String, u32> {
+        let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
+        let memory = crate::platform::memory_bytes().map(|bytes| bytes >> 20);
+        let units = |units: u64| u32::try_from(units).unwrap_or(u32::MAX).min(UNITS_MAX);
+        let mut resources = BTreeMap::from([(CPUS.to_owned(), units(cpus))]);
+        resources.extend(memory.map(|mib| (MEMORY_MIB.to_owned(), units(mib))));
+        resources.extend(self.resources.iter().map(|(name, units)| (name.clone(), *units)));
+        resources
+    }
+
+    /// Returns the limit on the processes of a job's user. The default applies only if each job has
+    /// a user of its own: other processes of the user count too.
+    pub fn processes_of_job(&self) -> Option<u64> {
+        let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
+        let default = (PROCESSES_PER_CPU * cpus).max(PROCESSES_MIN);
+        self.processes_max.or((self.isolation == Isolation::User).then_some(default))
+    }
+
     /// Returns all labels: detected ones, overridden by configured ones.
     pub fn all_labels(&self) -> BTreeMap<String, String> {
         let mut labels = BTreeMap::from([
@@ -408,6 +444,9 @@ impl Config {
             ("arch".to_owned(), crate::platform::arch().to_owned()),
             ("name".to_owned(), self.name.clone()),
         ]);
+        if self.isolation != Isolation::None {
+            labels.insert("isolation".to_owned(), self.isolation.name().to_owned());
+        }
         labels.extend(self.found.clone());
         labels.extend(self.labels.iter().map(|(name, value)| (name.clone(), value.clone())));
         labels

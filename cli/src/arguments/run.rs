@@ -1,9 +1,11 @@
 //! `buildpool run`
 
 use super::PoolOptions;
-use super::values::{count, on_lost, priority, resource, secret, variable};
+use super::values::{count, mebibytes, on_lost, priority, resource, secret, variable};
 use crate::durations;
-use buildpool_protocol::spec::{OnLost, Selector, Verbosity, check_artifact, check_report};
+use buildpool_protocol::spec::{
+    Network, OnLost, Selector, SpecError, Verbosity, check_artifact, check_report,
+};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,6 +32,17 @@ pub(crate) struct RunArguments {
     /// Run no two jobs of this name at once, whoever submits them
     #[arg(long, value_name = "NAME")]
     pub(crate) concurrency_group: Option<String>,
+    /// Take this many of a worker's processors
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) cpus: Option<u32>,
+    /// Take this much of a worker's memory, in MiB or with M or G; also the limit on the data of
+    /// each process
+    #[arg(long, value_name = "SIZE", value_parser = mebibytes)]
+    pub(crate) memory: Option<u32>,
+    /// Networks that the command can use: worker (the worker's) or none (needs a worker with
+    /// isolation bubblewrap)
+    #[arg(long, value_name = "worker|none", default_value = "worker", value_parser = network)]
+    pub(crate) network: Network,
     /// Set a variable for the command
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub(crate) env: Vec<(String, String)>,
@@ -110,6 +123,10 @@ pub(crate) struct LabelSet(pub(crate) Vec<Selector>);
 
 fn artifact(text: &str) -> Result<String, String> {
     check_artifact(text).map(|_| text.to_owned()).map_err(|error| error.reason)
+}
+
+fn network(text: &str) -> Result<Network, String> {
+    text.parse().map_err(|error: SpecError| error.reason)
 }
 
 fn report(text: &str) -> Result<String, String> {

@@ -4,6 +4,7 @@ use crate::failure::{Failure, USAGE};
 use buildpool_coordinator::config::VALID_ADDRESSES;
 use buildpool_protocol::JobState;
 use buildpool_protocol::client_link::{Role, StreamChoice};
+use buildpool_protocol::limits::UNITS_MAX;
 use buildpool_protocol::report::Verdict;
 use buildpool_protocol::spec::{OnLost, check_given_variable};
 use buildpool_protocol::token;
@@ -82,6 +83,18 @@ pub(super) fn resource(text: &str) -> Result<(String, u32), String> {
     }
     let count: std::num::NonZeroU32 = count.parse().map_err(|_| wrong())?;
     Ok((name.to_owned(), count.get()))
+}
+
+/// Reads an amount of memory as MiB.
+pub(super) fn mebibytes(text: &str) -> Result<u32, String> {
+    let (digits, factor) = match text.strip_suffix(['G', 'g']) {
+        Some(digits) => (digits, 1024),
+        None => (text.strip_suffix(['M', 'm']).unwrap_or(text), 1),
+    };
+    let mib = digits.parse::<u32>().ok().and_then(|count| count.checked_mul(factor));
+    mib.filter(|mib| (1..=UNITS_MAX).contains(mib)).ok_or_else(|| {
+        format!("`{text}` is not an amount of memory; valid are 1M to {UNITS_MAX}M, as in 512M or 4G")
+    })
 }
 
 pub(super) fn variable(text: &str) -> Result<(String, String), String> {

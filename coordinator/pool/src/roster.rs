@@ -313,7 +313,7 @@ impl Roster {
         let labels = labels.iter().map(ToString::to_string);
         let only: Vec<String> = workers.iter().map(|name| format!("name={name}")).chain(labels).collect();
         Some(format!(
-            "the token of `{submitter}` is restricted to {}, and no worker there fits",
+            "this job of `{submitter}` is restricted to {} (by its token or by `--network none`), and no worker there fits",
             joined(only.iter().map(String::as_str), LABELS_SHOWN_MAX)
         ))
     }

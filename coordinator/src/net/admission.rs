@@ -10,10 +10,13 @@ use buildpool_pool::{ClientRef, Input, LiveJob, Submit};
 use buildpool_protocol::client_link::{Role, SubmitMessage, View};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
-use buildpool_protocol::spec::{Access, JobSpec, Restriction, Source};
+use buildpool_protocol::spec::{Access, JobSpec, Network, Restriction, Selector, Source};
 use buildpool_protocol::transfer::SnapshotName;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Label of the workers that can run a job without a network.
+const NO_NETWORK_LABEL: (&str, &str) = ("isolation", "bubblewrap");
 
 impl Shared {
     /// Returns the error for new jobs if they are refused now. The readiness check returns the
@@ -45,13 +48,17 @@ pub(crate) async fn submit(
     mut message: SubmitMessage,
 ) -> Result<Submitted, LinkError> {
     // Overrides the value from the client.
-    message.spec.access = access(back);
+    message.spec.access = access(back, &message.spec);
     admit(back, request, message).await
 }
 
-/// Returns what the configuration and the token decide about a job.
-fn access(back: &Back) -> Access {
-    let Restriction { workers, labels, projects: _ } = back.principal.only.clone();
+/// Returns what the configuration, the token and the kind of the job decide about its workers.
+fn access(back: &Back, spec: &JobSpec) -> Access {
+    let Restriction { workers, mut labels, projects: _ } = back.principal.only.clone();
+    if spec.network == Network::None {
+        let (key, value) = NO_NETWORK_LABEL;
+        labels.push(Selector { key: key.to_owned(), value: Some(value.to_owned()) });
+    }
     Access { workers, labels, ..back.shared.trust.access_of(&back.principal.name) }
 }
 
@@ -122,7 +129,7 @@ pub(crate) async fn retry(back: &Back, request: u32, text: &str, new: JobId) -> 
     }
     // The class is that of the original submitter, because the tree is theirs.
     let class = shared.trust.class_of(&submitter);
-    let access = Access { class, ..access(back) };
+    let access = Access { class, ..access(back, &spec) };
     if spec.stdin.is_some() {
         let text = format!(
             "job {job} read a standard input, which the pool does not keep; submit it again with `buildpool run`"

@@ -149,3 +149,44 @@ fn a_restricted_token_runs_on_its_workers_and_its_projects_only() {
     let refused = pool.buildpool(&words).expect(1);
     assert!(refused.err().contains("a token of role `admin` can't be restricted"), "{refused}");
 }
+
+#[test]
+fn a_job_without_a_network_has_none_and_runs_only_where_that_is_possible() {
+    let run = |pool: &Pool, text: &str| {
+        pool.buildpool(&["run", "--no-snapshot", "--network", "none", "--", "sh", "-c", text])
+    };
+    let open = Pool::start(1);
+    let refused = run(&open, "true").expect(125);
+    assert!(refused.to_string().contains("isolation=bubblewrap"), "{refused}");
+    let sandbox = Command::new("bwrap").args(["--bind", "/", "/", "--unshare-net", "true"]).output();
+    if !sandbox.is_ok_and(|done| done.status.success()) {
+        eprintln!("SKIPPED: bubblewrap is not on this machine, or may not make namespaces here");
+        return;
+    }
+    let pool = PoolBuilder::default().worker(&["--isolation", "bubblewrap"]).start();
+    let interfaces = "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '";
+    assert_eq!(run(&pool, interfaces).expect(0).out(), "lo\n");
+    let coordinator = pool.url().rsplit(':').next().unwrap().to_owned();
+    let text = format!("exec 3<>/dev/tcp/127.0.0.1/{coordinator}");
+    let words = ["run", "--no-snapshot", "--network", "none", "--", "bash", "-c", &text];
+    assert!(pool.buildpool(&words).expect(1).err().contains("refused"), "its loopback is its own");
+}
+
+#[test]
+fn processors_and_memory_are_taken_from_what_a_worker_has() {
+    let pool = Pool::start(1);
+    let workers = pool.buildpool(&["workers", "--json"]).expect(0).json();
+    let (cpus, memory) = (&workers[0]["resources"]["cpus"], &workers[0]["resources"]["memory_mib"]);
+    assert!(cpus.as_u64() > Some(0) && memory.as_u64() > Some(64), "{workers}");
+    let run = |options: &[&str], text: &str| {
+        pool.buildpool(&[&["run", "--no-snapshot"], options, &["--", "python3", "-c", text]].concat())
+    };
+    let refused = run(&["--cpus", "100000"], "pass").expect(125);
+    assert!(refused.to_string().contains("no worker has 100000 of the resource `cpus`"), "{refused}");
+    assert!(run(&["--memory", "0G"], "pass").expect(125).err().contains("512M or 4G"));
+    if cfg!(target_os = "linux") {
+        let ended = run(&["--memory", "100M", "--cpus", "1"], "bytearray(200 << 20)").expect(1);
+        assert!(ended.err().contains("MemoryError"), "{ended}");
+    }
+    run(&["--memory", "1G"], "bytearray(200 << 20)").expect(0);
+}

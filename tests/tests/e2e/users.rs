@@ -248,3 +248,24 @@ fn the_worker_s_processes_are_closed_to_others_of_their_user() {
     assert_eq!(done.out().trim(), "nobody", "{done}");
     assert_eq!(done.err().matches("Permission denied").count(), 6, "{done}");
 }
+
+#[test]
+fn a_fork_bomb_ends_at_the_limit_of_its_job_and_the_worker_stays_usable() {
+    let Some(mut pool) = pool() else { return };
+    let data = pool.place().home().join("limits");
+    std::fs::create_dir(&data).unwrap();
+    std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let config = data.join("worker.toml");
+    std::fs::write(&config, "processes_max = 40\n").unwrap();
+    std::fs::set_permissions(&config, std::fs::Permissions::from_mode(0o600)).unwrap();
+    pool.kill_worker(0);
+    let words = ["--isolation", "user", "--job-user", USERS[0], "--config", config.to_str().unwrap()];
+    pool.set_worker_arguments(0, &words);
+    pool.start_worker(0);
+    pool.wait_for_workers();
+    // The limit is hard: the job can't raise it.
+    let bomb = "ulimit -u unlimited 2> /dev/null; i=0; while [ $i -lt 200 ]; do sleep 100 & i=$((i+1)); done";
+    let ended = pool.shell(bomb);
+    assert!(ended.code() != 0 && ended.err().to_lowercase().contains("fork"), "{ended}");
+    assert_eq!(pool.shell("echo well").expect(0).out(), "well\n");
+}

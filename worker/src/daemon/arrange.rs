@@ -13,7 +13,7 @@ use crate::records::{self, AttemptRecord, Durability};
 use crate::workspace::setup::SetupPlan;
 use crate::workspace::{WorkspaceError, Workspaces};
 use buildpool_protocol::outcome::StartFailure;
-use buildpool_protocol::spec::Source;
+use buildpool_protocol::spec::{Network, Source};
 use buildpool_protocol::worker_link::Grant;
 use std::fs;
 use std::io;
@@ -102,6 +102,13 @@ fn arrange_once(
     users: &Users,
 ) -> Result<Arranged, Failed> {
     let failed = |error: io::Error| StartFailure::Workspace { reason: error.to_string() };
+    if grant.spec.network == Network::None && config.isolation != Isolation::Bubblewrap {
+        let reason = format!(
+            "a job without a network needs isolation bubblewrap; this worker has {}",
+            config.isolation
+        );
+        return Err(StartFailure::Workspace { reason }.into());
+    }
     let attempt_directory = home.attempt(grant.lease.attempt);
     // No other user may enter it, even one that can pass the directories above.
     let create = |path: &Path| fs::DirBuilder::new().mode(0o700).create(path);

@@ -34,7 +34,7 @@ impl Agent {
             slots: self.config.slots,
             labels: self.config.all_labels(),
             accepts: self.config.accepts.clone(),
-            resources: self.config.resources.clone(),
+            resources: self.config.all_resources(),
             held: self.held(),
             condition: self.condition(),
         };

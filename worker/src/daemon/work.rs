@@ -12,7 +12,7 @@ use crate::platform::Now;
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::limits::{GRACE, LOST_AFTER};
 use buildpool_protocol::outcome::{Acted, StartFailure};
-use buildpool_protocol::spec::Command;
+use buildpool_protocol::spec::{Command, MEMORY_MIB, Network};
 use std::time::Duration;
 use tracing::{error, info, warn};
 
@@ -44,6 +44,7 @@ impl Agent {
                 let now = Now::read().continuous;
                 let account_home = arranged.home.as_ref().and_then(|_| environment::account_home());
                 let reach = Reach {
+                    has_network: attempt.spec.network == Network::Worker,
                     account_home: account_home.as_deref(),
                     hidden: &self.hidden,
                     own: &arranged.own,
@@ -81,6 +82,8 @@ impl Agent {
                     log_bytes_max: attempt.spec.log_bytes_max,
                     core_bytes_max: self.config.core_bytes_max,
                     stdin: attempt.spec.stdin.is_some(),
+                    processes_max: self.config.processes_of_job(),
+                    memory_bytes_max: attempt.spec.resources.get(MEMORY_MIB).map(|mib| u64::from(*mib) << 20),
                     jobs_reach_socket: self.config.isolation == Isolation::None,
                     hands_variables_inside: self.config.isolation.hands_variables_inside(),
                 };

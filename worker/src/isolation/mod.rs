@@ -74,6 +74,8 @@ pub struct Reach<'a> {
     pub readable: &'a [PathBuf],
     /// Working directory of the command.
     pub directory: &'a Path,
+    /// False for a job that has only a loopback interface of its own.
+    pub has_network: bool,
     /// Home directory of the worker's user. The job can't write it, because its trust class has a home
     /// directory.
     pub account_home: Option<&'a Path>,
@@ -208,6 +210,9 @@ fn bubblewrap(program: &Path, reach: &Reach<'_>, is_root: bool) -> Vec<String> {
         add("--dev-bind", &[devices, devices]);
     }
     add("--unshare-pid", &[]);
+    if !reach.has_network {
+        add("--unshare-net", &[]);
+    }
     add("--proc", &[Path::new("/proc")]);
     for place in KERNEL_SETTINGS.map(Path::new) {
         add("--ro-bind-try", &[place, place]);
@@ -273,6 +278,7 @@ mod tests {
             own: &own,
             readable: &readable,
             directory: Path::new("/var/w/workspaces/1/tree/sub"),
+            has_network: true,
             account_home: None,
             user: None,
         };
@@ -312,7 +318,15 @@ mod tests {
         let directory = Path::new("/");
         let hidden = Hidden::of(&[], &[]);
         let (own, account_home) = ([PathBuf::from("/root/w/tree")], Some(Path::new("/root")));
-        let reach = Reach { hidden: &hidden, own: &own, readable: &[], directory, account_home, user: None };
+        let reach = Reach {
+            hidden: &hidden,
+            own: &own,
+            readable: &[],
+            directory,
+            has_network: false,
+            account_home,
+            user: None,
+        };
         for is_root in [false, true] {
             let words = super::bubblewrap(Path::new("/usr/bin/bwrap"), &reach, is_root);
             let three = |three: [&str; 3]| words.windows(3).position(|other| other == three);

@@ -123,6 +123,12 @@ pub struct Run {
     /// The command reads bytes that [`ToKeeper::Stdin`] brings; otherwise its standard input is empty.
     #[serde(default)]
     pub stdin: bool,
+    /// Limit on the processes of the job's user. The system's own limit if absent.
+    #[serde(default)]
+    pub processes_max: Option<u64>,
+    /// Limit on the data of each process in bytes. The system's own limit if absent.
+    #[serde(default)]
+    pub memory_bytes_max: Option<u64>,
     /// True if jobs run as the keeper's user and can connect to its socket. Then nobody gets the
     /// secrets from the socket.
     #[serde(default)]

@@ -74,9 +74,17 @@ fn spawn_here(run: &Run) -> Result<Spawned, StartFailure> {
     let streams = Streams { stdin: stdin_read.as_ref(), stdout: &stdout_write, stderr: &stderr_write };
     let actions = actions(&streams, variables.as_ref()).map_err(|error| resources(&error.into()))?;
     let attributes = attributes().map_err(|error| resources(&error.into()))?;
-    let limits = CoreLimit::set(run.core_bytes_max);
+    let inherited = Limits::set(run);
     let spawned = posix_spawn(c_path.as_c_str(), &actions, &attributes, &argv, &environment);
-    drop(limits);
+    drop(inherited);
+    if let Ok(pid) = spawned {
+        // The command inherited the keeper's hard limits, and could raise the soft ones to them.
+        for (resource, max) in
+            limits(run).into_iter().filter(|(resource, _)| *resource != Resource::RLIMIT_CORE)
+        {
+            platform::lower_limit(pid.as_raw(), resource, max);
+        }
+    }
     match spawned {
         Ok(pid) => Ok(Spawned { pid: pid.as_raw(), stdin, stdout, stderr }),
         Err(error) => Err(spawn_failure(error, program)),
@@ -151,27 +159,40 @@ fn attributes() -> nix::Result<PosixSpawnAttr> {
     Ok(attributes)
 }
 
-/// The keeper's core limit during a spawn. The old limit is restored on drop.
-struct CoreLimit {
-    before: Option<(u64, u64)>,
+/// The keeper's own limits during a spawn, which the command inherits. The old limits are restored on
+/// drop.
+struct Limits {
+    before: Vec<(Resource, u64, u64)>,
 }
 
-impl CoreLimit {
-    fn set(bytes_max: Option<u64>) -> Self {
-        let Some(bytes_max) = bytes_max else { return Self { before: None } };
-        let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_CORE) else { return Self { before: None } };
-        // The hard limit stays, so that the old soft limit can be restored.
-        let set = setrlimit(Resource::RLIMIT_CORE, bytes_max.min(hard), hard);
-        Self { before: set.is_ok().then_some((soft, hard)) }
+impl Limits {
+    fn set(run: &Run) -> Self {
+        let set = |(resource, max): &(Resource, u64)| {
+            let (soft, hard) = getrlimit(*resource).ok()?;
+            // The hard limit stays, so that the old soft limit can be restored.
+            setrlimit(*resource, hard.min(*max), hard).ok()?;
+            Some((*resource, soft, hard))
+        };
+        Self { before: limits(run).iter().filter_map(set).collect() }
     }
 }
 
-impl Drop for CoreLimit {
+impl Drop for Limits {
     fn drop(&mut self) {
-        if let Some((soft, hard)) = self.before {
-            let _ = setrlimit(Resource::RLIMIT_CORE, soft, hard);
+        for (resource, soft, hard) in &self.before {
+            let _ = setrlimit(*resource, *soft, *hard);
         }
     }
+}
+
+/// Returns the limits of the command.
+fn limits(run: &Run) -> Vec<(Resource, u64)> {
+    let all = [
+        (Some(Resource::RLIMIT_CORE), run.core_bytes_max),
+        (Some(Resource::RLIMIT_DATA), run.memory_bytes_max),
+        (platform::PROCESSES_LIMIT, run.processes_max),
+    ];
+    all.into_iter().filter_map(|(resource, max)| Some((resource?, max?))).collect()
 }
 
 /// Finds a program as a shell does, from the current directory, in the job's own `PATH`.

@@ -5,6 +5,7 @@ use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::prctl;
+use nix::sys::resource::Resource;
 use nix::sys::signal::Signal;
 use nix::time::ClockId;
 use nix::unistd::{Gid, Uid, getgrouplist, setgroups, setresgid, setresuid};
@@ -172,6 +173,16 @@ pub(super) fn become_user(uid: Uid, gid: Gid, groups: &[Gid]) -> io::Result<()> 
     setresgid(gid, gid, gid)?;
     setresuid(uid, uid, uid)?;
     Ok(())
+}
+
+pub(super) const PROCESSES_LIMIT: Option<Resource> = Some(Resource::RLIMIT_NPROC);
+
+pub(super) fn lower_limit(pid: i32, resource: Resource, max: u64) {
+    let limit = libc::rlimit { rlim_cur: max, rlim_max: max };
+    // SAFETY: the structure is valid for the call. A process that is gone or has a lower limit refuses it.
+    unsafe {
+        libc::prlimit(pid, resource as _, &raw const limit, ptr::null_mut());
+    }
 }
 
 pub(super) fn begin_writing(file: BorrowedFd<'_>, offset: u64, length: u64) {

@@ -2,6 +2,7 @@
 
 use super::{ControlGroups, Process};
 use nix::libc;
+use nix::sys::resource::Resource;
 use nix::sys::signal::Signal;
 use nix::time::ClockId;
 use nix::unistd::{Gid, Uid};
@@ -186,5 +187,11 @@ pub(super) fn groups_of(_name: &CStr, _group: Gid) -> io::Result<Vec<Gid>> {
 pub(super) fn become_user(_uid: Uid, _gid: Gid, _groups: &[Gid]) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
+
+/// The crate nix has no name for this limit on macOS.
+pub(super) const PROCESSES_LIMIT: Option<Resource> = None;
+
+/// A process keeps the soft limit that it inherited.
+pub(super) fn lower_limit(_pid: i32, _resource: Resource, _max: u64) {}
 
 pub(super) fn begin_writing(_file: BorrowedFd<'_>, _offset: u64, _length: u64) {}

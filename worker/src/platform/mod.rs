@@ -14,7 +14,9 @@ mod table;
 
 pub use table::{Process, Selection, Table, members};
 
+use nix::libc;
 use nix::spawn::PosixSpawnFlags;
+use nix::sys::resource::Resource;
 use nix::sys::signal::Signal;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{Gid, Uid};
@@ -266,6 +268,22 @@ pub struct DiskRoom {
     pub free: u64,
     /// Total size in bytes.
     pub total: u64,
+}
+
+/// Returns the physical memory of the machine in bytes (sysconf(3) on both systems).
+pub fn memory_bytes() -> Option<u64> {
+    // SAFETY: the calls take no memory.
+    let (pages, size) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    u64::try_from(pages).ok()?.checked_mul(u64::try_from(size).ok()?).filter(|bytes| *bytes > 0)
+}
+
+/// The limit on the processes of a user, where there is one.
+pub const PROCESSES_LIMIT: Option<Resource> = system::PROCESSES_LIMIT;
+
+/// Lowers both limits of another process, so that it can't raise them again. macOS has no call for this: setrlimit(2) there
+/// is for the calling process only.
+pub fn lower_limit(pid: i32, resource: Resource, max: u64) {
+    system::lower_limit(pid, resource, max);
 }
 
 /// Returns the space of the disk that contains `path`.

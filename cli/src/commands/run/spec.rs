@@ -5,7 +5,7 @@ use crate::failure::{Failure, USAGE};
 use crate::terminal;
 use buildpool_gateway::snapshot::{Options, Snapshot};
 use buildpool_protocol::client_link::Secret;
-use buildpool_protocol::spec::{Command, JobSpec, OWN_VARIABLES, Source, TemplateSpec};
+use buildpool_protocol::spec::{CPUS, Command, JobSpec, MEMORY_MIB, OWN_VARIABLES, Source, TemplateSpec};
 use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
@@ -83,7 +83,8 @@ impl Asked {
             env: environment,
             secrets: arguments.secrets.clone(),
             selectors: arguments.labels.clone(),
-            resources: arguments.resources.iter().cloned().collect(),
+            network: arguments.network,
+            resources: resources(arguments),
             priority: arguments.priority,
             concurrency_group: arguments.concurrency_group.clone(),
             timeout: arguments.timeout,
@@ -103,6 +104,13 @@ impl Asked {
         spec.check().map_err(|error| Failure::of(USAGE, &error))?;
         Ok((spec, self.secrets))
     }
+}
+
+/// Returns the resources that the job takes.
+fn resources(arguments: &RunArguments) -> BTreeMap<String, u32> {
+    let own = [(CPUS, arguments.cpus), (MEMORY_MIB, arguments.memory)];
+    let own = own.into_iter().filter_map(|(name, units)| Some((name.to_owned(), units?)));
+    arguments.resources.iter().cloned().chain(own).collect()
 }
 
 /// Returns the absolute directory of the command.

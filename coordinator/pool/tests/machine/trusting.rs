@@ -56,7 +56,7 @@ fn a_restricted_token_reaches_its_workers_only() {
     assert_eq!(granted(&scene.send(by_name(3, "mac-1"))), [3]);
     scene.send(by_name(4, "mac-9"));
     let cause = scene.cause(4);
-    assert!(cause.contains("the token of `bob` is restricted to name=mac-9"), "{cause}");
+    assert!(cause.contains("this job of `bob` is restricted to name=mac-9"), "{cause}");
 }
 
 #[test]
