@@ -1,4 +1,4 @@
-//! Lines that say success where something that knows better says otherwise: they are shown with what is true beside them.
+//! Marks lines of the log that claim success although other evidence contradicts them.
 
 use crate::signs::Signs;
 use crate::text::{clip_chars, front_length};
@@ -7,9 +7,9 @@ use buildpool_protocol::evidence::{Evidence, ReportIssue};
 use buildpool_protocol::report::{Severity, TestCounts, Verdict};
 use std::collections::BTreeSet;
 
-/// Longest correction, in characters.
+/// Maximum length of a correction, in characters.
 const CORRECTION_CHARS_MAX: usize = 160;
-/// Rules by which a run that ended well, or says so, did not pass.
+/// Rules for runs that ended well, or claim it, but did not pass.
 const AGAINST_A_GOOD_END: &[&str] = &[
     "zero_report_failed",
     "zero_runner_crash",
@@ -24,13 +24,13 @@ const AGAINST_A_GOOD_END: &[&str] = &[
     "log_unfinished",
 ];
 
-/// Whether files that tools wrote for machines tell of a crash or of errors.
+/// Returns true if the evidence files contain a crash report or an error.
 fn tells_of_failure(evidence: &Evidence) -> bool {
     let is_error = |issue: &ReportIssue| issue.severity <= Severity::Error;
     !evidence.crash_reports.is_empty() || evidence.issues.iter().any(is_error)
 }
 
-/// What is wrong in the log, and what is right.
+/// Wrong lines of the log and the text that corrects them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Claims {
     lines: BTreeSet<String>,
@@ -38,7 +38,8 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    /// Nothing, unless a report counts failures that the log does not, or the verdict goes against a good end.
+    /// Collects the wrong lines. The result is empty unless a report counts more failures than the
+    /// log, or the verdict contradicts a good end.
     pub(crate) fn new(
         signs: &Signs,
         ruling: &Ruling,
@@ -63,7 +64,7 @@ impl Claims {
         Self { lines, correction }
     }
 
-    /// The line as it is shown; `original` is the one of the log.
+    /// Appends the correction to the shown line if `original`, the line of the log, is wrong.
     pub(crate) fn correct(&self, original: &str, shown: String) -> String {
         let stamp = front_length(original.as_bytes());
         let said = original.get(stamp..).unwrap_or(original).trim();

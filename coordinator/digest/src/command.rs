@@ -1,17 +1,18 @@
-//! What a command says of the tools that it runs, as far as a line of a shell can be read without one.
+//! Parses a command line to find the tools that it runs. It covers the part of shell syntax that
+//! needs no shell.
 
 use crate::xcodebuild;
 
-/// Programs that run the program that comes after them.
+/// Programs that run the program named in their arguments.
 const CARRIERS: &[&str] = &[
     "env", "npx", "bunx", "exec", "run", "time", "nice", "command", "pnpm", "yarn", "poetry", "uv", "pipenv",
     "hatch", "pdm", "dlx", "timeout", "nohup", "stdbuf",
 ];
-/// Commands after `||` that say that a failure does not count.
+/// Commands after `||` that make a failure not count.
 const PARDONS: &[&str] = &["true", ":", "echo"];
-/// Options by which a shell takes its text from its arguments.
+/// Options that make a shell run text from its arguments.
 const SHELL_OPTIONS: &[&str] = &["-c", "-lc", "-ec", "-euc", "-xc", "-exc", "-ic"];
-/// Options by which Maven takes no tests of a name for success.
+/// Maven options that accept it if no test has the given name.
 const NO_MATTER_IF_NONE: &[&str] = &[
     "-DfailIfNoTests=false",
     "-Dsurefire.failIfNoTests=false",
@@ -20,22 +21,22 @@ const NO_MATTER_IF_NONE: &[&str] = &[
     "-Dit.failIfNoSpecifiedTests=false",
     "-Dfailsafe.failIfNoSpecifiedTests=false",
 ];
-/// Most bytes of a command that are read.
+/// Maximum length of a command that is parsed, in bytes.
 const BYTES_MAX: usize = 16 << 10;
 
-/// A simple command: its words, and the operator after it.
+/// A simple command with its words and the operator after it.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Simple {
     words: Vec<String>,
     operator: String,
 }
 
-/// A command line in its parts.
+/// A command line, split into simple commands.
 #[derive(Debug, Default)]
 pub(crate) struct Command(Vec<Simple>);
 
 impl Command {
-    /// Reads the line, and the text of the shell that it runs.
+    /// Parses the line. If it runs a shell with `-c`, parses the text of that shell instead.
     pub(crate) fn new(line: &str) -> Self {
         let line = if line.len() > BYTES_MAX { "" } else { line };
         let parts = parsed(line);
@@ -49,7 +50,7 @@ impl Command {
         Self(parts)
     }
 
-    /// Whether it says that it does not mind this tool's failure, wherever it runs it: `tsc || true`.
+    /// Returns true if each run of this tool ignores its failure: `tsc || true`.
     pub(crate) fn forgives(&self, tool: &str) -> bool {
         let is_pardon = |after: &Simple| {
             after.words.first().is_some_and(|word| PARDONS.contains(&word.as_str()))
@@ -60,25 +61,25 @@ impl Command {
             && runs.all(|(at, part)| part.operator == "||" && self.0.get(at + 1).is_some_and(is_pardon))
     }
 
-    /// Whether a pipe hides the exit code of a program: `set -o pipefail` is not there.
+    /// Returns true if a pipe can hide the exit code of a program, because `pipefail` is not set.
     pub(crate) fn has_pipe(&self) -> bool {
         let pipes = self.0.iter().any(|part| part.operator == "|");
         pipes && !self.0.iter().any(|part| part.words.iter().any(|word| word == "pipefail"))
     }
 
-    /// The last action that it asks xcodebuild for.
+    /// Last action of the last xcodebuild call.
     pub(crate) fn xcodebuild_action(&self) -> Option<&'static str> {
         let last = self.0.iter().rev().find(|part| part.is_of("xcodebuild"))?;
         xcodebuild::last_action(last.words.iter().map(String::as_str))
     }
 
-    /// Whether it runs this tool.
+    /// Returns true if the command runs this tool.
     pub(crate) fn runs(&self, tool: &str) -> bool {
         self.0.iter().any(|part| part.is_of(tool))
     }
 
-    /// The tests that it asks Maven for by name, where it also says that it does not mind if there are none of that name: in
-    /// many modules there are none.
+    /// Test filter of a Maven call that also accepts it if no test matches. Many modules have no
+    /// test of the given name.
     pub(crate) fn tests_asked_of_maven(&self) -> Option<&str> {
         self.0.iter().filter(|part| ["mvn", "mvnw", "mvnd"].iter().any(|tool| part.is_of(tool))).find_map(
             |part| {
@@ -94,7 +95,7 @@ impl Command {
         )
     }
 
-    /// Whether it runs this tool and no other.
+    /// Returns true if the command runs only this tool, apart from `cd`.
     pub(crate) fn runs_only(&self, tool: &str) -> bool {
         let mut others = self.0.iter().filter(|part| part.words.first().is_none_or(|word| word != "cd"));
         others.next().is_some_and(|part| part.is_of(tool)) && others.next().is_none()
@@ -102,7 +103,7 @@ impl Command {
 }
 
 impl Simple {
-    /// Whether it runs this tool, whose name may have a word after the program's: `node --test`.
+    /// Returns true if this part runs the tool. A tool can have a second word: `node --test`.
     fn is_of(&self, tool: &str) -> bool {
         let is_set = |word: &String| word.contains('=') && !word.starts_with('-');
         let is_carrier = |word: &String| CARRIERS.contains(&word.as_str());
@@ -122,7 +123,7 @@ fn is_shell(word: &str) -> bool {
     ["sh", "bash", "zsh", "dash", "ksh"].contains(&word.rsplit('/').next().unwrap_or_default())
 }
 
-/// The simple commands of a line, in order.
+/// Splits a line into its simple commands, in order.
 fn parsed(line: &str) -> Vec<Simple> {
     let mut parts = Vec::new();
     let mut part = Simple::default();
@@ -139,7 +140,7 @@ fn parsed(line: &str) -> Vec<Simple> {
             (None | Some('"'), '\\') => word.get_or_insert_default().extend(chars.next()),
             (Some(_), c) => word.get_or_insert_default().push(c),
             (None, ' ' | '\t') => part.words.extend(word.take()),
-            // `2>&1` and `&>log` say where its output goes.
+            // `2>&1` and `&>log` are redirections, not operators.
             (None, '&')
                 if chars.peek() == Some(&'>') || word.as_ref().is_some_and(|word| word.ends_with('>')) =>
             {

@@ -1,5 +1,5 @@
-//! Lines that no recogniser knows, and that say in so many words that something is wrong. They are told only of a run that
-//! did not pass and in which nothing better was found.
+//! Keeps lines that match no recognizer but contain a word of failure. They are shown only if the
+//! run did not pass and no better finding exists.
 
 use crate::found::{Fnv, Found, normalised};
 use crate::rules::Kind;
@@ -10,18 +10,18 @@ use buildpool_protocol::report::Severity;
 use std::collections::VecDeque;
 use std::sync::LazyLock;
 
-/// Lines that are kept from the beginning of a log.
+/// Number of lines kept from the beginning of a log.
 const FIRST_MAX: usize = 4;
-/// Lines that are kept from its end.
+/// Number of lines kept from the end of a log.
 const LAST_MAX: usize = 8;
-/// Most lines of one message.
+/// Maximum number of lines of one message.
 const LINES_MAX: usize = 6;
-/// How sure a word is, in percent.
+/// Certainty of a match, in percent.
 const SURE: u8 = 50;
-/// How much of a line is looked at, in bytes.
+/// Maximum number of bytes of a line that are searched.
 const LOOKED_BYTES_MAX: usize = 400;
 
-/// Words that say that something is wrong; each is asked for with nothing joined to it.
+/// Words that report a problem. A match counts only if the word is not part of a longer name.
 const WORDS: &[&str] = &[
     "fail",
     "fails",
@@ -101,7 +101,8 @@ const WORDS: &[&str] = &[
     "differs",
 ];
 
-/// Texts of which such a line contains one, whatever the case of its first letter: what to look for in every line.
+/// Substrings of [`WORDS`], without a first letter of variable case. Every such line contains one
+/// of them, so they serve as a prefilter.
 pub(crate) const TEXTS: &[&str] = &[
     "fail",
     "Fail",
@@ -171,19 +172,19 @@ pub(crate) const TEXTS: &[&str] = &[
     " differ",
 ];
 
-/// Beginnings of lines that tell of something that went well.
+/// Prefixes of lines that report success.
 const GOOD: &[&str] = &["ok ", "PASS", "Pass", "pass", "✓", "✔", "√", "[PASS", "[  OK", "[ OK"];
 
-/// What is kept of such lines.
+/// The first and the last matching lines of a log.
 #[derive(Debug, Default)]
 pub(crate) struct Doubtful {
     first: Vec<Kept>,
     last: VecDeque<Kept>,
-    /// The stream of the message whose lines still come.
+    /// Stream of the message that still receives lines.
     open: Option<Stream>,
 }
 
-/// A line that is kept, and what it says without numbers.
+/// A kept line, and the hash of its text without numbers.
 #[derive(Debug)]
 struct Kept {
     key: u64,
@@ -191,7 +192,7 @@ struct Kept {
 }
 
 impl Doubtful {
-    /// Takes a line that no rule spoke to and that contains one of [`TEXTS`] if `has_text`.
+    /// Adds a line that no rule matched. `has_text` is true if it contains one of [`TEXTS`].
     pub(crate) fn line(&mut self, own: &[u8], has_text: bool, place: (Stream, u64, u64, u64)) {
         let (stream, from, to, order) = place;
         let is_open = self.open == Some(stream);
@@ -245,13 +246,13 @@ impl Doubtful {
         self.last.push_back(Kept { key, found });
     }
 
-    /// The lines in order.
+    /// Returns the kept lines in order.
     pub(crate) fn into_found(self) -> impl Iterator<Item = Found> {
         self.first.into_iter().chain(self.last).map(|kept| kept.found)
     }
 }
 
-/// Finds every occurrence of every word.
+/// Finds all occurrences of all [`WORDS`].
 static SEARCHER: LazyLock<AhoCorasick> = LazyLock::new(|| {
     AhoCorasick::builder()
         .ascii_case_insensitive(true)
@@ -260,7 +261,7 @@ static SEARCHER: LazyLock<AhoCorasick> = LazyLock::new(|| {
         .expect("the words are few; a test uses them")
 });
 
-/// Whether a line says so outside of names, paths and counts of none.
+/// Returns true if a word of [`WORDS`] is in the line, outside of names, paths and zero counts.
 fn says_that_something_is_wrong(line: &str) -> bool {
     let text = line.trim_start();
     if GOOD.iter().any(|good| text.starts_with(good)) {
@@ -272,7 +273,8 @@ fn says_that_something_is_wrong(line: &str) -> bool {
     })
 }
 
-/// Nothing is joined to it that makes it a part of a name or a path; the name of an error ends with it.
+/// Returns true if the word is not part of a name or a path. The name of an error may end with the
+/// word.
 fn stands_alone(text: &str, at: usize, before: &str, after: &str) -> bool {
     let joins = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '/' | '$' | '@' | '\\');
     let is_named =
@@ -282,7 +284,7 @@ fn stands_alone(text: &str, at: usize, before: &str, after: &str) -> bool {
     begins && !after.starts_with(joins) && !dotted
 }
 
-/// `0 errors`, `no errors`, `errors: 0`.
+/// Returns true for zero counts: `0 errors`, `no errors`, `errors: 0`.
 fn is_none(before: &str, after: &str) -> bool {
     let word =
         before.trim_end().rsplit([' ', '(', ',', '\t']).next().unwrap_or_default().to_ascii_lowercase();

@@ -1,6 +1,6 @@
-//! What exit codes and signals mean. The same facts for people are in `docs/endings.md`.
+//! Meanings of exit codes and signals. `docs/endings.md` lists the same facts for users.
 
-/// What a signal means and what to look at, as the end of a sentence.
+/// Meaning of a signal and what to check, as the end of a sentence.
 pub(crate) fn signal_meaning(name: &str) -> &'static str {
     match name {
         "SIGSEGV" => "it used memory that is not its own.",
@@ -30,7 +30,7 @@ pub(crate) fn signal_meaning(name: &str) -> &'static str {
     }
 }
 
-/// The signal that a shell means with this exit code, where Linux and macOS agree on the number.
+/// Signal for a shell exit code, if Linux and macOS use the same number for it.
 pub(crate) const fn shell_signal(code: i32) -> Option<&'static str> {
     match code {
         129 => Some("SIGHUP"),
@@ -49,7 +49,7 @@ pub(crate) const fn shell_signal(code: i32) -> Option<&'static str> {
     }
 }
 
-/// Signals and what C libraries and shells call them.
+/// Texts of C libraries and shells for signals.
 const WORDS: &[(&str, &str)] = &[
     ("killed", "SIGKILL"),
     ("segmentation fault", "SIGSEGV"),
@@ -63,13 +63,14 @@ const WORDS: &[(&str, &str)] = &[
     ("trace/breakpoint trap", "SIGTRAP"),
     ("terminated", "SIGTERM"),
 ];
-/// Names of the signals that a process dies of.
+/// Names of signals that can end a process.
 const NAMES: &[&str] = &[
     "SIGABRT", "SIGALRM", "SIGBUS", "SIGFPE", "SIGHUP", "SIGILL", "SIGINT", "SIGKILL", "SIGPIPE", "SIGQUIT",
     "SIGSEGV", "SIGSYS", "SIGTERM", "SIGTRAP", "SIGXCPU", "SIGXFSZ",
 ];
 
-/// The signal that a tool tells of: by its name, in words, by its number or as 128+n, where Linux and macOS agree on the number.
+/// Parses a signal from a name, a message, a number or 128+n. Numbers count only if Linux and macOS
+/// agree on them.
 pub(crate) fn signal_named(said: &str) -> Option<&'static str> {
     if let Ok(number) = said.parse::<i32>() {
         return shell_signal(if number < 128 { number + 128 } else { number });
@@ -78,7 +79,7 @@ pub(crate) fn signal_named(said: &str) -> Option<&'static str> {
     NAMES.iter().find(|name| **name == said).copied().or_else(in_words)
 }
 
-/// What an exit code usually means, as the continuation of a sentence that names the code.
+/// Usual meaning of an exit code, as the continuation of a sentence that names the code.
 pub(crate) const fn code_meaning(code: i32, xcodebuild: bool) -> Option<&'static str> {
     Some(match (code, xcodebuild) {
         (64, true) => ": xcodebuild did not understand its arguments",

@@ -1,4 +1,4 @@
-//! Errors that speak against exit code 0: those of a compiler, a linter or an interpreter that name a place.
+//! Finds errors that contradict exit code 0: located errors of compilers, linters and interpreters.
 
 use crate::command::Command;
 use crate::found::{Finds, Found};
@@ -7,7 +7,7 @@ use crate::runs::Runs;
 use crate::tier::Ranked;
 use buildpool_protocol::report::Severity;
 
-/// What git answers to a question about a repository. A build script asks, and goes on without it.
+/// Error messages of git queries that build scripts make and then ignore.
 const GIT_ANSWERS: &[&str] = &[
     "not a git repository",
     "No names found",
@@ -22,7 +22,7 @@ const GIT_ANSWERS: &[&str] = &[
     "bad revision",
 ];
 
-/// The likeliest error that nothing took back, in a line.
+/// Headline of the most likely error that no later success cancels.
 pub(crate) fn standing_error(
     finds: &Finds,
     ranked: &[Ranked],
@@ -41,7 +41,7 @@ pub(crate) fn standing_error(
     Some(first.headline())
 }
 
-/// Whether only a program that failed prints it.
+/// Returns true if only a failed program prints such an error.
 fn is_evidence(found: &Found) -> bool {
     if found.remark || found.probe || found.in_test || found.severity > Severity::Error {
         return false;
@@ -57,7 +57,8 @@ fn is_evidence(found: &Found) -> bool {
     }
 }
 
-/// Whether a message ends as those of cppcheck do, which exits with 0 after its remarks: `[nullPointer]`.
+/// Returns true if the line ends like a cppcheck remark: `[nullPointer]`. cppcheck exits with 0
+/// after its remarks.
 fn is_of_cppcheck(line: &str) -> bool {
     let id = line.trim_end().strip_suffix(']').and_then(|line| line.rsplit_once(" [")).map(|(_, id)| id);
     id.is_some_and(|id| {
@@ -67,12 +68,13 @@ fn is_of_cppcheck(line: &str) -> bool {
     })
 }
 
-/// Whether it is the last word of a program that an error ended, and not one that a program logged before it went on.
+/// Returns true if the error ended the program. Programs can also log an error and continue.
 fn ended_program(found: &Found) -> bool {
     let first = found.lines.first().map_or("", String::as_str);
     let says = |text: &str| found.lines.iter().any(|line| line.contains(text));
     match found.rule {
-        // What was raised in a function may be logged there. What no function of the script caught ended it.
+        // A program may log an exception raised in a function. A frame in `<module>` means that no
+        // function caught it.
         "python.traceback" => {
             let frame = found.lines.iter().find(|line| line.trim_start().starts_with("File \""));
             frame.is_some_and(|frame| frame.ends_with(", in <module>") || frame.contains("runpy"))
@@ -87,7 +89,7 @@ fn ended_program(found: &Found) -> bool {
     }
 }
 
-/// Whether the shell that runs the command said it, and not a script or make.
+/// Returns true if the shell of the command printed the line, not a script or make.
 fn is_of_the_command(line: &str) -> bool {
     let after = |shell: &str| line.strip_prefix(shell).and_then(|rest| rest.split_once(": "));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,40 +1,41 @@
-//! What is known of an attempt beside its log.
+//! Facts about an attempt that come from outside its log.
 
 use buildpool_protocol::evidence::Evidence;
 use buildpool_protocol::outcome::{Acted, Ending, Outcome, SetupOutcome};
 use buildpool_protocol::report::{GapEntry, Survivor};
 use std::collections::BTreeSet;
 
-/// How the attempt ended, what files said, and what earlier runs looked like.
+/// Ending of an attempt, evidence from its files, and history of earlier runs.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// The kernel's word; none when there is only a log.
+    /// Ending reported by the kernel. None if there is only a log.
     pub ending: Option<Ending>,
-    /// Why the pool ended it, if it did.
+    /// Reason why the pool ended the attempt, if it did.
     pub acted: Option<Acted>,
-    /// How the setup ended, if it did not pass: then the command did not run.
+    /// Outcome of a setup that did not pass. The command then did not run.
     pub failed_setup: Option<SetupOutcome>,
-    /// What files said.
+    /// Evidence read from files: reports, crash reports, memory.
     pub evidence: Evidence,
-    /// Processes that could not be ended.
+    /// Processes that could not be terminated.
     pub survivors: Vec<Survivor>,
-    /// Processes that outlived the command and were ended.
+    /// Processes that outlived the command and were terminated.
     pub leaked: Vec<Survivor>,
-    /// Holes in the log that were not given to the digester as such.
+    /// Gaps in the log that the digester did not receive as gaps.
     pub gaps: Vec<GapEntry>,
     /// Earlier runs of the same command and project.
     pub history: History,
-    /// Directories that paths are shown relative to, where they became known with the end: the workspace on its worker.
+    /// Directories that shown paths are relative to, if they become available only at the end. This
+    /// is the workspace on the worker.
     pub roots: Vec<String>,
 }
 
 impl Facts {
-    /// A log alone.
+    /// Facts of a log without an attempt.
     pub fn log_only() -> Self {
         Self::default()
     }
 
-    /// What a worker said about an attempt.
+    /// Facts from the outcome that a worker reported.
     pub fn of_outcome(outcome: &Outcome, history: History) -> Self {
         Self {
             ending: Some(outcome.ending.clone()),
@@ -50,11 +51,11 @@ impl Facts {
     }
 }
 
-/// What recent passing runs of the same command and project looked like.
+/// Data about recent passing runs of the same command and project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     /// [`signatures`](crate::Digest::signatures) of their findings.
     pub passing_signatures: BTreeSet<String>,
-    /// Tests in the last run that passed.
+    /// Number of tests in the last run that passed.
     pub last_good_tests: Option<u64>,
 }

@@ -1,4 +1,5 @@
-//! What recognisers found, bounded: the first errors and the last, the first warnings, each once with a count.
+//! Findings of the recognizers, bounded: the first and last errors and the first warnings, each
+//! once with a count.
 
 use crate::limits::{
     ERRORS_FIRST_MAX, ERRORS_LAST_MAX, REMARKS_MAX, SORT_FIRST_MAX, SORTS_BEYOND_MAX, SORTS_MAX, TESTS_MAX,
@@ -11,60 +12,61 @@ use buildpool_protocol::report::{Location, Severity};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// How sure a word of death is that something lived on after, in percent.
+/// Certainty, in percent, of a crash message if the program continued after it.
 const TAKEN_BACK_SURE: u8 = 72;
-/// How sure the failure of a test is that passed in the end, in percent.
+/// Certainty, in percent, of a test failure if the test passed in the end.
 const FLAKY_SURE: u8 = 50;
-/// The rule of a list whose lines say in short what failed and where: none of them is lost.
+/// Rule of a summary list whose lines contain message and location. All of its lines are kept.
 const SAYS_MORE: &str = "maven.failure_line";
 
-/// One thing that was found in the log or in a report.
+/// One finding in the log or in a report.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Found {
-    /// The rule that found it.
+    /// Rule that matched.
     pub(crate) rule: &'static str,
     pub(crate) kind: Kind,
     pub(crate) severity: Severity,
-    /// How sure the rule is, in percent.
+    /// Certainty of the rule, in percent.
     pub(crate) sure: u8,
-    /// A linter's remark without a severity word.
+    /// Remark of a linter without a severity word.
     pub(crate) remark: bool,
-    /// It rests on a word of death, which a test may print as well.
+    /// The finding is a crash message, which a test may print as well.
     pub(crate) word: bool,
-    /// It is of what a configuration tried out.
+    /// The finding comes from a probe of a configuration step.
     pub(crate) probe: bool,
-    /// It stands between the beginning and the end of a test that passed.
+    /// The finding is between the start and the end of a test that passed.
     pub(crate) in_test: bool,
-    /// Says only that a test failed; a finding that says why replaces it.
+    /// Reports only that a test failed. A finding that gives the reason replaces it.
     pub(crate) bare: bool,
-    /// As the tool printed it.
+    /// Lines of the message, as printed by the tool.
     pub(crate) lines: Vec<String>,
-    /// Which of the lines says it in short.
+    /// Index of the line that summarizes the message.
     pub(crate) head: usize,
     pub(crate) join: Option<Join>,
-    /// Lines of the message beyond the bound.
+    /// Number of lines of the message beyond the limit.
     pub(crate) lines_cut: u64,
     pub(crate) test: Option<String>,
     pub(crate) location: Option<Location>,
-    /// None when it comes from a report.
+    /// Stream of the log. None for a finding from a report.
     pub(crate) stream: Option<Stream>,
-    /// The report it comes from.
+    /// Path of the report that contains the finding.
     pub(crate) report: Option<String>,
     pub(crate) from: u64,
     pub(crate) to: u64,
-    /// Place in the one order of lines over both streams.
+    /// Position in the order of lines over both streams.
     pub(crate) order: u64,
     pub(crate) recurrence: u64,
     pub(crate) pre: Vec<String>,
     pub(crate) post: Vec<String>,
-    /// What is known beside its own words: what to do, or what a report tells of the test. No part of what it is.
+    /// Extra lines: advice, or details about the test from a report. They are not part of the
+    /// message.
     pub(crate) beside: Vec<String>,
-    /// What is equal of the same finding, as [`Finds`] has reckoned it.
+    /// Deduplication key, computed by [`Finds::add`].
     pub(crate) key: u64,
 }
 
 impl Found {
-    /// With nothing but what says what it is; it was seen once.
+    /// Returns a finding with only the given fields set and a recurrence of 1.
     pub(crate) const fn new(rule: &'static str, kind: Kind, severity: Severity, sure: u8) -> Self {
         Self {
             rule,
@@ -95,7 +97,7 @@ impl Found {
         }
     }
 
-    /// The message as one text.
+    /// Returns the message as one text.
     pub(crate) fn message(&self) -> String {
         let mut text = self.lines.join("\n");
         if self.lines_cut > 0 {
@@ -109,7 +111,8 @@ impl Found {
         text
     }
 
-    /// What it says without where: equal for the same remark about different lines.
+    /// Returns the headline without its location. Equal remarks about different lines have the same
+    /// text.
     pub(crate) fn without_place(&self) -> String {
         let line = self.lines.get(self.head).map_or("", String::as_str);
         let Some(location) = &self.location else { return line.to_owned() };
@@ -120,15 +123,15 @@ impl Found {
         .to_owned()
     }
 
-    /// What sort of remark it is: what it says without where and without numbers.
+    /// Hash of the headline without location and numbers.
     pub(crate) fn sort(&self) -> u64 {
         let mut hasher = Fnv::default();
         hasher.text(&normalised(&self.without_place()));
         hasher.0
     }
 
-    /// What makes it the same finding in another run: rule, test, file name and message, without numbers, hexadecimal
-    /// and directories.
+    /// Hash that is equal for the same finding in another run. It covers rule, test, file name and
+    /// message, without numbers, hexadecimal and directories.
     pub(crate) fn signature(&self) -> u64 {
         let mut hasher = Fnv::default();
         hasher.text(self.rule);
@@ -153,7 +156,7 @@ impl Found {
     }
 }
 
-/// A line without what differs from run to run.
+/// Replaces the parts of a line that differ from run to run: numbers, hexadecimal and directories.
 pub(crate) fn normalised(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     for word in line.split_whitespace() {
@@ -180,7 +183,8 @@ pub(crate) fn normalised(line: &str) -> String {
     out
 }
 
-/// FNV-1a: the same on every machine and in every version, because signatures are stored.
+/// FNV-1a hasher. Its values are the same on every machine and in every version, because signatures
+/// are stored.
 #[derive(Clone, Copy)]
 pub(crate) struct Fnv(pub(crate) u64);
 
@@ -198,7 +202,7 @@ impl Fnv {
     }
 }
 
-/// Where a finding is kept.
+/// List and index of a kept finding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Slot {
     Error(usize),
@@ -206,7 +210,7 @@ pub(crate) enum Slot {
     Remark(usize),
 }
 
-/// All that was found.
+/// All findings of a log and its reports.
 #[derive(Debug, Default)]
 pub(crate) struct Finds {
     pub(crate) errors: Vec<Found>,
@@ -218,15 +222,15 @@ pub(crate) struct Finds {
     seen: HashMap<u64, Option<Slot>>,
     tests: HashMap<u64, Slot>,
     blocks: HashMap<String, VecDeque<Slot>>,
-    /// Lines that say that a test failed, by the name that its block has.
+    /// Slots of lines that report a failed test, by the name of its block.
     lines: HashMap<String, VecDeque<Slot>>,
-    /// How many there are of each sort of warnings and remarks, so that the first of each are kept however many others came
-    /// before them.
+    /// Number of warnings and remarks of each sort. The first ones of each sort are kept regardless
+    /// of the number of others.
     sorts: HashMap<u64, u32>,
 }
 
 impl Finds {
-    /// Adds a finding, or counts it again. Gives where it is kept if it is new and kept.
+    /// Adds a finding, or counts it again. Returns its slot if it is new and kept.
     pub(crate) fn add(&mut self, mut found: Found) -> Option<Slot> {
         let key = found.reckoned_key();
         found.key = key;
@@ -280,7 +284,7 @@ impl Finds {
         if let Some(slot) = test_key.and_then(|key| self.tests.get(&key).copied())
             && let Some(kept) = self.get_mut(slot)
             && kept.test == found.test
-            // Of one test asked for with several parameters it is several.
+            // A parameterized test has several such lines under one name.
             && ![kept.rule, found.rule].contains(&SAYS_MORE)
         {
             if found.bare {
@@ -334,7 +338,7 @@ impl Finds {
         }
     }
 
-    /// Whether there were fewer than [`SORT_FIRST_MAX`] of its sort before.
+    /// Counts the finding. Returns true if it is among the first [`SORT_FIRST_MAX`] of its sort.
     fn is_among_first(&mut self, found: &Found) -> bool {
         let sort = found.sort();
         if self.sorts.len() == SORTS_MAX && !self.sorts.contains_key(&sort) {
@@ -345,7 +349,7 @@ impl Finds {
         *count <= SORT_FIRST_MAX
     }
 
-    /// The first errors stay; of the others the last ones do.
+    /// Stores an error. Keeps the first errors, and the last of all others.
     fn keep_error(&mut self, found: Found) -> usize {
         if self.errors.len() < ERRORS_FIRST_MAX + ERRORS_LAST_MAX {
             self.errors.push(found);
@@ -365,7 +369,8 @@ impl Finds {
         }
     }
 
-    /// Words of death between these two lines were printed by something that lived on: they tell of no crash.
+    /// Reduces crash messages between these two lines to runtime errors, because the program
+    /// continued after them.
     pub(crate) fn take_back_words(&mut self, after: u64, before: u64) {
         for found in &mut self.errors {
             if found.word && found.order > after && found.order < before {
@@ -375,21 +380,21 @@ impl Finds {
         }
     }
 
-    /// Whether there is an error of a compiler or a linter that names a place.
+    /// Returns true if an error of a compiler or a linter has a location.
     pub(crate) fn has_placed_error(&self) -> bool {
         let placed =
             |found: &Found| found.location.is_some() && matches!(found.kind, Kind::Build | Kind::Lint);
         self.errors.iter().any(placed)
     }
 
-    /// Errors between these two lines stand in the output of a test that passed.
+    /// Marks errors between these two lines as output of a test that passed.
     pub(crate) fn stand_in_test(&mut self, after: u64, before: u64) {
         for found in self.errors.iter_mut().filter(|found| found.order > after && found.order < before) {
             found.in_test = true;
         }
     }
 
-    /// Errors of a build in the output of tests that passed were printed by those.
+    /// Turns build errors in the output of passed tests into runtime errors.
     pub(crate) fn take_back_build_errors(&mut self) {
         for found in self.errors.iter_mut().filter(|found| found.in_test && found.kind == Kind::Build) {
             found.kind = Kind::Runtime;

@@ -1,9 +1,9 @@
-//! Connects a failure that reads "not found" with what the snapshot left behind.
+//! Links a "not found" failure to files that the snapshot left behind.
 
 use crate::text::clip_chars;
 use buildpool_protocol::report::{JobResult, JobState, Verdict};
 
-/// How tools report a missing file, program or module, in lower case.
+/// Phrases of tools for a missing file, program or module, in lower case.
 const PHRASES: [&str; 15] = [
     "not found",
     "notfound",
@@ -21,25 +21,26 @@ const PHRASES: [&str; 15] = [
     "unable to find",
     "does not exist",
 ];
-/// Directories that package managers fill: named before others.
+/// Directories that package managers fill. They are listed before other entries.
 const DEPENDENCIES: [&str; 8] =
     ["node_modules", "bower_components", ".venv", "venv", "Pods", "Carthage", "vendor", "deps"];
-/// Entries that a cause names.
+/// Maximum number of entries in a cause.
 const NAMED_MAX: usize = 3;
-/// Characters of an entry that a cause shows.
+/// Maximum length of an entry in a cause, in characters.
 const NAME_CHARS_MAX: usize = 60;
 
-/// What a job may have missed.
+/// Entries that a job may have needed and that were not in its workspace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Missed {
     names: Vec<String>,
     more: usize,
-    /// The command that installs it, if it is known.
+    /// Command that installs the missing entries, if one is configured.
     pub install: Option<String>,
 }
 
-/// What of the snapshot's `left_behind` may explain this result. None unless the job failed, its output or cause reports
-/// that something is missing, and no `setup` prepared the workspace.
+/// Returns the entries of the snapshot's `left_behind` that may explain this result. Returns None
+/// unless the job failed, its output or cause reports something missing, and no `setup` prepared
+/// the workspace.
 pub fn missed(result: &JobResult) -> Option<Missed> {
     let snapshot = result.snapshot.as_ref().filter(|snapshot| !snapshot.left_behind.is_empty())?;
     let is_bad = matches!(result.verdict, Some(Verdict::Failed | Verdict::Crashed | Verdict::Inconclusive));
@@ -61,7 +62,7 @@ pub fn missed(result: &JobResult) -> Option<Missed> {
 }
 
 impl Missed {
-    /// A sentence for the end of a cause.
+    /// Sentence that is appended to a cause.
     pub fn sentence(&self) -> String {
         let more = if self.more == 0 { String::new() } else { format!(" and {} more", self.more) };
         format!("Left behind, so not in the workspace: {}{more}.", self.names.join(", "))

@@ -1,10 +1,12 @@
-//! From log bytes, an ending and reports to a verdict, findings and budgeted text: pure and incremental.
+//! Computes the verdict, the findings and a bounded text from a log, the ending of an attempt and
+//! its report files.
 //!
-//! [`Digester`] takes a log's bytes as they come, at any chunking, in bounded memory. When the attempt has ended,
-//! [`Digester::finish`] makes a [`Digest`] of it and of the [`Facts`]: the verdict does not depend on how much is shown.
-//! [`Digest::render`] fills a `JobResult` within a budget that is spent on failures first.
+//! [`Digester`] takes a log's bytes in chunks of any size, in bounded memory. When the attempt has
+//! ended, [`Digester::finish`] makes a [`Digest`] from the log and the [`Facts`]. The verdict does
+//! not depend on how much is shown. [`Digest::render`] fills a `JobResult` within a budget, which
+//! is spent on failures first.
 //!
-//! No I/O, no clock, no randomness; no iteration over a `HashMap`.
+//! The crate does no I/O, reads no clock, uses no randomness, and never iterates over a `HashMap`.
 
 mod claims;
 mod command;
@@ -47,12 +49,13 @@ pub use left_behind::{Missed, missed};
 pub use template::RAW;
 pub use view::{TextForm, TextPage, text, text_as};
 
-/// Names of all recognisers: `tool.what`.
+/// Names of all recognizers, in the form `tool.rule`.
 pub fn recognisers() -> Vec<&'static str> {
     rules::RuleSet::all().rules().map(|rule| rule.name).collect()
 }
 
-/// The patterns of all recognisers, in the same order: bytes, not Unicode. For a yardstick of as many.
+/// Patterns of all recognizers, in the order of [`recognisers`]. They match bytes, not Unicode. A
+/// benchmark compares against the same number of patterns.
 pub fn patterns() -> Vec<&'static str> {
     rules::RuleSet::all().rules().map(|rule| rule.pattern).collect()
 }

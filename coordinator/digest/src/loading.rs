@@ -1,17 +1,19 @@
-//! Test files that could not be loaded or compiled: none of their tests ran, so each is an error of a build.
+//! Treats test files that could not be loaded or compiled as build errors, because none of their
+//! tests ran.
 
 use crate::found::{Finds, Found};
 use crate::rules::Kind;
 use buildpool_protocol::report::TestCounts;
 
-/// Texts of such a failure, and whether its runner counts it among the failed tests.
+/// Texts of such a failure, and whether the runner counts it as a failed test.
 const SIGNS: &[(&str, bool)] = &[
     ("ERROR collecting ", true),
     ("unittest.loader._FailedTest", true),
     ("An error occurred while loading ", true),
     ("Test suite failed to run", false),
 ];
-/// Makes such failures errors of a build. Returns how many of them their runners count as failed tests.
+/// Sets the kind of such failures to `Build`. Returns how many of them the runners count as failed
+/// tests.
 pub(crate) fn attribute(finds: &mut Finds) -> u64 {
     let mut counted = 0;
     for found in &mut finds.errors {
@@ -34,7 +36,7 @@ fn sign(found: &Found) -> Option<bool> {
     SIGNS.iter().find(|(text, _)| says(text)).map(|(_, is_counted)| *is_counted)
 }
 
-/// The counts without files that were counted as tests. None if no test is left.
+/// Subtracts files that were counted as tests. Returns None if no test is left.
 pub(crate) fn without(counts: TestCounts, files: u64) -> Option<TestCounts> {
     let files = files.min(counts.failed);
     let counts = TestCounts { failed: counts.failed - files, total: counts.total - files, ..counts };

@@ -1,11 +1,11 @@
-//! Errors whose own words say that the machine failed them, not the code, and what to do about it.
+//! Attributes errors to the machine (disk, memory, file limits) and adds advice.
 
 use crate::found::{Finds, Found};
 use crate::rules::Kind;
 use buildpool_protocol::infrastructure::advice;
 use std::collections::BTreeSet;
 
-/// Words of a system that could not give what was asked: a disk that is full or broken, memory that is used up.
+/// Messages of a system that ran out of disk space, memory or open files, or had an I/O error.
 const WORDS: &[&str] = &[
     "no space left on device",
     "disk quota exceeded",
@@ -19,22 +19,23 @@ const WORDS: &[&str] = &[
     "virtual memory exhausted",
 ];
 
-/// Words by which a driver says no more than that the program before it failed.
+/// Messages of a driver that only report the failure of a program that it ran.
 const ECHOES: &[&str] = &["failed with exit status", "failed with exit code", "failed: exit status"];
 
-/// Those of a compiler about its linker.
+/// Messages of a compiler that only report the failure of its linker.
 const LINKER_ECHOES: &[&str] = &["ld returned ", "linker command failed with exit code"];
 
-/// A rule this sure, in percent, that the machine failed lets what follows without a place count as its echo.
+/// Minimum certainty, in percent, of a machine error. Later errors without a location can count as
+/// its echo.
 const SURE_OF_MACHINE: u8 = 85;
 
-/// Makes such errors infrastructure's, and says once what to do about each sort that is known.
+/// Sets the kind of machine errors to `Infrastructure`. Adds each piece of advice once.
 pub(crate) fn attribute(finds: &mut Finds) {
     let mut advised = BTreeSet::new();
     for found in &mut finds.errors {
         if is_machines(found) {
             found.kind = Kind::Infrastructure;
-            // What it is about may stand below what failed because of it.
+            // The system's message can be below the line that failed because of it.
             let says = |line: &String| has_words(line) || advice(line).is_some();
             found.head = found.lines.iter().position(says).unwrap_or(found.head);
         }
@@ -50,7 +51,8 @@ pub(crate) fn attribute(finds: &mut Finds) {
 fn is_machines(found: &Found) -> bool {
     match found.kind {
         Kind::Build => tells_of_machine(found) || found.location.is_none() && is_known(found),
-        // Where an exception was raised does not say whose fault it is; its own words do, which no trace indents.
+        // The place of an exception does not identify the cause. Its message does, and traces never
+        // indent the message.
         Kind::Runtime => {
             let own = |line: &&String| !line.starts_with([' ', '\t']);
             found.lines.iter().filter(own).any(|line| advice(line).is_some())
@@ -59,12 +61,13 @@ fn is_machines(found: &Found) -> bool {
     }
 }
 
-/// Lines are looked at one by one: words of two of them are no sign.
+/// Tests the lines separately: words spread over two lines are not a sign.
 fn is_known(found: &Found) -> bool {
     found.lines.iter().any(|line| advice(line).is_some())
 }
 
-/// A compiler that names a place says there what is wrong with the code, unless its message ends with the system's words.
+/// Returns true if the error reports a machine failure. With a location, the message is about the
+/// code, unless it ends with a phrase of [`WORDS`].
 fn tells_of_machine(found: &Found) -> bool {
     if found.location.is_none() {
         return found.lines.iter().any(|line| has_words(line));
@@ -80,24 +83,24 @@ fn has_words(line: &str) -> bool {
     WORDS.iter().any(|word| line.contains(word))
 }
 
-/// Whether it says no more than that the linker failed.
+/// Returns true if the error only reports that the linker failed.
 pub(crate) fn is_echo_of_linker(found: &Found) -> bool {
     begins_with(found, LINKER_ECHOES)
 }
 
-/// Whether it has no place, and its first line has one of these words.
+/// Returns true if the error has no location and its first line contains one of `words`.
 fn begins_with(found: &Found, words: &[&str]) -> bool {
     let says = |line: &String| words.iter().any(|word| line.contains(word));
     found.location.is_none() && found.lines.first().is_some_and(says)
 }
 
-/// Where the first error lies that is surely the machine's.
+/// Order of the first error that is certainly caused by the machine.
 pub(crate) fn first_failure(finds: &Finds) -> Option<u64> {
     let sure = |found: &&Found| found.kind == Kind::Infrastructure && found.sure >= SURE_OF_MACHINE;
     finds.errors.iter().filter(sure).map(|found| found.order).min()
 }
 
-/// Whether an error only repeats that something failed, after this place.
+/// Returns true if an error after `after` only repeats that something failed.
 pub(crate) fn is_echo(found: &Found, after: Option<u64>) -> bool {
     found.kind == Kind::Build
         && after.is_some_and(|after| found.order > after)

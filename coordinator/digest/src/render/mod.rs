@@ -1,5 +1,5 @@
-//! A digest into an answer, within a budget that is spent on failures first, then on tools' last words, then on the last
-//! lines.
+//! Renders a digest into an answer within a budget. Failures come first, then summary lines of
+//! tools, then the last lines of the log.
 
 mod budget;
 mod cut;
@@ -19,28 +19,29 @@ use buildpool_protocol::report::{JobResult, Omission, Verdict, Warnings};
 use buildpool_protocol::spec::{TemplateSpec, Verbosity};
 use cut::cut_end;
 
-/// The output of a log up to this many bytes is never compressed.
+/// Logs of at most this many bytes are never compressed.
 const COMPRESSED_FROM_BYTES: u64 = 8_000;
-/// The `omitted` entry of a compressed answer: the original text.
+/// Name of the `omitted` entry for the original text of a compressed answer.
 pub(crate) const ORIGINAL: &str = "original";
-/// Longest remark, in characters.
+/// Maximum length of a note, in characters.
 const NOTE_CHARS_MAX: usize = 400;
-/// How often an answer is made anew, with less in it, until it fits together with what frames it.
+/// Maximum number of attempts to fit an answer, with less text each time.
 const FITTINGS_MAX: usize = 6;
-/// Characters and lines that are taken away at least when it does not fit.
+/// Minimum reduction of the budget if an answer does not fit.
 const FITTING_STEP: Budget = Budget { lines: 1, chars: 16 };
-/// Most of a large log that `minimal` shows of a failure, in percent.
+/// Maximum share of a large log that `minimal` shows for a failure, in percent.
 const MINIMAL_PERCENT: u64 = 15;
-/// From so many bytes on.
+/// Minimum size of a large log, in bytes.
 const LARGE_LOG_BYTES: u64 = 20_000;
-/// Characters that a finding needs where there are few of them.
+/// Characters reserved for each finding if there are few findings.
 const FINDING_CHARS: usize = 640;
-/// Characters for what only the pool knows and adds: worker and duration.
+/// Characters reserved for the pool's fields: worker and duration.
 const POOL_CHARS: usize = 120;
 
 impl Digest {
-    /// Fills every field of an answer that comes from the digest. `characters_max` is what the reader can take, when that
-    /// is less than the verbosity's own budget. With a template, its view takes the place of both streams' text.
+    /// Fills all fields of an answer that come from the digest. `characters_max` limits the answer
+    /// further than the verbosity's own budget. A template's view replaces the text of both
+    /// streams.
     pub fn render(
         &self,
         verbosity: Verbosity,
@@ -118,8 +119,8 @@ impl Digest {
         page.next();
     }
 
-    /// The characters that an answer is worth: in `minimal` about a failure a part of the log, so that it stays far shorter
-    /// than the log.
+    /// Maximum number of characters of an answer. For a failure with `minimal` it is a part of a
+    /// large log's size.
     fn characters_worth(&self, verbosity: Verbosity) -> usize {
         if verbosity != Verbosity::Minimal || self.passed() {
             return usize::MAX;
@@ -153,7 +154,8 @@ impl Digest {
         into.gaps = self.gaps.clone();
     }
 
-    /// The human and agent text of an answer; the same as [`text`](crate::text()).
+    /// Returns the text of an answer for people and agents. It is the same as
+    /// [`text`](crate::text()).
     pub fn text(result: &JobResult) -> String {
         crate::view::text(result)
     }
@@ -167,18 +169,18 @@ impl Digest {
     }
 }
 
-/// An answer under way.
+/// An answer while it is rendered.
 struct Page<'a> {
     digest: &'a Digest,
     allowance: Allowance,
     verbosity: Verbosity,
     budget: Budget,
-    /// What of the budget is set aside for the last of tools' last words.
+    /// Part of the budget reserved for the last summary line of a tool.
     reserved: Budget,
     seen: Seen,
-    /// Lines of each stream that are shown as such.
+    /// Number of shown lines of each stream.
     shown: [u64; 2],
-    /// What is shown of a stream is its end without a hole.
+    /// The shown part of a stream is its end, without gaps.
     whole_end: bool,
     /// Whether compression changed a line.
     is_compressed: bool,
@@ -204,7 +206,7 @@ impl Page<'_> {
         self.into.omitted.push(Omission { what: what.to_owned(), lines, bytes, get });
     }
 
-    /// Remarks about reports and crash files.
+    /// Adds notes about reports and crash files.
     fn notes(&mut self) {
         for note in self.digest.notes.iter().take(self.allowance.notes) {
             let note = cut_end(note, NOTE_CHARS_MAX);
@@ -220,13 +222,14 @@ impl Page<'_> {
         }
     }
 
-    /// Whether this answer may be compressed (SPEC section 4, "What an answer shows", rule 4).
+    /// Returns true if this answer may be compressed (SPEC section 4, "What an answer shows", rule
+    /// 4).
     fn may_compress(&self) -> bool {
         !self.digest.passed()
             && self.digest.counts.iter().map(|(_, bytes)| bytes).sum::<u64>() > COMPRESSED_FROM_BYTES
     }
 
-    /// Lines that belong together, compressed where that is allowed.
+    /// Compresses lines that belong together, if compression is allowed.
     fn compressed(&mut self, lines: &[String]) -> Vec<String> {
         if !self.may_compress() {
             return lines.to_vec();
@@ -236,7 +239,7 @@ impl Page<'_> {
         compressed
     }
 
-    /// Lines that stand one below the other, compressed where that is allowed.
+    /// Compresses each line separately, if compression is allowed.
     fn compressed_each<S: AsRef<str>>(&mut self, lines: &[S]) -> Vec<String> {
         if !self.may_compress() {
             return lines.iter().map(|line| line.as_ref().to_owned()).collect();
@@ -246,7 +249,7 @@ impl Page<'_> {
         compressed
     }
 
-    /// A line, compressed where that is allowed.
+    /// Compresses one line, if compression is allowed.
     fn compressed_line(&mut self, line: &str) -> String {
         if !self.may_compress() {
             return line.to_owned();
@@ -287,7 +290,7 @@ impl Page<'_> {
         }
     }
 
-    /// The call that gets the first lines of a stream, up to this one.
+    /// Command that returns the first lines of a stream, up to this one.
     fn lines_call(&self, stream: Stream, until: u64) -> String {
         match self.digest.options.job.as_str() {
             "" => format!("sed -n 1,{until}p LOG"),
@@ -295,7 +298,7 @@ impl Page<'_> {
         }
     }
 
-    /// The call that gets both streams whole.
+    /// Command that returns both streams completely.
     fn logs_call(&self) -> String {
         match self.digest.options.job.as_str() {
             "" => format!("sed -n 1,{}p LOG", self.digest.counts.iter().map(|(lines, _)| lines).sum::<u64>()),
@@ -303,7 +306,7 @@ impl Page<'_> {
         }
     }
 
-    /// At most three calls that are worth making now.
+    /// Sets at most [`NEXT_MAX`] suggested commands.
     fn next(&mut self) {
         let digest = self.digest;
         let mut next = Vec::new();

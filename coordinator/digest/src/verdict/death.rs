@@ -1,12 +1,12 @@
-//! Signs that something died, what kind of death they speak of, and which of them says most.
+//! Selects the crash sign that decides a verdict, and the type of the crash.
 
 use super::{Case, Ruling, doing, ruling};
 use crate::rules::Indicator;
 use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::{KnownFrom, Verdict};
 
-/// The death that the log or a crash report speaks of, if any. A crash report of the job is one by itself, unless only a runner's
-/// own word is asked for.
+/// Returns a crash ruling if the log or a crash report shows a crash. A crash report of the job is
+/// enough, unless `runner_only` limits the search to messages of a test runner.
 pub(super) fn death(case: &Case<'_>, rule: &'static str, runner_only: bool) -> Option<Ruling> {
     let sign = case
         .crashes
@@ -41,7 +41,7 @@ pub(super) fn death(case: &Case<'_>, rule: &'static str, runner_only: bool) -> O
     Some(ruling)
 }
 
-/// What kind of death the signs speak of.
+/// Type of the crash that the signs show.
 fn death_type(case: &Case<'_>) -> CrashType {
     if case.out_of_memory.is_some() {
         return CrashType::OutOfMemory;
@@ -68,7 +68,7 @@ fn death_type(case: &Case<'_>) -> CrashType {
     }
 }
 
-/// Whether a sign alone says that something died, when the run did not end well.
+/// Returns true if this sign alone proves a crash in a run that did not end well.
 pub(super) const fn is_death(indicator: Indicator, panics_are_tests: bool) -> bool {
     match indicator {
         Indicator::TestRunnerCrashed
@@ -93,7 +93,8 @@ pub(super) const fn is_death(indicator: Indicator, panics_are_tests: bool) -> bo
     }
 }
 
-/// Whether a test runner itself says that what it tested died: counts against a good end whatever came after.
+/// Returns true if a test runner reports that the tested program crashed. Such a sign counts even
+/// if the run ended well.
 const fn is_runner_death(indicator: Indicator) -> bool {
     matches!(
         indicator,
@@ -104,7 +105,7 @@ const fn is_runner_death(indicator: Indicator) -> bool {
     )
 }
 
-/// How much a sign tells about the cause.
+/// Rank of a sign. A higher rank means more information about the cause.
 const fn telling(indicator: Indicator) -> u8 {
     match indicator {
         Indicator::FatalError | Indicator::UncaughtException | Indicator::Sanitizer => 9,
@@ -121,7 +122,8 @@ const fn telling(indicator: Indicator) -> u8 {
     }
 }
 
-/// The crash sign that says most, as a line; of several the first, which the others follow from.
+/// Line of the crash sign with the highest rank. Of equal ranks it is the first, because the others
+/// follow from it.
 pub(super) fn last_words(case: &Case<'_>) -> Option<String> {
     case.crashes.iter().rev().max_by_key(|seen| telling(seen.what)).map(|seen| seen.line.trim().to_owned())
 }

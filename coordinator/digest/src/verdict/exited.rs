@@ -1,4 +1,4 @@
-//! Commands that exited by themselves.
+//! Rulings for commands that exited by themselves.
 
 use super::death::{death, is_death};
 use super::{Case, Ruling, doing, failure_type, ruling, tests, unfinished};
@@ -41,7 +41,7 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
         );
     }
     if let Some(problem) = case.report_problem {
-        // The machine's fault is not the command's: then only that nothing is known is known.
+        // A failure of the machine is not a failure of the command, so the result is unknown.
         let (verdict, crash_type) = match case.problem_is_machines {
             true => (Verdict::Inconclusive, CrashType::Unknown),
             false => (Verdict::Failed, failure_type(case)),
@@ -94,7 +94,8 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
         ruling.crash_type = CrashType::TestFailure;
         return ruling;
     }
-    // Words of death within a run that succeeded are no signs any more: those that are left, nothing takes back.
+    // The remaining words of a crash are not taken back by a later success. Other signs count only
+    // if the run did not end with success.
     let stands = |what: Indicator| what.is_word() || !case.success_is_last || what == Indicator::Sanitizer;
     let is_death = |what| is_death(what, case.panics_are_tests) && stands(what);
     if let Some(seen) = case.crashes.iter().find(|seen| is_death(seen.what)) {
@@ -149,12 +150,12 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
     }
 }
 
-/// Whether xcodebuild says that it tested.
+/// Returns true if xcodebuild printed a success marker of a test action.
 pub(super) fn says_tested(case: &Case<'_>) -> bool {
     case.success.is_some_and(|seen| seen.what == "xcodebuild" && seen.line.contains("** TEST "))
 }
 
-/// What to do where the exit code may be hidden, as the end of a sentence.
+/// Advice for the end of a sentence if a pipe can hide the exit code.
 fn pipe(case: &Case<'_>) -> &'static str {
     if case.has_pipe {
         " (the exit code is that of the last program in the pipe: put `set -o pipefail` before it)"
@@ -238,7 +239,7 @@ pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
     ruling
 }
 
-/// The end of a command in whose output no error and no tool's word of failure was found.
+/// Ruling for a failed command without an error or a failure marker in its output.
 fn without_errors(code: i32, kind: CrashType, case: &Case<'_>) -> Ruling {
     if let Some((source, known_from)) = case.no_tests {
         let text = match source.strip_suffix(" output") {

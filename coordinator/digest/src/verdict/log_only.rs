@@ -1,4 +1,4 @@
-//! A log of which nobody knows how its command ended.
+//! Ruling for a log without an exit code or a signal.
 
 use super::death::death;
 use super::exited::says_tested;
@@ -37,7 +37,7 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
         ruling.line = Some(failure.line.clone());
         return ruling;
     }
-    // Errors say more.
+    // Errors give a more precise cause.
     if case.unfinished > 0 && !case.build_errors && !case.test_errors {
         return ruling(
             "log_unfinished",

@@ -1,4 +1,4 @@
-//! Endings that the pool brought about, and commands that never ran.
+//! Rulings for attempts that the pool ended, and for commands that never ran.
 
 use super::{Case, Ruling, doing, ruling, setup};
 use buildpool_protocol::outcome::{Acted, CrashType, StartFailure};

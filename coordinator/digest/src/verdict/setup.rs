@@ -1,19 +1,19 @@
-//! A setup that did not pass, so that the job's command never ran.
+//! Ruling for a setup that did not pass, so that the command did not run.
 
 use super::{Ruling, ruling};
 use crate::text::clip_chars;
 use buildpool_protocol::outcome::{CrashType, Ending, SetupOutcome, StartFailure};
 use buildpool_protocol::report::{KnownFrom, Verdict};
 
-/// Longest command that a cause shows, in characters.
+/// Maximum length of a command in a cause, in characters.
 const COMMAND_CHARS_MAX: usize = 100;
 
-/// A setup by its name and its command.
+/// Text for a setup with its command.
 pub(super) fn named(setup: &SetupOutcome) -> String {
     format!("setup (`{}`)", clip_chars(setup.command.trim(), COMMAND_CHARS_MAX))
 }
 
-/// The pool did not end it: it failed by itself.
+/// Ruling for a setup that failed by itself, without an action of the pool.
 pub(super) fn failed(setup: &SetupOutcome) -> Ruling {
     let how = match &setup.ending {
         Ending::Exited { code } => format!("exited with code {code}"),

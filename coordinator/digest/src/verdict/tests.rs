@@ -1,4 +1,4 @@
-//! Each row of the table.
+//! Tests each row of the verdict table.
 
 use super::*;
 use buildpool_protocol::outcome::{OutputHeld, StartFailure};
@@ -28,7 +28,7 @@ fn known() -> String {
     name_every_row().join(" ")
 }
 
-/// The rows that the table in the documentation has.
+/// Rows of the table in the documentation.
 fn name_every_row() -> Vec<String> {
     let table = include_str!("../../../../docs/endings.md");
     table
@@ -183,7 +183,7 @@ fn a_code_of_128_and_more_is_a_guess_unless_the_log_says_it() {
     let crashes = [seen(Indicator::Died("SIGSEGV"), "Segmentation fault")];
     let case = Case { ending: Some(&ending), crashes: &crashes, ..Case::default() };
     check(&case, "code_death", Verdict::Crashed, CrashType::SegmentationFault);
-    // SIGBUS on a Mac and SIGUSR1 on Linux have the same number: no guess is made.
+    // SIGBUS on macOS and SIGUSR1 on Linux have the same number, so the signal stays unset.
     let ending = Ending::Exited { code: 138 };
     let case = Case { ending: Some(&ending), ..Case::default() };
     check(&case, "code_unexplained", Verdict::Failed, CrashType::Unknown);
@@ -285,7 +285,8 @@ fn zero_passes_only_with_nothing_against_it() {
     check(&case, "zero", Verdict::Passed, CrashType::None);
     let case = Case { tests_failed: 1, ..zero.clone() };
     check(&case, "zero_tests_failed", Verdict::Inconclusive, CrashType::TestFailure);
-    // Another tool's success takes no failure back; only a later total of the same tool does.
+    // The success of another tool does not cancel a failure. Only a later total of the same tool
+    // does.
     let case = Case { tests_failed: 1, ..good.clone() };
     check(&case, "zero_tests_failed", Verdict::Inconclusive, CrashType::TestFailure);
     let case = Case { tests_failed: 1, failures_are_past: true, ..good.clone() };
@@ -295,7 +296,8 @@ fn zero_passes_only_with_nothing_against_it() {
     let report = [seen(Indicator::Sanitizer, "ERROR: AddressSanitizer: x")];
     let case = Case { crashes: &report, ..good.clone() };
     check(&case, "zero_death_marker", Verdict::Inconclusive, CrashType::Unknown);
-    // What a test printed of deaths is not among the signs: see `Signs::standing_crashes`. Nothing takes back the others.
+    // `Signs::standing_crashes` removes crash messages that a test printed. Nothing cancels the
+    // others.
     let case = Case { crashes: &crashes, ..good.clone() };
     check(&case, "zero_death_marker", Verdict::Inconclusive, CrashType::Unknown);
     let case = Case { standing_error: Some("a.c:3:5: error: no"), ..good.clone() };
