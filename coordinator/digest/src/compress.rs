@@ -1,21 +1,22 @@
-//! Makes shown text shorter without destroying what a reader needs. Never applied to what a finding's details give.
+//! Shortens shown text without removing information that a reader needs. It never changes the
+//! details of a finding.
 
 use std::borrow::Cow;
 
-/// Shortest common prefix that is worth taking away, in characters.
+/// Minimum length of a common prefix that is removed, in characters.
 const PREFIX_CHARS_MIN: usize = 20;
-/// Hexadecimal of this many digits and more is masked.
+/// Minimum number of digits of hexadecimal text that is masked.
 const HASH_DIGITS_MIN: usize = 12;
-/// What is drawn down the left side of an excerpt.
+/// Characters that tools draw along the left side of an excerpt.
 const GUTTERS: [char; 6] = ['|', '│', '┃', '╷', '╵', '·'];
 
-/// Compresses lines that belong together. The first line is the message itself; hexadecimal that it begins with or names
-/// after `commit`, `digest`, `sha` stays, because then it is what the message is about.
+/// Compresses lines that belong together. The first line is the message. Hexadecimal at its start
+/// or after `commit`, `digest` or `sha` stays, because the message is about it.
 pub(crate) fn lines(lines: &[String], roots: &[String]) -> Vec<String> {
     without_common_prefix(each(lines, roots))
 }
 
-/// Compresses each of the lines that stand one below the other.
+/// Compresses each line, with regard to the lines above and below it.
 pub(crate) fn each<S: AsRef<str>>(lines: &[S], roots: &[String]) -> Vec<String> {
     let points = |index: Option<usize>| {
         index.and_then(|index| lines.get(index)).is_some_and(|line| points_at_columns(line.as_ref()))
@@ -27,7 +28,7 @@ pub(crate) fn each<S: AsRef<str>>(lines: &[S], roots: &[String]) -> Vec<String> 
     shortened.collect()
 }
 
-/// Compresses one line of which it is not known what stands above and below it.
+/// Compresses one line whose neighbors are unknown.
 pub(crate) fn line(text: &str, roots: &[String]) -> String {
     shortened(text, roots, false)
 }
@@ -40,7 +41,7 @@ fn shortened(text: &str, roots: &[String], pointed_at: bool) -> String {
     if pointed_at { text.trim_end().to_owned() } else { squeezed(&text).into_owned() }
 }
 
-/// Paths inside a root become relative to it; others stay whole.
+/// Makes paths inside a root relative to it. Other paths stay whole.
 pub(crate) fn relative<'a>(text: &'a str, roots: &[String]) -> Cow<'a, str> {
     let mut text = Cow::Borrowed(text);
     for root in roots {
@@ -68,8 +69,8 @@ pub(crate) fn relative<'a>(text: &'a str, roots: &[String]) -> Cow<'a, str> {
     text
 }
 
-/// Masks long hexadecimal that has both a letter and a digit. Decimal numbers, `0x` addresses, and hashes that the text is
-/// about stay.
+/// Masks long hexadecimal with both a letter and a digit. Decimal numbers, `0x` addresses, and
+/// hashes that are the subject of the text stay.
 fn without_hashes(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     if bytes.len() < HASH_DIGITS_MIN {
@@ -106,7 +107,7 @@ fn without_hashes(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a hyphen joins the digits to other digits, as in a UUID.
+/// Returns true if a hyphen joins the digits to other digits, as in a UUID.
 fn is_joined(bytes: &[u8], at: usize, end: usize) -> bool {
     let is_digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_hexdigit);
     let is_hyphen = |at: Option<usize>| at.and_then(|at| bytes.get(at)) == Some(&b'-');
@@ -114,7 +115,7 @@ fn is_joined(bytes: &[u8], at: usize, end: usize) -> bool {
         || is_hyphen(Some(end)) && is_digit(Some(end + 1))
 }
 
-/// Whether the words before a hash say that it is what the message is about.
+/// Returns true if the words before a hash make it the subject of the message.
 fn is_subject(before: &str) -> bool {
     let start = before.char_indices().rev().nth(40).map_or(0, |(at, _)| at);
     let before = before[start..].to_ascii_lowercase();
@@ -127,10 +128,11 @@ fn is_subject(before: &str) -> bool {
         || before.trim().is_empty()
 }
 
-/// Runs of blanks inside a line become one; indentation stays, and so do lines that point at columns above or below them.
+/// Replaces runs of blanks inside a line by one. Keeps indentation, and lines that point at columns
+/// above or below them.
 fn squeezed(text: &str) -> Cow<'_, str> {
     let blanks = |text: &str| text.len() - text.trim_start_matches([' ', '\t']).len();
-    // In a difference the indentation comes after the sign.
+    // In a diff the indentation comes after the sign.
     let sign = usize::from(text.starts_with(['+', '-']) && text[1..].starts_with([' ', '\t']));
     let indent = sign + blanks(&text[sign..]);
     let (lead, body) = text.split_at(indent);
@@ -155,20 +157,22 @@ fn squeezed(text: &str) -> Cow<'_, str> {
     out.into()
 }
 
-/// A line of an excerpt, behind a line that is drawn down its left side: `3 │     foo + 1`, `12|   a`, `│   x`.
+/// Returns true for a line of an excerpt after a drawn line: `3 │     foo + 1`, `12|   a`, `│   x`.
 fn is_excerpt(body: &str) -> bool {
     let numbered = body.trim_start_matches(['>', '→', ' ']).trim_start_matches(|c: char| c.is_ascii_digit());
     body.starts_with(GUTTERS) || numbered.len() < body.len() && numbered.trim_start().starts_with(GUTTERS)
 }
 
-/// A line that says something about columns of the line above or below it: carets, also behind a drawn line.
+/// Returns true if a line marks columns of the line above or below it: carets, also after a drawn
+/// line.
 fn points_at_columns(line: &str) -> bool {
     let body = line.trim_start_matches(|c: char| c.is_whitespace() || GUTTERS.contains(&c));
     let mut marks = body.chars().take_while(|c| matches!(c, '^' | '~' | '-' | '─' | '┬' | '▲'));
     body.starts_with(['^', '~', '▲']) || marks.any(|c| matches!(c, '^' | '~' | '┬'))
 }
 
-/// Drawn rules (`______ name ______`) become three characters at each end; none if there is no rule at both ends.
+/// Shortens drawn rules (`______ name ______`) to three characters at each end. Returns None if
+/// there is no rule at both ends.
 fn without_rules(body: &str) -> Option<String> {
     let mark = body.chars().next().filter(|c| matches!(c, '_' | '=' | '-' | '*' | '⎯' | '─'))?;
     let body = body.trim_end();
@@ -188,7 +192,7 @@ fn without_rules(body: &str) -> Option<String> {
     })
 }
 
-/// Takes a long prefix that all lines share from all but the first. The severity word in it stays visible there.
+/// Removes a long common prefix from all lines except the first, which keeps its severity word.
 fn without_common_prefix(lines: Vec<String>) -> Vec<String> {
     let full: Vec<&String> = lines.iter().filter(|line| !line.trim().is_empty()).collect();
     if full.len() < 3 {
@@ -203,7 +207,7 @@ fn without_common_prefix(lines: Vec<String>) -> Vec<String> {
             .map_or_else(|| prefix.len().min(line.len()), |((at, _), _)| at);
         prefix = &prefix[..shared];
     }
-    // Never inside a word, never indentation alone.
+    // The cut is never inside a word and never only indentation.
     let cut = prefix.rfind([' ', ']', '\t']).map_or(0, |at| at + 1);
     let prefix = prefix[..cut].to_owned();
     if prefix.trim_start().chars().count() < PREFIX_CHARS_MIN {

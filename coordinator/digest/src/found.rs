@@ -402,7 +402,8 @@ impl Finds {
         }
     }
 
-    /// What a list says of a failed test goes where the test's own message is there under its full name; Maven's lines into that.
+    /// Removes list entries of a failed test if the test's own message exists under its full name.
+    /// Lines of Maven's list are appended to that message.
     pub(crate) fn drop_told_in_full(&mut self) {
         let (listed, mut told): (Vec<Found>, Vec<Found>) = std::mem::take(&mut self.errors)
             .into_iter()
@@ -429,7 +430,8 @@ impl Finds {
         self.errors = told;
     }
 
-    /// A test that passed in the end is no cause.
+    /// Lowers the certainty of failures of flaky tests, because a test that passed in the end is
+    /// not a cause.
     pub(crate) fn mark_flaky(&mut self, is_flaky: impl Fn(&str) -> bool) {
         for found in &mut self.errors {
             if found.kind == Kind::Test && found.test.as_deref().is_some_and(&is_flaky) {
@@ -438,14 +440,15 @@ impl Finds {
         }
     }
 
-    /// Errors in the order of the log.
+    /// Sorts the errors in the order of the log.
     pub(crate) fn into_ordered(mut self) -> Self {
         self.errors.sort_by_key(|found| found.order);
         self
     }
 }
 
-/// The first ones, and beyond them the first of each sort: [`SORT_FIRST_MAX`].
+/// Keeps the first `most` findings, and up to [`SORTS_BEYOND_MAX`] more that are the first of their
+/// sort.
 fn keep_first(list: &mut Vec<Found>, most: usize, found: Found, first_of_sort: bool) -> Option<usize> {
     let most = if first_of_sort { most + SORTS_BEYOND_MAX } else { most };
     (list.len() < most).then(|| {
@@ -454,7 +457,8 @@ fn keep_first(list: &mut Vec<Found>, most: usize, found: Found, first_of_sort: b
     })
 }
 
-/// Whether a test has this name in a list, which leaves out what holds it, and the arguments of a parametrised one.
+/// Returns true if `name` from a list is the test's name. Lists omit the enclosing names and the
+/// arguments of parameterized tests.
 fn is_named_in_full(test: &str, name: &str) -> bool {
     let bare = test.find(['[', '{']).map_or(test, |at| &test[..at]);
     [test, bare].iter().any(|test| {

@@ -1,4 +1,5 @@
-//! A build of several jobs as one manifest: findings ranked across its jobs, recurrence counted over them.
+//! Manifest of a build with several jobs. It ranks findings across the jobs and adds up their
+//! recurrence.
 
 use crate::digest::Digest;
 use buildpool_protocol::limits::TIER_1_FINDINGS_MAX;
@@ -6,27 +7,27 @@ use buildpool_protocol::report::{Finding, FindingSummary, JobState, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Findings beyond tier 1 that are listed.
+/// Maximum number of listed findings beyond tier 1.
 const OTHER_FINDINGS_MAX: usize = 200;
-/// How much less sure a finding is that a passing job of the build has too.
+/// Reduction of the confidence of a finding that a passing job of the build has too.
 const PASSING_PENALTY: f64 = 0.4;
 
-/// The answer about a build.
+/// Answer for a build.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// The build's id; `get_finding_details` takes it.
+    /// Id of the build, as accepted by `get_finding_details`.
     pub request_id: String,
-    /// How it stands.
+    /// Status of the build.
     pub build: Build,
-    /// Likely causes across all jobs, whole.
+    /// Likely causes across all jobs, in full.
     pub tier_1_findings: Vec<Finding>,
-    /// The rest, a line each.
+    /// Other findings, one line each.
     pub other_findings: Vec<FindingSummary>,
-    /// Findings beyond those listed.
+    /// Number of findings that are not listed.
     pub omitted_findings: u64,
 }
 
-/// How a build stands.
+/// Status of a build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
     /// `running` until all jobs are done, then `passed` or the worst of their verdicts.
@@ -37,24 +38,24 @@ pub struct Build {
     pub passed_jobs_count: u64,
     /// Jobs that are not done yet, by name.
     pub unfinished_jobs: Vec<String>,
-    /// RFC 3339: when the last job ended, or when it was asked.
+    /// Time of the last job's end, or of the request, in RFC 3339.
     pub timestamp: String,
-    /// Where a person can look, if the coordinator has a page.
+    /// Address of the build's web page, if the coordinator has one.
     pub url: Option<String>,
 }
 
 /// One job of a build.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
-    /// Unique in the build.
+    /// Name of the job, unique in the build.
     pub name: &'a str,
-    /// Where it stands.
+    /// State of the job.
     pub state: JobState,
-    /// Its digest, when it is done.
+    /// Digest of the job, if it is done.
     pub digest: Option<&'a Digest>,
 }
 
-/// Order of verdicts from worst to best, as a build's status.
+/// Rank of a verdict for the build's status. A greater rank is worse.
 const fn badness(verdict: Verdict) -> u8 {
     match verdict {
         Verdict::Crashed => 7,
@@ -68,7 +69,8 @@ const fn badness(verdict: Verdict) -> u8 {
     }
 }
 
-/// Makes the manifest. `timestamp` and `url` are the caller's: nothing here reads a clock.
+/// Builds the manifest. The caller supplies `timestamp` and `url`, because this crate reads no
+/// clock.
 pub fn manifest(request_id: &str, parts: &[Part<'_>], timestamp: &str, url: Option<String>) -> Manifest {
     let passing: BTreeSet<String> = parts
         .iter()
@@ -97,7 +99,7 @@ pub fn manifest(request_id: &str, parts: &[Part<'_>], timestamp: &str, url: Opti
         }
     }
     let mut findings: Vec<(usize, Finding)> = merged.into_values().collect();
-    // Confidence is compared in hundredths, so that equal ones keep the order of the build.
+    // Confidence is compared in hundredths, so that equal values keep the order of the build.
     findings
         .sort_by_key(|(place, finding)| (finding.tier, 100 - (finding.confidence * 100.0) as i64, *place));
     let mut findings: Vec<Finding> = findings.into_iter().map(|(_, finding)| finding).collect();

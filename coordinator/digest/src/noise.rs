@@ -1,4 +1,4 @@
-//! Lines that say nothing to a reader of a result. Only lines that no rule speaks to are ever asked about.
+//! Recognizes lines of no use in a result. Only lines that no rule matches are tested.
 
 use regex::bytes::{RegexSet, RegexSetBuilder};
 use std::sync::LazyLock;
@@ -38,7 +38,7 @@ const PATTERNS: &[&str] = &[
     r"^\s+\d+%|^\s*[\d.]+ ?[kKMG]i?B",
     r"^npm (?:sill|http|verb|timing)",
     r"^> Task \S+(?: UP-TO-DATE| NO-SOURCE| FROM-CACHE)?$",
-    // Chatter of Apple's tools.
+    // Diagnostic output of Apple's tools.
     r"^\s*DVT\w+|^.*\[MT\] (?:IDE|DVT)|^note: (?:Using|Building targets|Target dependency|Emplaced|Metadata|Run script)",
     r"^--- xcodebuild: WARNING: Using the first of multiple matching destinations",
     r"^\{ platform:",
@@ -53,7 +53,7 @@ static NOISE: LazyLock<RegexSet> = LazyLock::new(|| {
         .expect("the patterns are constant; a test uses them")
 });
 
-/// Whether a cleaned line says nothing. Blank lines do not count as noise.
+/// Returns true if a cleaned line is noise. Blank lines do not count as noise.
 pub(crate) fn is_noise(line: &[u8]) -> bool {
     NOISE.is_match(line)
 }

@@ -1,4 +1,5 @@
-//! Errors of compilers that a configuration asks to try something out: that it does not compile is an answer.
+//! Recognizes compiler errors from configuration probes. In a probe, an error is an expected
+//! result.
 
 use crate::found::{Finds, Found};
 use crate::machine::is_echo_of_linker;
@@ -7,30 +8,30 @@ use crate::rules::Kind;
 use aho_corasick::{AhoCorasick, MatchKind};
 use std::sync::LazyLock;
 
-/// What autoconf calls what it tries out; pytest has a file of nearly this name.
+/// Name of autoconf's probe files. pytest has a file with a similar name.
 const CONFTEST: &str = "conftest";
-/// Names of what autoconf, distutils, CMake and Meson try out. None begins within another.
+/// Names of the probes of autoconf, distutils, CMake and Meson. None starts inside another.
 const PROBES: &[&str] = &[CONFTEST, "_configtest", "cmTC_", "CMakeTmp", "CMakeScratch", "meson-private"];
 /// Options of a compiler's command.
 const OPTIONS: &[&str] = &[" -o ", " -c ", " -E "];
-/// How the names of autoconf's files end.
+/// File name extensions of autoconf's probe files.
 const CONFTEST_ENDS: &[&[u8]] = &[
     b"c", b"cc", b"cpp", b"cxx", b"C", b"m", b"mm", b"f", b"f90", b"F", b"o", b"obj", b"exe", b"s", b"err",
     b"er1",
 ];
 
-/// Whether some error of a build is of no probe, and no mere word that the linker failed.
+/// Returns true if a build error is neither from a probe nor an echo of the linker.
 pub(crate) fn has_own_errors(finds: &Finds) -> bool {
     finds.errors.iter().any(|found| found.kind == Kind::Build && !found.probe && !is_echo_of_linker(found))
 }
 
-/// Whether an error names a probe.
+/// Returns true if an error names a probe.
 pub(crate) fn is_of_probe(found: &Found) -> bool {
     let place = found.location.iter().map(|place| &place.file);
     found.lines.iter().chain(place).any(|line| names_probe(line.as_bytes()))
 }
 
-/// Finds the texts, many bytes at a time: it does so only where the leftmost is asked for.
+/// Builds a searcher. Leftmost matching allows the search of many bytes at once.
 fn finder(texts: &[&str]) -> AhoCorasick {
     let finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(texts);
     finder.expect("the texts are few; a test uses them")
@@ -39,7 +40,7 @@ fn finder(texts: &[&str]) -> AhoCorasick {
 static FINDER: LazyLock<AhoCorasick> = LazyLock::new(|| finder(PROBES));
 static OPTIONS_FINDER: LazyLock<AhoCorasick> = LazyLock::new(|| finder(OPTIONS));
 
-/// Whether a line, such as a compiler's command, names a probe.
+/// Returns true if a line, such as a compiler command, names a probe.
 pub(crate) fn names_probe(line: &[u8]) -> bool {
     FINDER.find_iter(line).any(|found| {
         PROBES[found.pattern().as_usize()] != CONFTEST
@@ -47,7 +48,7 @@ pub(crate) fn names_probe(line: &[u8]) -> bool {
     })
 }
 
-/// `conftest.c`, and the program that is made of it: `-o conftest `.
+/// Returns true for `conftest.c` and for the program built from it: `-o conftest `.
 fn is_conftest(before: &[u8], after: &[u8]) -> bool {
     let end = |text: &[u8]| text.iter().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(text.len());
     match after.first() {
@@ -57,7 +58,7 @@ fn is_conftest(before: &[u8], after: &[u8]) -> bool {
     }
 }
 
-/// Whether a line is a compiler's command for a probe.
+/// Returns true if a line is a compiler command for a probe.
 pub(crate) fn is_probing(line: &[u8]) -> bool {
     names_probe(line) && OPTIONS_FINDER.is_match(line)
 }

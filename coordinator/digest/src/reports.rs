@@ -1,4 +1,4 @@
-//! What report files and the log count, and where the two differ.
+//! Test counts of report files and the log, and notes about their differences.
 
 use crate::facts::Facts;
 use crate::signs::Signs;
@@ -11,16 +11,17 @@ use buildpool_protocol::limits::LIST_MAX;
 use buildpool_protocol::report::{KnownFrom, Survivor, TestCounts, Verdict};
 use std::collections::BTreeSet;
 
-/// Formats of reports that a build without tests leaves as well.
+/// Report formats that a build without tests also writes.
 const OF_BUILDS_TOO: &[&str] = &["cargo_json", BUNDLE];
-/// The format of a result bundle, which is believed before all others.
+/// Format of a result bundle, which has priority over all other formats.
 const BUNDLE: &str = "xcresult";
-/// Tests or processes that a remark names.
+/// Maximum number of tests or processes in a note.
 const NAMES_SHOWN: usize = 5;
-/// Longest words of a test, or name of a process, in a remark, in characters.
+/// Maximum length of a test message or a process name in a note, in characters.
 const SAID_CHARS_MAX: usize = 80;
 
-/// The counts that are believed: those of report files before those of the log. Also the name of the report.
+/// Returns the authoritative counts and the name of the report. Report files have priority over the
+/// log.
 pub(crate) fn believed_tests(tally: &Tally, facts: &Facts) -> (Option<TestCounts>, Option<String>) {
     let reports: Vec<_> = believed_reports(facts)
         .filter(|report| report.passed + report.failed + report.skipped + report.expected_failures > 0)
@@ -47,8 +48,8 @@ pub(crate) fn believed_tests(tally: &Tally, facts: &Facts) -> (Option<TestCounts
     )
 }
 
-/// Where report and log differ, what else was counted, why there is no crash report, and what the collector remarked; what
-/// is good to know comes last.
+/// Notes about differences between report and log, missing tests, memory, leaked processes and
+/// missing crash reports. Flaky and skipped tests come last.
 pub(crate) fn notes(
     tally: &Tally,
     believed: Option<&TestCounts>,
@@ -85,12 +86,13 @@ fn differing_note(tally: &Tally, believed: Option<&TestCounts>) -> Option<String
     })
 }
 
-/// A report of a part of the run: less than half of the log's tests, and at least ten fewer.
+/// Returns true if a report covers only a part of the run: less than half of the log's tests, and
+/// at least ten fewer.
 const fn far_fewer(report: &TestCounts, log: &TestCounts) -> bool {
     report.total.saturating_mul(2) < log.total && log.total - report.total >= 10
 }
 
-/// What the command left behind.
+/// Note about processes that outlived the command.
 fn leaked_note(leaked: &[Survivor]) -> Option<String> {
     let named: Vec<String> = leaked
         .iter()
@@ -106,7 +108,7 @@ fn leaked_note(leaked: &[Survivor]) -> Option<String> {
     Some(format!("{what}{}", list(&named, leaked.len() as u64)))
 }
 
-/// Tests that passed only after they failed.
+/// Number of tests that passed only after a failure.
 pub(crate) fn flaky(tally: &Tally, facts: &Facts) -> u64 {
     tally.flaky().max(believed_reports(facts).map(|report| report.flaky).sum())
 }
@@ -127,7 +129,7 @@ fn skipped_note(facts: &Facts) -> Option<String> {
     (count > 0).then(|| format!("{} skipped with a reason{}", tests(count), list(&named, count)))
 }
 
-/// A test and the first line of what it said.
+/// Name of a test and the first line of its message.
 fn case_words(case: &TestCase) -> String {
     let said = case.messages.first().and_then(|message| message.lines().find(|line| !line.trim().is_empty()));
     let said = said.map_or(String::new(), |line| format!(": {}", clip_chars(line.trim(), SAID_CHARS_MAX)));
@@ -135,7 +137,7 @@ fn case_words(case: &TestCase) -> String {
     format!("{}{runs}{said}", case.name)
 }
 
-/// Those of so many that are named.
+/// Text for the named ones of `count` items.
 fn list(named: &[String], count: u64) -> String {
     let more = count.saturating_sub(named.len() as u64);
     match (named, more) {
@@ -145,7 +147,7 @@ fn list(named: &[String], count: u64) -> String {
     }
 }
 
-/// Who says that no tests ran, in words.
+/// Returns the source that reports a run without tests, if there is one.
 pub(crate) fn no_tests(tally: &Tally, facts: &Facts, signs: &Signs) -> Option<(String, KnownFrom)> {
     if unfinished(tally, facts) > 0 {
         return None;
@@ -159,7 +161,7 @@ pub(crate) fn no_tests(tally: &Tally, facts: &Facts, signs: &Signs) -> Option<(S
     empty.or_else(|| Some((format!("the line `{}`", signs.no_tests.as_ref()?.line), KnownFrom::Marker)))
 }
 
-/// A child that was killed for memory, where the end does not speak of it.
+/// Note about a child that the kernel killed for memory although the command exited 0.
 fn memory_note(facts: &Facts, verdict: Verdict) -> Option<String> {
     let memory = facts.evidence.memory.as_ref().filter(|memory| memory.oom_killed)?;
     let victim = memory.victim.as_deref().unwrap_or("a process of the job");
@@ -181,7 +183,7 @@ pub(crate) fn memory_words(memory: &MemoryEvidence) -> String {
     }
 }
 
-/// Why it is not known what a report says.
+/// Reason why a report could not be read, or only in part.
 pub(crate) fn unread(facts: &Facts) -> Option<&str> {
     let cut = || {
         let reports = facts.evidence.test_reports.iter();
@@ -190,7 +192,8 @@ pub(crate) fn unread(facts: &Facts) -> Option<&str> {
     facts.evidence.unread.as_deref().or_else(cut)
 }
 
-/// Whether a result bundle tells of the same tests. Another report of one rank may be of another run of them.
+/// Returns true if a result bundle covers the same tests. Another report of the same rank may cover
+/// a different run.
 fn is_made_up_for(report: &TestReport, facts: &Facts) -> bool {
     let is_bundle = |report: &TestReport| report.format == BUNDLE;
     let by = |path: &String| facts.evidence.test_reports.iter().find(|other| other.path == *path);
@@ -201,12 +204,12 @@ fn tests(count: u64) -> String {
     counted(count, "test")
 }
 
-/// Reports whose counts are added: the same tests, told twice, count once.
+/// Reports whose counts are added. Superseded reports are left out, so that each test counts once.
 fn believed_reports(facts: &Facts) -> impl Iterator<Item = &TestReport> {
     facts.evidence.test_reports.iter().filter(|report| report.superseded_by.is_none())
 }
 
-/// Tests that began and never ended, each once where log and report both name it.
+/// Number of tests that started and never ended. A test in both log and report counts once.
 pub(crate) fn unfinished(tally: &Tally, facts: &Facts) -> u64 {
     let names: BTreeSet<&str> =
         believed_reports(facts).flat_map(|report| &report.unfinished).map(|name| last_name(name)).collect();
@@ -219,7 +222,8 @@ pub(crate) fn first_unfinished(facts: &Facts) -> Option<String> {
     believed_reports(facts).flat_map(|report| report.unfinished.first()).next().cloned()
 }
 
-/// Whether the tests are cargo's, in which a panic is a failed test. A report beside them changes nothing about that.
+/// Returns true if the tests are cargo's, where a panic is a failed test. Other reports don't
+/// change this.
 pub(crate) fn panics_are_tests(tally: &Tally, facts: &Facts) -> bool {
     tally.counts().is_some_and(|tests| tests.source.contains("cargo"))
         || believed_reports(facts).any(|report| report.format == "cargo_json")

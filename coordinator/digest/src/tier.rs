@@ -1,7 +1,9 @@
-//! Findings ranked: likely causes first, then other errors, then what passing runs have too.
+//! Ranks findings: likely causes first, then other errors, then findings that passing runs have
+//! too.
 //!
-//! Confidence is the rule's own certainty (in percent), a little more with a place in the sources, much less when passing
-//! runs have the same finding or the job passed; never below 0.05 nor above 0.99.
+//! Confidence is the rule's certainty in percent. A location in the sources raises it a little. A
+//! passed job, or the same finding in passing runs, lowers it a lot. It is always between 0.05 and
+//! 0.99.
 
 use crate::facts::History;
 use crate::found::{Finds, Fnv, Found};
@@ -12,11 +14,11 @@ use buildpool_protocol::evidence::{Evidence, TestCase, TestReport, TestStatus};
 use buildpool_protocol::report::{CrashReport, Location, Severity, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A rule this sure, in percent, may name the cause.
+/// Minimum certainty, in percent, of a finding that can be the cause.
 const SURE_MIN: u8 = 70;
-/// The rule of exceptions that nothing caught, or that something printed.
+/// Rule for tracebacks, both uncaught and printed ones.
 const TRACE: &str = "python.traceback";
-/// Rules of lines that begin with a word which any program may print.
+/// Rules for lines that start with a word that any program can print.
 const VAGUE: &[&str] = &[
     "generic.severity",
     "generic.tool_severity",
@@ -27,18 +29,20 @@ const VAGUE: &[&str] = &[
     "pip.error",
     "sbt.error",
 ];
-/// The rule of lines that no recogniser knows. It never makes a likely cause.
+/// Rule for lines that no recognizer matches. It never produces a likely cause.
 const WORD: &str = "generic.word";
-/// A warning that repeats this often is worth a line of its own.
+/// A warning with at least this recurrence gets its own line.
 const UNUSUAL_RECURRENCE: u64 = 10;
-/// The rule of problems outside tests that report files name.
+/// Rule for problems outside tests in report files.
 pub(crate) const REPORT_ISSUE: &str = "report.issue";
-/// So many remarks of linters are findings of a run that did not pass, beside its errors. More are chatter.
+/// Maximum number of linter remarks that become findings of a run that did not pass, next to its
+/// errors.
 const FEW_REMARKS: u64 = 12;
-/// Warnings that become findings of a run that did not pass, of each sort.
+/// Maximum number of frequent warnings, and of first warnings, that become findings of a run that
+/// did not pass.
 const WARNING_FINDINGS_MAX: usize = 6;
 
-/// A finding with its place among the others.
+/// A finding with its rank.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ranked {
     pub(crate) id: String,
@@ -50,7 +54,7 @@ pub(crate) struct Ranked {
 }
 
 impl Ranked {
-    /// What it is about in the fewest words: the test or the place, or nothing.
+    /// Shortest description: the test, the location, or an empty text.
     pub(crate) fn key(&self) -> String {
         match (&self.found.test, &self.found.location) {
             (Some(test), _) => test.clone(),
@@ -63,8 +67,8 @@ impl Ranked {
         }
     }
 
-    /// Place and first line in one sentence, not longer than a line. Of a line that only announces what is wrong, `in function
-    /// 'main':`, with the next one.
+    /// Location and first line on one line. If that line only introduces the next one (`in function
+    /// 'main':`), the next line is appended.
     pub(crate) fn headline(&self) -> String {
         let mut lines = self.found.lines.iter().skip(self.found.head).map(|line| line.trim());
         let mut line = lines.next().unwrap_or_default().to_owned();
@@ -76,7 +80,7 @@ impl Ranked {
             format!("{}{row}", location.file)
         };
         match (&self.found.location, &self.found.test) {
-            // The line that says it in short is not the one that names the test.
+            // The summary line is not the line with the test name.
             (Some(location), Some(test)) if self.found.head > 0 && !line.contains(test.as_str()) => {
                 format!("{test}: {line} ({})", place(location))
             }
@@ -89,7 +93,7 @@ impl Ranked {
     }
 }
 
-/// Order of kinds as causes.
+/// Rank of a kind as a cause. A smaller rank is more likely.
 const fn kind_rank(kind: Kind) -> u8 {
     match kind {
         Kind::Crash => 0,
@@ -102,7 +106,8 @@ const fn kind_rank(kind: Kind) -> u8 {
     }
 }
 
-/// All that may be a cause, likeliest first. Warnings and remarks are only asked when there is no error.
+/// Ranks all possible causes, most likely first. Warnings and remarks count only if there is no
+/// error.
 pub(crate) fn rank(finds: &Finds, _has_ending: bool) -> Vec<Ranked> {
     let any_error = finds.errors.iter().any(|found| found.kind != Kind::Consequence);
     let mut list: Vec<&Found> = finds.errors.iter().collect();
@@ -115,19 +120,20 @@ pub(crate) fn rank(finds: &Finds, _has_ending: bool) -> Vec<Ranked> {
     let sure = list.iter().any(|found| found.sure >= SURE_MIN && found.kind != Kind::Consequence);
     let machine = machine::first_failure(finds);
     let follows = |found: &Found| found.kind == Kind::Consequence || machine::is_echo(found, machine);
-    // A program that printed another trace after one had caught that.
+    // A program that prints a second traceback had caught the first exception.
     let last_trace = list.iter().filter(|found| found.rule == TRACE).map(|found| found.order).max();
     list.sort_by_key(|found| {
         let weak = sure && found.sure < SURE_MIN;
         let was_caught = found.rule == TRACE && Some(found.order) < last_trace;
         let vague = is_vague(found);
         let kind = if vague { Kind::Runtime } else { found.kind };
-        // Of errors that any program may print and go on, the last one is likelier to have ended it.
+        // Programs can print such errors and continue, so the last one is more likely to be the
+        // cause.
         let order = if vague { u64::MAX - found.order } else { found.order };
         (follows(found), weak, kind_rank(kind), vague, was_caught, order)
     });
     if list.iter().all(|found| found.remark) {
-        // A flood of remarks: some of each sort before all of any.
+        // With remarks only, the first ones of each sort come first.
         let mut sorts: BTreeMap<u64, u32> = BTreeMap::new();
         let (first, again): (Vec<&Found>, Vec<&Found>) = list.into_iter().partition(|found| {
             let count = sorts.entry(found.sort()).or_default();
@@ -153,12 +159,12 @@ pub(crate) fn rank(finds: &Finds, _has_ending: bool) -> Vec<Ranked> {
         .collect()
 }
 
-/// A line that begins with a word such as `error:`, and names neither a place nor a test.
+/// Returns true for a line such as `error: …` without a location or a test.
 fn is_vague(found: &Found) -> bool {
     found.location.is_none() && found.test.is_none() && found.lines.len() == 1 && VAGUE.contains(&found.rule)
 }
 
-/// Eight characters of the signature, made unique in this job.
+/// Returns an id of eight characters from the signature, unique in this job.
 fn unique_id(signature: u64, taken: &mut BTreeSet<String>) -> String {
     let mut hasher = Fnv(signature);
     loop {
@@ -170,7 +176,7 @@ fn unique_id(signature: u64, taken: &mut BTreeSet<String>) -> String {
     }
 }
 
-/// Sets tiers and confidence, given the verdict and what passing runs had.
+/// Sets tiers and confidence from the verdict and the history of passing runs.
 pub(crate) fn tiers(
     mut ranked: Vec<Ranked>,
     finds: &Finds,
@@ -179,7 +185,7 @@ pub(crate) fn tiers(
 ) -> Vec<Ranked> {
     let passed = verdict == Verdict::Passed;
     if passed {
-        // Nothing failed, so nothing is a cause; warnings are listed as warnings.
+        // The job passed, so nothing is a cause. Warnings have their own list.
         ranked.retain(|ranked| {
             ranked.found.severity <= Severity::Error && !ranked.found.remark && ranked.found.rule != WORD
         });
@@ -204,7 +210,8 @@ pub(crate) fn tiers(
     ranked
 }
 
-/// Adds to the findings of a run that did not pass: its first warnings, and what repeats unusually, as one finding each.
+/// Adds the first warnings and unusually frequent ones to the findings of a run that did not pass.
+/// Each is one finding.
 fn add_warnings(ranked: &mut Vec<Ranked>, finds: &Finds) {
     let mut taken: BTreeSet<u64> = ranked.iter().map(|ranked| ranked.found.order).collect();
     let mut ids: BTreeSet<String> = ranked.iter().map(|ranked| ranked.id.clone()).collect();
@@ -244,7 +251,7 @@ fn add_warnings(ranked: &mut Vec<Ranked>, finds: &Finds) {
     }
 }
 
-/// Warnings that are not among the findings, each once.
+/// Warnings that are not findings, each once.
 pub(crate) fn unranked_warnings(finds: &Finds, ranked: &[Ranked]) -> Vec<String> {
     let shown: BTreeSet<u64> = ranked.iter().map(|ranked| ranked.found.order).collect();
     finds
@@ -259,10 +266,10 @@ pub(crate) fn unranked_warnings(finds: &Finds, ranked: &[Ranked]) -> Vec<String>
         .collect()
 }
 
-/// How sure a report is, in percent.
+/// Certainty of a finding from a report, in percent.
 const REPORT_SURE: u8 = 97;
 
-/// Adds what report files say and the log does not.
+/// Adds findings from report files that the log does not contain.
 pub(crate) fn add_reports(finds: &mut Finds, evidence: &Evidence) {
     let told = told_by_log(finds, evidence);
     let mut order = u64::MAX / 2;
@@ -306,7 +313,7 @@ pub(crate) fn add_reports(finds: &mut Finds, evidence: &Evidence) {
     }
 }
 
-/// Where a process crashed: the place that its last words begin with, else that of its first frame with one.
+/// Location of a crash: from its message, otherwise from the first frame with a location.
 fn place_of(crash: &CrashReport) -> Option<Location> {
     let words = crash.message.iter().flat_map(|message| message.lines());
     let said = words.filter_map(|line| line.split_once(": ")).find_map(|(place, _)| place_in(place));
@@ -314,7 +321,7 @@ fn place_of(crash: &CrashReport) -> Option<Location> {
     said.or_else(|| frames.filter_map(|(_, place)| place_in(place)).next())
 }
 
-/// `App/Model.swift:42`
+/// Parses a location such as `App/Model.swift:42`.
 fn place_in(text: &str) -> Option<Location> {
     let (file, line) = text.rsplit_once(':')?;
     let line = line.parse().ok()?;
@@ -322,7 +329,7 @@ fn place_in(text: &str) -> Option<Location> {
     is_file.then(|| Location { file: file.to_owned(), line: Some(line), column: None })
 }
 
-/// Failed tests of the reports that are believed.
+/// Failed tests of the reports that are not superseded.
 fn failed_cases(evidence: &Evidence) -> impl Iterator<Item = (&TestReport, &TestCase)> {
     let believed = evidence.test_reports.iter().filter(|report| report.superseded_by.is_none());
     believed.flat_map(|report| {
@@ -335,7 +342,7 @@ fn message_lines(case: &TestCase) -> Vec<String> {
     case.messages.iter().flat_map(|message| message.lines().map(str::to_owned)).collect()
 }
 
-/// What a report tells of a failed test beside its messages.
+/// Extra lines about a failed test from a report, in addition to its messages.
 fn beside(case: &TestCase) -> Vec<String> {
     let failed = case.arguments.iter().filter(|set| set.status == TestStatus::Failed);
     let sets: Vec<&str> = failed.map(|set| set.arguments.as_str()).collect();
@@ -352,8 +359,8 @@ fn beside(case: &TestCase) -> Vec<String> {
     lines
 }
 
-/// Which failed tests of the reports the log names as well, by their order; each finding of the log is one test's. What the log
-/// leaves out of them, message or place, is put in.
+/// Indices of the failed tests in reports that the log also contains. Each finding of the log
+/// belongs to one test. Adds a missing message or location from the report.
 fn told_by_log(finds: &mut Finds, evidence: &Evidence) -> BTreeSet<usize> {
     let mut by_name: BTreeMap<&str, Vec<(usize, &TestCase)>> = BTreeMap::new();
     for (at, (_, case)) in failed_cases(evidence).enumerate() {
@@ -379,8 +386,8 @@ fn told_by_log(finds: &mut Finds, evidence: &Evidence) -> BTreeSet<usize> {
     told
 }
 
-/// The one of these tests that has most words of its name in common with a test, and of several the one whose message the log
-/// has; none where that does not tell either.
+/// Returns the case whose name shares the most words with `test`. If several match, the message in
+/// the log decides. Returns None if that is also ambiguous.
 fn likest<'c>(test: &str, said: &[String], cases: &[(usize, &'c TestCase)]) -> Option<(usize, &'c TestCase)> {
     let words = |name: &str| -> BTreeSet<String> {
         let words = name.split(|c: char| !c.is_alphanumeric() && c != '_');
@@ -404,7 +411,7 @@ fn likest<'c>(test: &str, said: &[String], cases: &[(usize, &'c TestCase)]) -> O
     }
 }
 
-/// Those of which a count is the greatest.
+/// Returns the cases with the greatest count.
 fn most<'c>(
     cases: &[(usize, &'c TestCase)],
     count: impl Fn(&TestCase) -> usize,
@@ -414,10 +421,10 @@ fn most<'c>(
     counted.into_iter().filter(|(count, _)| Some(*count) == most).map(|(_, found)| found).collect()
 }
 
-/// The part of a test's name that all tools agree on: its last word, without arguments and what holds the test.
+/// Last part of a test's name, on which all tools agree, without arguments and enclosing names.
 pub(crate) fn last_name(test: &str) -> &str {
     let bare = test.split_once(" (").map_or(test, |(bare, _)| bare);
-    // A module that pytest could not import is a file in its log and none in its report.
+    // A module that pytest could not import is a file in the log, but not in the report.
     let bare = bare.strip_suffix(".py").unwrap_or(bare);
     bare.trim_end_matches([')', '(', ']']).rsplit(['/', '.', ' ', ':']).next().unwrap_or(bare)
 }

@@ -1,4 +1,4 @@
-//! What a process wrote, byte for byte: the beginning of each stream, and a short log whole in its order.
+//! Raw output of a process: the beginning of each stream, and the complete text of a short log.
 
 use crate::limits::{HEAD_BYTES, WHOLE_LOG_BYTES, WHOLE_LOG_CHARS};
 use crate::text::Cleaner;
@@ -15,7 +15,7 @@ pub(crate) struct Ends {
     pub(crate) between: u64,
 }
 
-/// Collects the raw log while it arrives.
+/// Collects the raw log while it is received.
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
     heads: [Vec<u8>; 2],
@@ -44,14 +44,14 @@ impl Transcript {
         }
     }
 
-    /// Passes over missing bytes: the log is not whole, and the stream's head ends here.
+    /// Skips missing bytes. The log is then incomplete, and the stream's head ends here.
     pub(crate) fn skip(&mut self, stream: Stream) {
         self.is_cut[stream.index()] = true;
         self.bytes = usize::MAX;
         self.pieces = Vec::new();
     }
 
-    /// The ends of a stream of so many bytes, given the last bytes of it.
+    /// Returns the head and the tail of a stream with `length` bytes, whose last bytes are `last`.
     pub(crate) fn ends(&mut self, stream: Stream, length: u64, last: &[u8]) -> Ends {
         let head = std::mem::take(&mut self.heads[stream.index()]);
         let beyond = length.saturating_sub(head.len() as u64);
@@ -61,8 +61,8 @@ impl Transcript {
         Ends { head, tail, between }
     }
 
-    /// The log whole, as a terminal would have shown it, with lines in the order in which they ended; none if it is longer
-    /// than [`WHOLE_LOG_CHARS`] or has a gap.
+    /// Returns the complete log as a terminal shows it, with lines in the order of their ends. None
+    /// if it is longer than [`WHOLE_LOG_CHARS`] or has a gap.
     pub(crate) fn whole(&self, cleaner: &mut Cleaner) -> Option<Vec<String>> {
         if self.bytes > WHOLE_LOG_BYTES {
             return None;

@@ -1,6 +1,6 @@
-//! Actions of xcodebuild: which a command line asks for, and which a result is of.
+//! Actions of xcodebuild in command lines and in result markers.
 
-/// Actions, and the words of their results.
+/// Actions and the names in their result markers.
 const ACTIONS: &[(&str, &str)] = &[
     ("clean", "CLEAN"),
     ("build", "BUILD"),
@@ -13,7 +13,8 @@ const ACTIONS: &[(&str, &str)] = &[
     ("docbuild", "DOCBUILD"),
     ("-exportArchive", "EXPORT"),
 ];
-/// Options that take no value. Each other one takes the next word, which may be that of an action: `-scheme test`.
+/// Options without a value. Each other option takes the next word, which can look like an action:
+/// `-scheme test`.
 const BARE_OPTIONS: &[&str] = &[
     "-quiet",
     "-verbose",
@@ -35,7 +36,7 @@ const BARE_OPTIONS: &[&str] = &[
     "-exportLocalizations",
 ];
 
-/// The last action that a command line asks for. None if it prints no results, or names no action.
+/// Last action in a command line. None if it prints no results, or has no action.
 pub(crate) fn last_action<'w>(words: impl Iterator<Item = &'w str>) -> Option<&'static str> {
     let (mut last, mut is_value) = (None, false);
     for word in words {
@@ -50,7 +51,7 @@ pub(crate) fn last_action<'w>(words: impl Iterator<Item = &'w str>) -> Option<&'
     last
 }
 
-/// The action that `** ARCHIVE SUCCEEDED **` is the result of.
+/// Action of a result marker such as `** ARCHIVE SUCCEEDED **`.
 pub(crate) fn action_of(result: &str) -> Option<&'static str> {
     ACTIONS.iter().find(|(_, name)| *name == result).map(|(action, _)| *action)
 }

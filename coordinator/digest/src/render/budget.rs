@@ -1,22 +1,22 @@
-//! What an answer may take, and what it already has.
+//! Budget of an answer, and the lines that it already contains.
 
 use crate::found::Fnv;
 use buildpool_protocol::limits::{POST_CONTEXT_LINES, PRE_CONTEXT_LINES, TIER_1_FINDINGS_MAX};
 use buildpool_protocol::spec::Verbosity;
 use std::collections::BTreeSet;
 
-/// What a verbosity allows beside its budget.
+/// Limits of a verbosity in addition to its budget.
 pub(super) struct Allowance {
-    /// Of ten parts of the characters, those that findings may use.
+    /// Share of the characters that findings can use, in tenths.
     pub(super) findings_tenths: usize,
     pub(super) message_lines: usize,
     pub(super) pre: usize,
     pub(super) post: usize,
-    /// Context is shown for at most this many findings.
+    /// Maximum number of findings with context.
     pub(super) context_findings: usize,
-    /// Most findings in a line each.
+    /// Maximum number of findings on one line each.
     pub(super) other_findings: usize,
-    /// Longest such line, in characters.
+    /// Maximum length of such a line, in characters.
     pub(super) one_liner: usize,
     pub(super) summary_lines: usize,
     pub(super) warnings: usize,
@@ -72,7 +72,7 @@ pub(super) const fn allowance(verbosity: Verbosity) -> Allowance {
     }
 }
 
-/// Lines and characters that are left.
+/// Remaining lines and characters.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Budget {
     pub(super) lines: usize,
@@ -80,12 +80,12 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// With as much more.
+    /// Returns the sum of two budgets.
     pub(super) const fn plus(self, other: Self) -> Self {
         Self { lines: self.lines + other.lines, chars: self.chars + other.chars }
     }
 
-    /// With as much less.
+    /// Returns the difference of two budgets, at least zero.
     pub(super) const fn less(self, other: Self) -> Self {
         Self { lines: self.lines.saturating_sub(other.lines), chars: self.chars.saturating_sub(other.chars) }
     }
@@ -101,7 +101,7 @@ impl Budget {
     }
 }
 
-/// Lines that an answer already has, so that none is shown twice.
+/// Lines that an answer already contains, so that none is shown twice.
 #[derive(Default)]
 pub(super) struct Seen {
     lines: BTreeSet<u64>,

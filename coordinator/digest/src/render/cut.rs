@@ -1,19 +1,19 @@
-//! What is left of a text that is too long: what matters most stays, in its order.
+//! Truncates long text. The most important lines stay, in their order.
 
 use crate::text::clip_chars;
 use crate::view::counted;
 use std::collections::BTreeMap;
 
-/// Least characters that say what a finding is about.
+/// Minimum number of characters that identify a finding.
 pub(super) const KEY_CHARS_MIN: usize = 40;
 
-/// How much lines about system and third-party sources matter, and candidates that a compiler did not take.
+/// Rank of lines about system and third-party sources, and of candidates that a compiler rejected.
 const FOREIGN_RANK: u8 = 6;
 
-/// A message that is cut to fewer lines than this goes without them.
+/// A message with a limit below this number of lines loses lines of [`FOREIGN_RANK`].
 const FOREIGN_FROM_LINES: usize = 20;
 
-/// Places in system and third-party sources, which say less than one's own.
+/// Paths in system and third-party sources, which matter less than the project's own.
 const FOREIGN: &[&str] = &[
     "/usr/",
     "/Applications/",
@@ -33,7 +33,7 @@ pub(super) fn clip_middle(text: &str, chars: usize) -> &str {
     }
 }
 
-/// The beginning of a text, with a mark when something is missing.
+/// Truncates a text at its end, and marks the cut.
 pub(super) fn cut_end(text: &str, chars: usize) -> String {
     match text.char_indices().nth(chars) {
         None => text.to_owned(),
@@ -44,7 +44,7 @@ pub(super) fn cut_end(text: &str, chars: usize) -> String {
     }
 }
 
-/// A line of at most so many characters that keeps what the finding is about.
+/// Truncates a line to `chars` characters and keeps `key`.
 pub(super) fn brief(line: &str, key: &str, chars: usize) -> String {
     let chars = chars.max(KEY_CHARS_MIN);
     if line.chars().count() <= chars {
@@ -62,8 +62,8 @@ pub(super) fn brief(line: &str, key: &str, chars: usize) -> String {
     format!("{key}: {}", cut_end(rest, chars - key_chars - 2))
 }
 
-/// Lines as one text of at most so many lines and characters. What matters most stays, in its order; where lines are
-/// missing, their number stands.
+/// Joins lines within the limits. The most important lines stay, in their order. A count replaces
+/// missing lines.
 pub(super) fn cut_lines(lines: &[String], head: usize, lines_max: usize, chars_max: usize) -> String {
     let size = |line: &String| line.chars().count() + 1;
     if lines.len() <= lines_max && lines.iter().map(size).sum::<usize>() <= chars_max {
@@ -103,7 +103,7 @@ pub(super) fn cut_lines(lines: &[String], head: usize, lines_max: usize, chars_m
         let only = || lines[from..to].iter().find(|line| !is_rule(line)).cloned();
         match count {
             0 => None,
-            // Its place is that of the line which would count it.
+            // The single line replaces the line with the count.
             1 => only().map(|line| cut_end(&line, SINGLE_CHARS_MAX)),
             _ => Some(missing(count)),
         }
@@ -117,20 +117,21 @@ pub(super) fn cut_lines(lines: &[String], head: usize, lines_max: usize, chars_m
     out.join("\n")
 }
 
-/// A line that only parts others: blank, or a rule.
+/// Returns true if a line is only a separator: blank, or a rule.
 pub(super) fn is_rule(line: &str) -> bool {
     line.chars().all(|c| matches!(c, ' ' | '\t' | '-' | '=' | '_' | '*' | '─' | '━' | '═'))
 }
 
-/// Longest line that is shown in the place of `… 1 more line`, in characters.
+/// Maximum length, in characters, of a line that is shown instead of `… 1 more line`.
 const SINGLE_CHARS_MAX: usize = 160;
 
-/// That lines are missing.
+/// Text for missing lines.
 fn missing(lines: usize) -> String {
     format!("… {}", counted(lines as u64, "more line"))
 }
 
-/// In a flood of remarks a source line and the carets under it say less than one more remark.
+/// Removes source lines and the carets below them. With many remarks, another remark is more
+/// useful.
 pub(super) fn drop_excerpts(lines: &mut Vec<String>, head: usize) {
     let is_carets = |line: &str| {
         line.contains('^')
@@ -148,7 +149,7 @@ pub(super) fn drop_excerpts(lines: &mut Vec<String>, head: usize) {
     }
 }
 
-/// How much a line of a long message matters; smaller matters more.
+/// Rank of a line in a long message. A smaller rank is more important.
 fn rank_line(lines: &[String], index: usize, head: usize) -> u8 {
     let line = &lines[index];
     if is_row(line) {
@@ -176,7 +177,7 @@ fn rank_line(lines: &[String], index: usize, head: usize) -> u8 {
     }
 }
 
-/// A linter's row under the name of its file: `  12:3  error …`.
+/// Returns true for a linter's row below a file name: `  12:3  error …`.
 fn is_row(line: &str) -> bool {
     let place = line.split_whitespace().next().unwrap_or_default();
     line.starts_with(' ')
@@ -185,7 +186,7 @@ fn is_row(line: &str) -> bool {
             .is_some_and(|(row, column)| row.parse::<u32>().is_ok() && column.parse::<u32>().is_ok())
 }
 
-/// For each line, whether it is part of a note about a candidate that a compiler did not take.
+/// Marks the lines of a note about a candidate that a compiler rejected.
 fn rejected_candidates(lines: &[String]) -> Vec<bool> {
     let mut inside = false;
     lines
@@ -199,7 +200,7 @@ fn rejected_candidates(lines: &[String]) -> Vec<bool> {
         .collect()
 }
 
-/// Runs of equal lines as one with a count.
+/// Joins equal adjacent lines and adds their count.
 pub(super) fn folded(lines: &[String]) -> Vec<String> {
     let mut out: Vec<(String, u64)> = Vec::new();
     for line in lines {

@@ -1,4 +1,4 @@
-//! Findings as they are shown: the likeliest causes whole, the others in a line each.
+//! Renders findings: the most likely causes in full, each other one on one line.
 
 use super::Page;
 use super::budget::Budget;
@@ -13,45 +13,47 @@ use buildpool_protocol::report::{Finding, FindingSummary, Severity};
 use buildpool_protocol::spec::Verbosity;
 use std::collections::BTreeSet;
 
-/// Warnings among the findings of `minimal`.
+/// Maximum number of warnings among the findings of `minimal`.
 const MINIMAL_WARNINGS: usize = 5;
 
-/// A finding as sure as this, in percent, needs no context in `minimal`.
+/// Certainty, in percent, above which a finding needs no context in `minimal`.
 const SURE_ENOUGH: u8 = 85;
 
-/// A finding's line in `minimal` when not all of them fit, in characters.
+/// Maximum length of a finding's line in `minimal` if not all of them fit, in characters.
 const TIGHT_LINE_CHARS: usize = 70;
 
-/// What such a line has beside its place, in characters.
+/// Maximum length of such a line beyond its location, in characters.
 const TIGHT_MESSAGE_CHARS: usize = 34;
 
-/// The same for the first finding of a sort.
+/// Maximum length for the first finding of a sort, in characters.
 const NEW_SORT_CHARS: usize = 140;
 
-/// Characters of a finding's id and what separates it.
+/// Characters of a finding's id and its separator.
 pub(super) const ID_CHARS: usize = 10;
 
-/// Lines of an answer that findings leave to tools' last words.
+/// Lines of an answer reserved for the summary lines of tools.
 const OTHER_LINES: usize = 10;
 
-/// Longest line of what is known beside a finding's own words, in characters.
+/// Maximum length of an extra line of a finding, in characters.
 const BESIDE_CHARS_MAX: usize = 200;
 
-/// Least number of findings that are expanded, where there are so many.
+/// Minimum number of expanded findings, if there are as many.
 const EXPANDED_MIN: usize = 3;
-/// Least characters of an expanded finding.
+/// Minimum number of characters of an expanded finding.
 const EXPANDED_CHARS_MIN: usize = 100;
 
-/// Characters that an expanded finding gets before findings that do not all fit anyway.
+/// Characters reserved for an expanded finding if the others do not all fit.
 const EXPANDED_CHARS_BEFORE: usize = 165;
 
-/// Characters that an expanded finding should have where each of the others gets a line, if its message is as long.
+/// Characters wanted for an expanded finding if each other finding gets a line and the message is
+/// long enough.
 const EXPANDED_CHARS_WANTED: usize = 250;
-/// Lines of the same.
+/// Lines wanted for the same.
 const EXPANDED_LINES_WANTED: usize = 6;
 
 impl Page<'_> {
-    /// Tier 1 whole, the rest in a line each. A line for each comes first; what is left makes the likeliest longer.
+    /// Adds tier 1 in full and the rest on one line each. One line for each comes first. The
+    /// remaining budget extends the most likely ones.
     pub(super) fn findings(&mut self) {
         let digest = self.digest;
         let mut ranked: Vec<(&Ranked, &Finding)> = digest.ranked.iter().zip(&digest.findings).collect();
@@ -68,7 +70,7 @@ impl Page<'_> {
         let others = self.one_liners(others, expanded, &mut chars);
         let count = expanded.len();
         for (index, (ranked, finding)) in expanded.iter().enumerate() {
-            // The likeliest causes get more than the others.
+            // The most likely causes get larger shares.
             let weight = |index: usize| 4_usize.saturating_sub(index).max(1);
             let shares: usize = (index..count).map(weight).sum();
             let share = chars / shares * weight(index);
@@ -84,8 +86,8 @@ impl Page<'_> {
         self.into.other_findings = [groups, others].concat();
     }
 
-    /// How many findings are expanded. In `minimal` fewer are when that leaves a line for each of the others, and the fewest
-    /// when there are so many failed tests that not even their names fit.
+    /// Number of expanded findings. `minimal` reduces it if that leaves a line for each other
+    /// finding. It uses the minimum if not even the names of the failed tests fit.
     fn fitting(&self, ranked: &[(&Ranked, &Finding)], expanded: usize, chars: usize) -> usize {
         if self.verbosity != Verbosity::Minimal {
             return expanded;
@@ -111,7 +113,7 @@ impl Page<'_> {
         fits.unwrap_or(if are_tests { least } else { expanded })
     }
 
-    /// What an expanded finding should have at least where others wait for a line.
+    /// Minimum budget wanted for an expanded finding while others need a line.
     fn wanted(&self, (ranked, finding): &(&Ranked, &Finding)) -> Budget {
         let lead = compress::relative(&lead(finding), self.digest.roots()).chars().count();
         let lines = &ranked.found.lines;
@@ -119,7 +121,7 @@ impl Page<'_> {
         Budget { lines: lines.len().min(EXPANDED_LINES_WANTED), chars: lead + own.min(EXPANDED_CHARS_WANTED) }
     }
 
-    /// Characters without which expanded findings say little.
+    /// Minimum number of characters for expanded findings.
     fn least(&self, expanded: &[(&Ranked, &Finding)]) -> usize {
         let least = |(_, finding): &(&Ranked, &Finding)| {
             compress::relative(&lead(finding), self.digest.roots()).chars().count() + EXPANDED_CHARS_MIN
@@ -127,13 +129,13 @@ impl Page<'_> {
         expanded.iter().map(least).sum()
     }
 
-    /// Characters of the shortest line of a finding.
+    /// Length of the shortest line of a finding, in characters.
     fn key_chars(&self, ranked: &Ranked) -> usize {
         let key = ranked.key();
         compress::relative(&key, self.digest.roots()).chars().count().max(KEY_CHARS_MIN) + ID_CHARS
     }
 
-    /// Of the warnings beside errors only the first ones are shown in `minimal`.
+    /// In `minimal`, keeps only the first warnings next to errors.
     fn drop_warnings(&mut self, ranked: &mut Vec<(&Ranked, &Finding)>) {
         let warning = |ranked: &Ranked| ranked.tier > 1 && ranked.found.severity > Severity::Error;
         let mut warnings = 0;
@@ -148,8 +150,8 @@ impl Page<'_> {
         }
     }
 
-    /// A line for each finding beyond those that are expanded. When they do not fit, they get shorter, down to the test or
-    /// the place; when even that does not fit, the middle ones go.
+    /// Adds a line for each finding that is not expanded. If they do not fit, the lines shrink down
+    /// to the test or the location. If even that does not fit, the middle ones are left out.
     fn one_liners(
         &mut self,
         others: &[(&Ranked, &Finding)],
@@ -213,7 +215,7 @@ impl Page<'_> {
         out
     }
 
-    /// The width of each finding's line when not all of them fit: the first of a sort says more than those like it.
+    /// Width of each finding's line if not all of them fit. The first of a sort gets more.
     fn widths(&self, others: &[(&Ranked, &Finding)], keys: &[usize]) -> Vec<usize> {
         if self.verbosity != Verbosity::Minimal {
             return vec![self.allowance.one_liner; others.len()];
@@ -231,7 +233,7 @@ impl Page<'_> {
         widths.collect()
     }
 
-    /// A finding as it is shown: compressed, its middle cut, with as much context as fits its share.
+    /// Renders a finding: compressed, its middle cut, with as much context as fits its share.
     fn expand(
         &mut self,
         ranked: &Ranked,
@@ -287,7 +289,8 @@ impl Page<'_> {
 }
 
 impl Page<'_> {
-    /// What to do is said always, what a report tells of a test where there is room.
+    /// Appends the extra lines of a finding. Advice is always shown, details from a report only
+    /// beyond `minimal`.
     fn beside(&self, ranked: &Ranked, share: usize, message: &mut String) {
         let is_advice = ranked.found.kind == Kind::Infrastructure;
         if self.verbosity == Verbosity::Minimal && !is_advice {
@@ -307,7 +310,7 @@ impl Page<'_> {
     }
 }
 
-/// Characters of a finding as it is shown, with what stands before its lines.
+/// Length of a rendered finding, with line prefixes, in characters.
 fn cost(finding: &Finding) -> usize {
     let context = finding.pre_context.iter().chain(&finding.post_context);
     let context: usize = context.map(|line| line.chars().count() + 5).sum();
@@ -315,7 +318,7 @@ fn cost(finding: &Finding) -> usize {
     lead(finding).chars().count() + message + context
 }
 
-/// Which of many lines are shown: the first ones and, for a fifth of the room, the last ones.
+/// Indices of the shown lines: the first ones and, in a fifth of the space, the last ones.
 fn ends(lines: &[String], room: usize, lines_max: usize, widths: &[usize]) -> Vec<usize> {
     let cost = |index: usize| lines[index].chars().count().min(widths[index]) + ID_CHARS;
     let mut left = room / 5;

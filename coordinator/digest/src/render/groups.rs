@@ -1,4 +1,4 @@
-//! Failed tests that fail for the same reason: one of them whole, the others by name.
+//! Groups tests that failed for the same reason: one in full, the others by name.
 
 use super::Page;
 use super::cut::{cut_end, is_rule};
@@ -12,28 +12,28 @@ use buildpool_protocol::report::{Finding, FindingSummary, Severity};
 use buildpool_protocol::spec::Verbosity;
 use std::collections::BTreeMap;
 
-/// Tests with the same reason that make a group.
+/// Minimum number of tests with the same reason in a group.
 const GROUP_MIN: usize = 3;
-/// From so many failed tests on, those with one reason are a group wherever they failed: there is no room for each place.
+/// Number of failed tests from which groups ignore the location, because not every location fits.
 const FLOOD_MIN: usize = 40;
-/// Findings that such a flood leaves to the list beside the groups.
+/// Number of findings that remain next to the groups in that case.
 const FLOOD_EXPANDED: usize = 1;
-/// Longest line of a group, in characters.
+/// Maximum length of a group's line, in characters.
 const LINE_CHARS_MAX: usize = 240;
-/// Of ten parts of the characters for findings, those that lines of groups and names of tests may use.
+/// Share of the characters for findings that groups and test names can use, in tenths.
 const GROUPS_TENTHS: usize = 8;
-/// Characters that a name in the list takes beside its own: the mark and the line end.
+/// Characters of a list entry beyond the name: the mark and the line end.
 const NAME_CHARS: usize = 2;
-/// Lines of an answer that the names of tests leave to the rest.
+/// Lines of an answer reserved for everything except test names.
 const OTHER_LINES: usize = 18;
-/// Fewest letters that say why a test failed.
+/// Minimum number of letters of a reason.
 const REASON_LETTERS_MIN: usize = 4;
 
 type Entry<'a> = (&'a Ranked, &'a Finding);
 
 impl Page<'_> {
-    /// Takes the tests of groups out of `ranked` but for the first of the likeliest group, or of each group where there is room
-    /// for more than `minimal`. Fills the names, and returns a line for each group.
+    /// Removes the tests of groups from `ranked`. Keeps the first of the most likely group, or of
+    /// each group beyond `minimal`. Fills the names and returns a line for each group.
     pub(super) fn groups(&mut self, ranked: &mut Vec<Entry<'_>>, chars: &mut usize) -> Vec<FindingSummary> {
         let are_all_expanded = self.verbosity != Verbosity::Minimal && ranked.len() <= TIER_1_FINDINGS_MAX;
         let groups = if are_all_expanded { Vec::new() } else { groups(ranked) };
@@ -67,7 +67,7 @@ impl Page<'_> {
             summaries.push(FindingSummary { message, ..FindingSummary::from(*finding) });
         }
         if is_flood && self.verbosity == Verbosity::Minimal {
-            // Each of the others would be a line of its own: a name is shorter.
+            // Each other finding would take a line of its own. A name is shorter.
             let others = ranked.iter().enumerate().filter(|(_, (ranked, _))| is_test(&ranked.found));
             let others = others.filter(|(index, _)| groups.iter().all(|group| group.members[0] != *index));
             others.skip(FLOOD_EXPANDED).for_each(|(index, _)| gone[index] = true);
@@ -96,12 +96,12 @@ impl Page<'_> {
     }
 }
 
-/// Tests with one reason.
+/// Tests that failed for the same reason.
 struct Group {
     reason: String,
-    /// Whether all of them fail at the place of the first.
+    /// All of them failed at the location of the first.
     is_one_place: bool,
-    /// Indices of the findings, likeliest first.
+    /// Indices of the findings, most likely first.
     members: Vec<usize>,
 }
 
@@ -116,7 +116,8 @@ impl Group {
     }
 }
 
-/// Groups of at least [`GROUP_MIN`] failed tests, the likeliest first: by reason and place, in a flood by reason alone.
+/// Returns groups of at least [`GROUP_MIN`] failed tests, most likely first. They share reason and
+/// location, or only the reason if there are many.
 fn groups(ranked: &[Entry<'_>]) -> Vec<Group> {
     let tests = || ranked.iter().enumerate().filter(|(_, (ranked, _))| is_test(&ranked.found));
     let by = |with_place: bool| {
@@ -146,13 +147,14 @@ fn groups(ranked: &[Entry<'_>]) -> Vec<Group> {
 }
 
 fn is_test(found: &Found) -> bool {
-    // pytest's word for a file that it can't collect, which is no failed test.
+    // pytest prints this for a file that it cannot collect. It is not a failed test.
     let test = found.test.as_deref().unwrap_or_default();
     let is_collection = found.lines.iter().any(|line| line.contains("ERROR ") && line.contains(test));
     found.test.is_some() && found.kind == Kind::Test && found.severity <= Severity::Error && !is_collection
 }
 
-/// Why a test failed, in one line without the name of the test and without its place; empty if no line says it.
+/// Reason of a failed test on one line, without test name and location. Empty if no line contains
+/// it.
 fn reason(found: &Found) -> String {
     let test = found.test.as_deref().unwrap_or_default();
     let last = test.rsplit([':', '.', '/', ' ', '\u{203a}']).next().unwrap_or_default();
@@ -177,7 +179,7 @@ fn reason(found: &Found) -> String {
     let speaks = |line: &&String| {
         ["rror", "xception", "xpected", "panicked", "assert", "Assert"].iter().any(|word| line.contains(word))
     };
-    // A runner cuts the lines of its summary to the width of the terminal.
+    // A runner truncates the lines of its summary to the width of the terminal.
     let is_whole = |line: &&String| !line.trim_end().ends_with(['.', '\u{2026}']);
     let lines = || found.lines.iter().filter(|line| !is_rule(line));
     let marked = lines().filter(|line| line.starts_with("E ")).map(of_line).find(says_why);

@@ -1,4 +1,4 @@
-//! Output that is shown as it was written: that of a command that passed, and a short log of one that failed.
+//! Renders unmodified output: of a command that passed, and of a short log of a failed command.
 
 use super::Page;
 use super::budget::Budget;
@@ -10,30 +10,30 @@ use buildpool_protocol::report::{Finding, FindingSummary, Severity};
 use buildpool_protocol::shown::escaped;
 use buildpool_protocol::spec::{Purpose, Verbosity};
 
-/// Longest pointer into a log that is shown whole, in characters.
+/// Maximum length of a pointer into a complete log, in characters.
 const POINTER_CHARS_MAX: usize = 160;
-/// Most of a finding that the log does not have: a report's.
+/// Budget of a finding that is in a report but not in the log.
 const UNSEEN_MAX: Budget = Budget { lines: 14, chars: 600 };
-/// Lines and characters of an answer beside its output and its findings.
+/// Budget reserved for parts of an answer other than output and findings.
 const FRAME: Budget = Budget { lines: 4, chars: 400 };
-/// Findings beside a log that is shown whole, and of a job that passed.
+/// Maximum number of findings next to a complete log, and of a job that passed.
 const POINTERS_MAX: usize = 20;
 
 /// A part of a stream.
 struct Excerpt {
     text: String,
-    /// Lines and bytes between its beginning and its end that it lacks.
+    /// Lines and bytes missing between its beginning and its end.
     hidden: Option<(u64, u64)>,
 }
 
 impl Page<'_> {
-    /// The answer to a job that passed (SPEC section 4, "What an answer shows", rule 1).
+    /// Renders the answer for a job that passed (SPEC section 4, "What an answer shows", rule 1).
     pub(super) fn passed(&mut self, ends: &[Ends; 2]) {
         let is_command = self.digest.options.purpose == Purpose::Command;
         if !is_command {
             self.warnings();
         }
-        // A build compares them with those of its failed jobs.
+        // A build compares these findings with those of its failed jobs.
         let errors = self.digest.findings.iter().filter(|finding| finding.severity <= Severity::Error);
         let summary = |finding: &Finding| {
             let message =
@@ -54,7 +54,8 @@ impl Page<'_> {
         }
     }
 
-    /// Both streams, unaltered. The smaller one gets what it needs, up to half of the budget, the other one the rest.
+    /// Adds both streams, unmodified. The smaller one gets the space that it needs, up to half of
+    /// the budget. The other one gets the rest.
     fn output(&mut self, ends: &[Ends; 2]) {
         let needs = Stream::ALL.map(|stream| need(&ends[stream.index()], self.budget));
         let [smaller, larger] = match needs[0].chars <= needs[1].chars {
@@ -86,8 +87,8 @@ impl Page<'_> {
         self.into.complete_log = self.into.omitted.is_empty() && self.digest.gaps.is_empty();
     }
 
-    /// A short log of a job that did not pass, whole and in order, with findings that point into it. False if it does not
-    /// fit.
+    /// Renders a short log of a job that did not pass, complete and in order, with findings that
+    /// point into it. Returns false if it does not fit.
     pub(super) fn whole_log(&mut self, lines: &[String]) -> bool {
         let shown: Vec<String> =
             lines.iter().map(|line| self.digest.claims.correct(line, line.clone())).collect();
@@ -132,12 +133,13 @@ impl Page<'_> {
     }
 }
 
-/// Characters that a text takes where each of its lines has a mark.
+/// Length of a text, in characters, with a mark on each line.
 fn shown_chars(text: &str) -> usize {
     text.chars().count() + text.lines().count()
 }
 
-/// What a stream takes, whole; of one that is longer than the budget a little more than the budget.
+/// Budget for a complete stream. For a stream longer than the budget, returns slightly more than
+/// the budget.
 fn need(ends: &Ends, budget: Budget) -> Budget {
     if ends.between > 0 {
         return Budget { lines: budget.lines + 1, chars: budget.chars + 1 };
@@ -158,7 +160,7 @@ fn excerpt(ends: &Ends, lines_total: u64, budget: Budget) -> Excerpt {
             return Excerpt { text, hidden: None };
         }
     }
-    // A line for what is hidden.
+    // Reserves a line for the count of hidden lines.
     let left = budget.less(Budget { lines: 1, chars: 60 });
     let half = Budget { lines: left.lines / 2, chars: left.chars / 2 };
     let (head, tail) =
@@ -177,12 +179,12 @@ fn excerpt(ends: &Ends, lines_total: u64, budget: Budget) -> Excerpt {
     Excerpt { text: format!("{head}{end}{gap}\n{tail}"), hidden: Some((hidden_lines, hidden_bytes)) }
 }
 
-/// Bytes of the part that the end is taken from.
+/// Size of the part that contains the tail, in bytes.
 fn tail_length(ends: &Ends, joined: &[u8]) -> usize {
     if ends.between == 0 { joined.len() } else { ends.tail.len() }
 }
 
-/// How many bytes from the beginning fit: whole lines, or a part of the first one.
+/// Number of bytes from the beginning that fit: whole lines, or a part of the first one.
 fn first_lines(bytes: &[u8], budget: Budget) -> usize {
     let mut left = budget;
     let mut taken = 0;
@@ -200,7 +202,7 @@ fn first_lines(bytes: &[u8], budget: Budget) -> usize {
     taken
 }
 
-/// From which byte on the end fits: whole lines, or a part of the last one.
+/// Offset from which the end fits: whole lines, or a part of the last one.
 fn last_lines(bytes: &[u8], budget: Budget) -> usize {
     let mut left = budget;
     let mut from = bytes.len();
@@ -221,7 +223,8 @@ fn last_lines(bytes: &[u8], budget: Budget) -> usize {
     from
 }
 
-/// The longest prefix of a line whose text has at most so many characters; it never ends inside a character.
+/// Length of the longest prefix with at most `chars` characters of text. It never ends inside a
+/// character.
 fn fitting_prefix(line: &[u8], chars: usize) -> usize {
     let mut length = line.len().min(chars);
     while length > 0 && (is_inside_character(line, length) || shown_chars(&escaped(&line[..length])) > chars)
@@ -242,7 +245,7 @@ fn fitting_suffix(line: &[u8], chars: usize) -> usize {
     length
 }
 
-/// Whether the byte at this place continues a UTF-8 character.
+/// Returns true if this byte continues a UTF-8 character.
 fn is_inside_character(line: &[u8], at: usize) -> bool {
     line.get(at).is_some_and(|byte| byte & 0xc0 == 0x80)
 }

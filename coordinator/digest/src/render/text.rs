@@ -1,4 +1,5 @@
-//! The text of an answer: what a template lets through, tools' last words, warnings, and the ends of both streams.
+//! Renders the text of an answer: template output, summary lines of tools, warnings, and the ends
+//! of both streams.
 
 use super::Page;
 use super::budget::Budget;
@@ -13,22 +14,23 @@ use buildpool_protocol::report::Severity;
 use buildpool_protocol::spec::{TemplateSpec, Verbosity};
 use std::borrow::Cow;
 
-/// A stream of at most so many lines of chatter is shown: it may be all that the command printed.
+/// Maximum number of lines of a stream whose noise is shown. It can be the complete output of a
+/// command.
 const SHORT_STREAM_LINES: usize = 20;
 
-/// What of a stream's end is shown.
+/// Filter for the end of a stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Show {
-    /// Without noise and what was shown already.
+    /// Omits noise and lines that were already shown.
     Filtered,
-    /// Every line, with what contradicts it.
+    /// Shows every line, with corrections of wrong ones.
     Everything,
-    /// Every line as it is.
+    /// Shows every line unmodified.
     Raw,
 }
 
 impl Page<'_> {
-    /// Both streams within the budget, unfiltered.
+    /// Adds both streams within the budget, unfiltered.
     pub(super) fn raw(&mut self) {
         let half = Budget { lines: self.budget.lines / 2, chars: self.budget.chars / 2 };
         for stream in [Stream::Stderr, Stream::Stdout] {
@@ -44,7 +46,7 @@ impl Page<'_> {
         }
     }
 
-    /// What a template lets through, its end kept when the budget is short.
+    /// Adds the output of a template. If the budget is short, the end is kept.
     pub(super) fn template(&mut self, template: &TemplateSpec) {
         let own = self.digest.options.template.as_ref() == Some(template);
         let view = match (&self.digest.capture, own) {
@@ -70,7 +72,8 @@ impl Page<'_> {
         }
     }
 
-    /// A template other than the job's own sees the ends of the streams, which is what is kept.
+    /// Applies a template other than the job's own to the ends of the streams, because only those
+    /// are kept.
     fn template_over_tails(&self, template: &TemplateSpec) -> Filtered {
         let Some(mut capture) = Capture::new(template) else { return Filtered::default() };
         let mut order = 0;
@@ -83,7 +86,7 @@ impl Page<'_> {
         capture.view(self.digest.passed())
     }
 
-    /// Text by verbosity: tools' last words, warnings, stderr, stdout.
+    /// Adds summary lines, warnings, stderr and stdout, by verbosity.
     pub(super) fn text(&mut self) {
         self.summary();
         self.warnings();
@@ -100,7 +103,7 @@ impl Page<'_> {
                 let show = if full { Show::Everything } else { Show::Filtered };
                 let mut budget = self.budget;
                 if full {
-                    // stderr first, but never so much that nothing of stdout is left.
+                    // stderr comes first, but stdout keeps a third of the budget.
                     budget = Budget { lines: budget.lines * 2 / 3, chars: budget.chars * 2 / 3 };
                 }
                 let before = budget;
@@ -116,7 +119,7 @@ impl Page<'_> {
         }
     }
 
-    /// The last lines of a run that nothing else explains.
+    /// Last lines of a run that nothing else explains.
     fn last_lines(&mut self) -> String {
         let mut budget = Budget { lines: self.budget.lines.min(20), chars: self.budget.chars.min(2_000) };
         let before = budget;
@@ -147,7 +150,8 @@ impl Page<'_> {
         }
     }
 
-    /// Takes the room of the very last of tools' last words, before findings take it: no limit removes that one.
+    /// Reserves space for the last summary line before findings take it. No limit removes that
+    /// line.
     pub(super) fn reserve_last_word(&mut self) {
         let Some(line) = self.digest.summary.last() else { return };
         let text = self.summary_text(line);
@@ -157,7 +161,7 @@ impl Page<'_> {
         }
     }
 
-    /// One of tools' last words as it is shown.
+    /// Text of a summary line.
     fn summary_text(&mut self, line: &SummaryLine) -> String {
         let text = self.compressed_line(&line.text);
         let mut text = self.digest.claims.correct(&line.text, text);
@@ -167,7 +171,7 @@ impl Page<'_> {
         text
     }
 
-    /// Tools' last words that no finding has said.
+    /// Adds summary lines that no finding contains.
     fn summary(&mut self) {
         self.budget = self.budget.plus(std::mem::take(&mut self.reserved));
         let mut kept = Vec::new();
@@ -216,8 +220,8 @@ impl Page<'_> {
         self.into.warnings.shown = shown;
     }
 
-    /// The last lines of a stream. Filtered: without noise and without what was shown already; at most `most` of the lines
-    /// of the stream are looked at.
+    /// Last lines of a stream, from at most its last `most` lines. The filtered form omits noise
+    /// and lines that were already shown.
     fn tail_text(&mut self, stream: Stream, most: usize, show: Show, budget: &mut Budget) -> String {
         let (everything, is_raw) = (show != Show::Filtered, show == Show::Raw);
         let lines = &self.digest.tails[stream.index()];
@@ -229,7 +233,7 @@ impl Page<'_> {
             told.iter().map(AsRef::as_ref).collect()
         };
         let compressed = if everything { Vec::new() } else { self.compressed_each(&all) };
-        // A few lines that all look like a tool's chatter may be all that the command had to say.
+        // A few lines that all look like noise can be the complete output of the command.
         let is_chatter = |line: &str| is_noise(line.as_bytes());
         let is_all_there_is = all.len() <= SHORT_STREAM_LINES
             && all.len() as u64 == self.digest.counts[stream.index()].0
@@ -259,7 +263,7 @@ impl Page<'_> {
     }
 }
 
-/// Lines of a stream; for one that is a whole document, what the document tells.
+/// Lines of a stream. A line that is a document is replaced by the document's text.
 fn unfolded(lines: &[TailLine]) -> Vec<Cow<'_, str>> {
     let mut all = Vec::new();
     for line in lines {

@@ -269,7 +269,7 @@ fn without_errors(code: i32, kind: CrashType, case: &Case<'_>) -> Ruling {
     ruling("code_unexplained", Verdict::Failed, kind, KnownFrom::WaitStatus, text)
 }
 
-/// The test that a run was at whose exit code speaks of a death.
+/// Phrase that names the running test if the exit code stands for a signal.
 fn cut_off(code: i32, case: &Case<'_>) -> String {
     match crate::endings::shell_signal(code) {
         Some(signal) if case.running_test.is_some() => {

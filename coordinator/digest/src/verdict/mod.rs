@@ -1,5 +1,5 @@
-//! The verdict: one total function over how the process ended, why the pool acted, what the log and reports say.
-//! `docs/endings.md` has its table; each row is named here, and tested.
+//! Decides the verdict from the process ending, the pool's action, the log and the reports.
+//! `docs/endings.md` has the table. Each row has a name here and a test.
 
 mod death;
 mod exited;
@@ -18,88 +18,89 @@ use exited::{exited, exited_zero};
 use log_only::log_only;
 use pool::{acted_ruling, not_started};
 
-/// Everything that the verdict depends on.
+/// Input of the verdict.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Case<'a> {
     pub(crate) ending: Option<&'a Ending>,
     pub(crate) acted: Option<&'a Acted>,
-    /// The setup did not pass: the ending is the setup's.
+    /// Setup that did not pass. `ending` is then the ending of the setup.
     pub(crate) failed_setup: Option<&'a SetupOutcome>,
-    /// The kernel says that the job ran out of memory; with limit and peak in words.
+    /// Text with limit and peak, if the kernel reported that the job ran out of memory.
     pub(crate) out_of_memory: Option<String>,
     pub(crate) crash_report: Option<&'a CrashReport>,
     /// Crash signs in the log, in order.
     pub(crate) crashes: &'a [Seen<Indicator>],
-    /// A known tool's last word of success, if nothing speaks against it after that.
+    /// Last success marker of a known tool, if nothing after it contradicts it.
     pub(crate) success: Option<&'a Seen<&'static str>>,
-    /// A known tool's last word of failure.
+    /// Last failure marker of a known tool.
     pub(crate) failure: Option<&'a Seen<&'static str>>,
-    /// The success came after the last crash sign and the last failure.
+    /// The success marker came after the last crash sign and the last failure.
     pub(crate) success_is_last: bool,
-    /// A line that speaks of a failure or a death before that success, which only an exit code could take back.
+    /// Line before that success that reports a failure or a crash. Only an exit code can override
+    /// it.
     pub(crate) contradiction: Option<&'a str>,
-    /// A tool that runs others and has not said how it ended.
+    /// Driver of other tools that has not reported its end.
     pub(crate) unended: Option<&'a str>,
     pub(crate) tests_failed: u64,
-    /// Each tool that counted failed tests counted none the last time.
+    /// The last total of each tool that counted failed tests has no failures.
     pub(crate) failures_are_past: bool,
-    /// The failed tests are known from a report file, named here.
+    /// Report file that contains the failed tests.
     pub(crate) report: Option<&'a str>,
-    /// Tests that began or were announced, and never ended.
+    /// Number of tests that started or were announced, and never ended.
     pub(crate) unfinished: u64,
-    /// The test that ran when everything stopped.
+    /// Test that was running at the end.
     pub(crate) running_test: Option<&'a str>,
-    /// Tests now, and in the last good run, when there are far fewer.
+    /// Number of tests now and in the last good run, if there are far fewer now.
     pub(crate) collapsed: Option<(u64, u64)>,
-    /// The words of the command that ask for tests by name, when none ran.
+    /// Argument of the command that selects tests by name, if none ran.
     pub(crate) tests_missed: Option<&'a str>,
-    /// The first line of the likeliest cause, its place included.
+    /// First line of the most likely cause, with its location.
     pub(crate) first_error: Option<String>,
-    /// The first error with a place that nothing took back, where the command exited 0.
+    /// First error with a location that no success cancels, if the command exited 0.
     pub(crate) standing_error: Option<&'a str>,
-    /// An action that xcodebuild was asked for and whose result is not there, although that of another one is.
+    /// Requested xcodebuild action without a result, although another action has one.
     pub(crate) action_left: Option<&'a str>,
-    /// The command has a pipe, which hides the exit codes of all programs but the last.
+    /// The command has a pipe, which hides the exit codes of all programs except the last.
     pub(crate) has_pipe: bool,
-    /// The first of a linter's remarks, where there is nothing else.
+    /// First remark of a linter, if there is nothing else.
     pub(crate) first_remark: Option<&'a str>,
-    /// The first of the warnings, where there are no errors.
+    /// First warning, if there are no errors.
     pub(crate) first_warning: Option<&'a str>,
-    /// The last line of the output that says something.
+    /// Last meaningful line of the output.
     pub(crate) last_line: Option<&'a str>,
-    /// That cause is known from a report file.
+    /// The most likely cause comes from a report file.
     pub(crate) error_in_report: bool,
-    /// The likeliest of the problems outside tests that report files name, in a line.
+    /// Headline of the most likely problem outside tests in the report files.
     pub(crate) report_problem: Option<&'a str>,
-    /// It is the machine's fault.
+    /// The machine caused that problem.
     pub(crate) problem_is_machines: bool,
-    /// Why it is not known what a report says: it could not be read, or not as a whole.
+    /// Reason why a report could not be read completely.
     pub(crate) unread: Option<&'a str>,
-    /// Something counted tests, and there were none: what that was, and whether it is a report or the log.
+    /// Source that counted zero tests, and whether it is a report or the log.
     pub(crate) no_tests: Option<(&'a str, KnownFrom)>,
-    /// The submitter asked for tests.
+    /// The job is a test run.
     pub(crate) is_test_run: bool,
     /// Build errors were found.
     pub(crate) build_errors: bool,
     /// Test failures were found.
     pub(crate) test_errors: bool,
-    /// The likeliest cause is the machine's fault.
+    /// The machine is the most likely cause.
     pub(crate) infrastructure: bool,
-    /// The tests were those of cargo: a panic in them is a failed test.
+    /// The tests are cargo's, where a panic is a failed test.
     pub(crate) panics_are_tests: bool,
-    /// xcodebuild was at work: its exit codes have meanings of their own.
+    /// xcodebuild ran. Its exit codes have their own meanings.
     pub(crate) xcodebuild: bool,
 }
 
-/// The verdict and why.
+/// The verdict and its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ruling {
     pub(crate) verdict: Verdict,
     pub(crate) crash_type: CrashType,
     pub(crate) cause: Option<Cause>,
-    /// The row of the table.
+    /// Row of the table.
     pub(crate) rule: &'static str,
-    /// The line of the log that decided, if one did.
+    /// Line of the log that decided the verdict, if one did.
     pub(crate) line: Option<String>,
 }
 
@@ -113,7 +114,7 @@ fn ruling(
     Ruling { verdict, crash_type, cause: Some(Cause { text: text.into(), known_from }), rule, line: None }
 }
 
-/// The table.
+/// Applies the verdict table.
 pub(crate) fn decide(case: &Case<'_>) -> Ruling {
     if let Some(acted) = case.acted {
         return acted_ruling(acted, case);
@@ -139,7 +140,7 @@ pub(crate) fn decide(case: &Case<'_>) -> Ruling {
     }
 }
 
-/// The test that ran when everything stopped, after what stopped it.
+/// Phrase that names the test that was running at the end.
 fn doing(case: &Case<'_>) -> String {
     case.running_test.map_or(String::new(), |test| format!(" while `{test}` ran"))
 }
@@ -177,7 +178,8 @@ fn failure_type(case: &Case<'_>) -> CrashType {
     }
 }
 
-/// Whether a last word tells that it was a build that failed. `TEST FAILED` stands behind a failed build as well.
+/// Returns true if the marker reports a failed build. xcodebuild prints `TEST FAILED` after a
+/// failed build as well.
 fn is_of_build(failure: &Seen<&'static str>) -> bool {
     let marks = ["** BUILD FAILED", "** TEST BUILD FAILED", "** ARCHIVE FAILED"];
     failure.what == "xcodebuild" && marks.iter().any(|mark| failure.line.contains(mark))
@@ -187,7 +189,7 @@ fn tests(count: u64) -> String {
     crate::view::counted(count, "test")
 }
 
-/// That some tests never ended, in words.
+/// Text for tests that never ended.
 fn unfinished(case: &Case<'_>) -> String {
     match case.running_test {
         Some(test) => format!("{} began and never ended (`{test}`)", tests(case.unfinished)),
