@@ -1,4 +1,4 @@
-//! The digest of a whole attempt: verdict, findings in tiers, and the bounded text that answers are made of.
+//! Digest of a complete attempt: verdict, ranked findings, and the bounded text for answers.
 
 mod case;
 
@@ -30,50 +30,51 @@ use buildpool_protocol::report::{
 use buildpool_protocol::spec::Purpose;
 use case::{CaseParts, OwnedCase, build_case, failure_of};
 
-/// Everything about an attempt that does not depend on how much of it is shown, and the bounded text to show.
+/// Data about an attempt for answers of any length, and the bounded text to show.
 #[derive(Debug)]
 pub struct Digest {
-    /// What the job means to its submitter.
+    /// Verdict of the job.
     pub verdict: Verdict,
-    /// Only for `passed`.
+    /// True only for the verdict `passed`.
     pub success: bool,
-    /// The process's own, if it exited by itself.
+    /// Exit code of the process, if it exited by itself.
     pub exit_code: Option<i32>,
-    /// From the wait status.
+    /// State of the process, from the wait status.
     pub process_state: ProcessState,
-    /// The command itself died of a signal that the pool did not send.
+    /// The command was killed by a signal that the pool did not send.
     pub process_crashed: bool,
-    /// What kind of bad end.
+    /// Type of the crash or failure.
     pub crash_type: CrashType,
-    /// Why, in a sentence.
+    /// Reason of the verdict, in one sentence.
     pub cause: Option<Cause>,
-    /// Signs in the log.
+    /// Crash signs in the log.
     pub crash_indicators: CrashIndicators,
-    /// Crash files.
+    /// Crash reports from files.
     pub crash_reports: Vec<CrashReport>,
-    /// Why there is no crash report although something crashed.
+    /// Reason why a crash has no crash report.
     pub crash_report_absence: Option<String>,
-    /// Nothing explains a bad end, or a good end hides a bad one.
+    /// True if nothing explains a failure, or if exit code 0 hides a failure.
     pub silent_failure: bool,
-    /// The tool's own counts.
+    /// Test counts, from reports or from the log.
     pub tests: Option<TestCounts>,
-    /// Tests that passed only after they failed.
+    /// Number of tests that passed only after a failure.
     pub flaky_tests: u64,
-    /// Every finding that was kept, whole, likeliest cause first.
+    /// All kept findings, in full, most likely cause first.
     pub findings: Vec<Finding>,
-    /// Different errors in the log, kept or not.
+    /// Number of different errors in the log, kept or not.
     pub errors_total: u64,
-    /// Different warnings in the log, kept or not.
+    /// Number of different warnings in the log, kept or not.
     pub warnings_total: u64,
     /// Warnings that are not findings, each once.
     pub warnings: Vec<String>,
-    /// Processes that could not be ended.
+    /// Processes that could not be terminated.
     pub survivors: Vec<Survivor>,
-    /// Holes in the log.
+    /// Gaps in the log.
     pub gaps: Vec<GapEntry>,
-    /// Where report and log differ, what could not be read, why there is no crash report.
+    /// Notes: differences between report and log, unreadable files, reasons for missing crash
+    /// reports.
     pub notes: Vec<String>,
-    /// Why this verdict.
+    /// Explanation of the verdict.
     pub explanation: Explanation,
     pub(crate) claims: Claims,
     pub(crate) ranked: Vec<Ranked>,
@@ -91,16 +92,17 @@ pub struct Digest {
 /// The rule, the line and the evidence behind a verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// The row of the table in `docs/endings.md`.
+    /// Row of the table in `docs/endings.md`.
     pub rule: &'static str,
-    /// The line of the log that decided, if one did.
+    /// Line of the log that decided the verdict, if one did.
     pub line: Option<String>,
-    /// What was taken into account, a sentence each.
+    /// Evidence that was considered, one sentence each.
     pub evidence: Vec<String>,
 }
 
 impl Digest {
-    /// The command failed, or did not come to its end in time, and the likeliest cause is not its fault.
+    /// Returns true if the command failed or timed out and the most likely cause is the
+    /// infrastructure.
     pub fn is_infrastructure(&self) -> bool {
         matches!(self.explanation.rule, "code_infrastructure" | "acted_timeout_held")
     }
@@ -136,7 +138,7 @@ impl Digest {
         tier::add_reports(&mut finds, &facts.evidence);
         gaps.extend(facts.gaps.iter().filter(|gap| !gaps.contains(gap)).cloned().collect::<Vec<_>>());
         let (tests, report) = believed_tests(&tally, facts);
-        // A report counts by itself what could not be loaded.
+        // A report already excludes files that could not be loaded.
         let tests = tests.and_then(|tests| loading::without(tests, if report.is_none() { files } else { 0 }));
         let tests_note = tests.clone().filter(|_| report.is_some());
         let collapsed = collapsed(tests.as_ref(), facts);
@@ -232,7 +234,7 @@ impl Digest {
         }
     }
 
-    /// A finding, whole and uncompressed, by its id or a unique beginning of it.
+    /// Returns a finding, complete and uncompressed, by its id or a unique prefix of it.
     pub fn finding(&self, id: &str) -> Option<Finding> {
         if let Some(exact) = self.findings.iter().find(|finding| finding.id == id) {
             return Some(exact.clone());
@@ -242,13 +244,13 @@ impl Digest {
         matching.next().filter(|_| matching.next().is_none()).cloned()
     }
 
-    /// What identifies the findings across runs of the same command: kept with a passing run, they tell later which
-    /// findings say nothing.
+    /// Returns ids of the findings that are stable across runs of the same command. Stored with a
+    /// passing run, they identify irrelevant findings in later runs.
     pub fn signatures(&self) -> Vec<String> {
         self.ranked.iter().map(|ranked| ranked.signature.clone()).collect()
     }
 
-    /// Why this verdict, in lines for a person.
+    /// Explains the verdict in lines for a person.
     pub fn explain(&self) -> String {
         let mut out = format!("verdict: {} (rule `{}`)\n", self.verdict, self.explanation.rule);
         if let Some(cause) = &self.cause {
@@ -279,10 +281,11 @@ impl Digest {
     }
 }
 
-/// How sure a line is, in percent, that stands above a line which only says that something failed.
+/// Certainty, in percent, of a line above a line that only reports a failure.
 const ABOVE_SURE: u8 = 70;
 
-/// The lines above the first of the lines that say only that something failed: the last of them is likely to say why.
+/// Returns the lines above the first line that only reports a failure. The last of them is likely
+/// to contain the reason.
 fn above_consequence(finds: &Finds) -> Option<Found> {
     let follows = finds.errors.iter().find(|found| found.kind == Kind::Consequence)?;
     let only =
@@ -301,10 +304,10 @@ fn above_consequence(finds: &Finds) -> Option<Found> {
     })
 }
 
-/// How sure the word of a runner is that it found no tests, in percent.
+/// Certainty, in percent, of a runner's message that it found no tests.
 const NO_TESTS_SURE: u8 = 88;
 
-/// That there were no tests, where that is why the run failed.
+/// Finding for a run that failed because it had no tests.
 fn no_tests(seen: &Seen<()>) -> Found {
     Found {
         lines: vec![seen.line.clone()],
@@ -316,10 +319,10 @@ fn no_tests(seen: &Seen<()>) -> Found {
     }
 }
 
-/// Longest line of the output that a cause ends with, in characters.
+/// Maximum length of an output line in a cause, in characters.
 const LAST_LINE_CHARS_MAX: usize = 200;
 
-/// The last line of the output that says something; of what went to stderr if there is any.
+/// Last meaningful line of the output. stderr has priority.
 fn last_line(tails: &[Vec<TailLine>; 2]) -> Option<String> {
     let of = |stream: Stream| {
         let lines = || tails[stream.index()].iter().rev().map(own_text).filter(|line| !line.is_empty());
@@ -329,7 +332,7 @@ fn last_line(tails: &[Vec<TailLine>; 2]) -> Option<String> {
     of(Stream::Stderr).or_else(|| of(Stream::Stdout))
 }
 
-/// A line without stamps and names of tasks.
+/// Returns a line without time stamps and task names.
 fn own_text(line: &TailLine) -> &str {
     line.text.get(front_length(line.text.as_bytes())..).unwrap_or_default().trim()
 }
@@ -338,7 +341,8 @@ fn exited_zero(facts: &Facts) -> bool {
     facts.ending == Some(Ending::Exited { code: 0 })
 }
 
-/// Far fewer tests than in the last good run: less than half, and at least ten fewer.
+/// Returns the number of tests now and before, if there are far fewer than in the last good run:
+/// less than half, and at least ten fewer.
 fn collapsed(tests: Option<&TestCounts>, facts: &Facts) -> Option<(u64, u64)> {
     let before = facts.history.last_good_tests?;
     let now = tests.map_or(0, |tests| tests.total);

@@ -1,4 +1,5 @@
-//! What a template lets through: matching lines with their context and the last paragraphs, in order, each position once.
+//! Applies a template: selects matching lines with context and the last paragraphs, in order, each
+//! line once.
 
 use crate::limits::{
     PARAGRAPH_LINES_MAX, PATTERN_BYTES_MAX, PATTERN_SIZE_MAX, TEMPLATE_BYTES_MAX, TEMPLATE_LINES_MAX,
@@ -9,17 +10,17 @@ use buildpool_protocol::spec::TemplateSpec;
 use regex::{Regex, RegexBuilder};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The name that stands for no filtering at all.
+/// Template name for unfiltered output.
 pub const RAW: &str = "raw";
-/// Lines of the end that are kept for paragraphs.
+/// Maximum number of lines kept from the end for paragraphs.
 const LAST_LINES_MAX: usize = 2_000;
-/// Bytes of the end that are kept for paragraphs.
+/// Maximum number of bytes kept from the end for paragraphs.
 const LAST_BYTES_MAX: usize = 512 << 10;
 
-/// Compiles a template's pattern in bounded size; the engine's time is linear.
+/// Compiles a template's pattern in bounded size. The engine runs in linear time.
 ///
 /// # Errors
-/// Why it cannot be used.
+/// The reason why the pattern is invalid.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
     if pattern.len() > PATTERN_BYTES_MAX {
         return Err(format!("has {} bytes; at most {PATTERN_BYTES_MAX} are valid", pattern.len()));
@@ -32,7 +33,7 @@ pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
     })
 }
 
-/// Lines a template lets through, collected while the log runs.
+/// Lines that a template selects, collected while the log is received.
 #[derive(Debug)]
 pub(crate) struct Capture {
     always: Filter,
@@ -43,7 +44,7 @@ pub(crate) struct Capture {
     total: u64,
 }
 
-/// One set of patterns and what it let through.
+/// One set of patterns and the lines that it selected.
 #[derive(Debug)]
 struct Filter {
     include: Option<Regex>,
@@ -58,17 +59,18 @@ struct Filter {
     dropped: u64,
 }
 
-/// What a template gave.
+/// Output of a template.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Filtered {
-    /// In order, each once.
+    /// Selected lines, in order, each once.
     pub(crate) lines: Vec<String>,
-    /// Lines of the log that are not among them.
+    /// Number of lines that were not selected.
     pub(crate) left_out: u64,
 }
 
 impl Capture {
-    /// None for `raw` and for a pattern that does not compile (templates are checked before a job is accepted).
+    /// Returns None for `raw` and for an invalid pattern. Templates are validated before a job is
+    /// accepted.
     pub(crate) fn new(spec: &TemplateSpec) -> Option<Self> {
         if spec.name == RAW {
             return None;
@@ -102,7 +104,7 @@ impl Capture {
         }
     }
 
-    /// The view for a job that passed or did not.
+    /// Returns the output for a job that passed or failed.
     pub(crate) fn view(&self, passed: bool) -> Filtered {
         let filter = if passed { self.on_success.as_ref().unwrap_or(&self.always) } else { &self.always };
         let mut lines: BTreeMap<u64, &str> =
@@ -116,7 +118,7 @@ impl Capture {
         Filtered { lines: lines.into_values().map(str::to_owned).collect(), left_out }
     }
 
-    /// The last paragraphs, with the blank lines between them.
+    /// Returns the last paragraphs, with the blank lines between them.
     fn paragraphs(&self, count: usize) -> Vec<(u64, &str)> {
         let mut out = Vec::new();
         let mut lines = self.last.iter().rev().skip_while(|(_, text)| text.trim().is_empty()).peekable();
@@ -126,7 +128,7 @@ impl Capture {
                 out.push((*order, text.as_str()));
             }
             if lines.peek().is_none() {
-                // No blank line bounds it: it is not a paragraph but the log itself.
+                // Without a blank line above, this is not a paragraph but the log itself.
                 out.truncate(start + PARAGRAPH_LINES_MAX);
                 break;
             }
@@ -185,7 +187,8 @@ impl Filter {
         }
     }
 
-    /// Keeps a line. Past the bound the middle goes: the first lines and the last ones stay.
+    /// Keeps a line. Beyond the limit, lines of the middle are dropped: the first and the last ones
+    /// stay.
     fn keep(&mut self, order: u64, text: String) {
         self.kept_bytes += text.len();
         self.kept.push_back((order, text));

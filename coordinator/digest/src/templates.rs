@@ -26,44 +26,44 @@ use node::Node;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Where templates lie, the preferred one first, relative to a directory. The nearest directory upward from the command's
-/// that has one of them is used.
+/// Paths of template files relative to a directory, the preferred one first. The nearest directory,
+/// upward from the command's directory, with one of them is used.
 pub const FILES: [&str; 2] = [".buildpool/config.yaml", ".quiet-shell/config.yaml"];
 
-/// What a file gave: the templates that are valid, and what is wrong with the others.
+/// Result of parsing a file: the valid templates, and the errors of the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
     /// In the order of the file.
     pub templates: Vec<TemplateSpec>,
-    /// Inline examples of those templates.
+    /// Inline examples of the templates.
     pub examples: Vec<Example>,
-    /// Everything that is wrong.
+    /// All errors in the file.
     pub errors: Vec<TemplateError>,
 }
 
-/// A log and what a template should make of it.
+/// An inline example: a log and the expected output of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Example {
-    /// The template's name.
+    /// Name of the template.
     pub template: String,
-    /// Place in the template's list, from 1.
+    /// Position in the template's list, from 1.
     pub number: usize,
     /// Whether the job passed.
     pub passed: bool,
     /// The log.
     pub input: String,
-    /// What should be left.
+    /// Expected output.
     pub output: String,
 }
 
-/// What is wrong with a template file, and where.
+/// An error in a template file and its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateError {
-    /// As it was given.
+    /// Path of the file, as given by the caller.
     pub file: String,
-    /// `templates.my-tool.include_regex`; empty for the file as a whole.
+    /// Key, such as `templates.my-tool.include_regex`. Empty for the file as a whole.
     pub key: String,
-    /// What is wrong and what is valid.
+    /// The problem, and the valid values.
     pub reason: String,
 }
 
@@ -79,7 +79,7 @@ impl fmt::Display for TemplateError {
 
 impl std::error::Error for TemplateError {}
 
-/// The templates that are always there.
+/// Returns the built-in templates.
 pub fn built_in() -> Vec<TemplateSpec> {
     let spec = |name: &str, description: &str, include: &str, tail| TemplateSpec {
         name: name.to_owned(),
@@ -116,7 +116,7 @@ pub fn built_in() -> Vec<TemplateSpec> {
     ]
 }
 
-/// Built-in and loaded templates together; the latest of a name wins. In the order of names.
+/// Merges built-in and loaded templates, sorted by name. The last template of a name wins.
 pub fn merged<'a>(loaded: impl IntoIterator<Item = &'a TemplateSpec>) -> Vec<TemplateSpec> {
     let mut all: BTreeMap<String, TemplateSpec> =
         built_in().into_iter().map(|template| (template.name.clone(), template)).collect();
@@ -126,10 +126,10 @@ pub fn merged<'a>(loaded: impl IntoIterator<Item = &'a TemplateSpec>) -> Vec<Tem
     all.into_values().collect()
 }
 
-/// What a template makes of a whole log.
+/// Applies a template to a complete log.
 ///
 /// # Errors
-/// The pattern that cannot be used, with its key.
+/// The invalid pattern, with its key.
 pub fn apply(template: &TemplateSpec, passed: bool, log: &[u8]) -> Result<String, TemplateError> {
     if template.name == RAW {
         return Ok(String::from_utf8_lossy(log).into_owned());
@@ -147,7 +147,7 @@ pub fn apply(template: &TemplateSpec, passed: bool, log: &[u8]) -> Result<String
     Ok(capture.view(passed).lines.join("\n"))
 }
 
-/// Runs the inline examples; gives those that do not hold.
+/// Runs the inline examples. Returns those that fail.
 pub fn check_examples(file: &str, loaded: &Loaded) -> Vec<TemplateError> {
     let mut errors = Vec::new();
     for example in &loaded.examples {
@@ -167,7 +167,8 @@ pub fn check_examples(file: &str, loaded: &Loaded) -> Vec<TemplateError> {
     errors
 }
 
-/// Reads a template file's text. Never fails as a whole: what is wrong is in `errors`, and the other templates work.
+/// Parses the text of a template file. It never fails as a whole: problems are in `errors`, and the
+/// other templates work.
 pub fn parse(file: &str, text: &str) -> Loaded {
     let mut loaded = Loaded::default();
     let error =
@@ -271,7 +272,8 @@ impl Reader<'_> {
         self.errors.push(TemplateError { file: self.file.to_owned(), key, reason });
     }
 
-    /// `examples` is none inside `on_success`, where neither examples nor another `on_success` are valid.
+    /// `examples` is None inside `on_success`, where neither examples nor another `on_success` are
+    /// valid.
     fn template(
         &mut self,
         at: &str,

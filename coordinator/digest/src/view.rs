@@ -1,5 +1,5 @@
-//! An answer as text: one line with the verdict, then the cause, the findings and the output. A line or a part of a line
-//! behind a bar is the job's; everything else is the pool's.
+//! Formats an answer as text: one line with the verdict, then the cause, the findings and the
+//! output. Text behind a bar comes from the job. All other text comes from the pool.
 
 use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::{
@@ -9,23 +9,23 @@ use buildpool_protocol::report::{
 use buildpool_protocol::shown::{one_line, printable};
 use std::fmt::{Display, Write};
 
-/// Longest command in the first line, in characters.
+/// Maximum length of the command in the first line, in characters.
 const COMMAND_CHARS_MAX: usize = 100;
-/// Characters that an answer may have beside a log that is shown whole. Pointers are left out of the text beyond it: the log
-/// has what they point at.
+/// Maximum number of characters next to a complete log. Further pointers are left out, because the
+/// log contains the lines.
 const BESIDE_WHOLE_LOG_CHARS: usize = 190;
 
-/// A log of fewer lines than this needs no pointers.
+/// Minimum number of lines of a log with pointers.
 const POINTED_LINES_MIN: usize = 12;
 
-/// What a reader adds to the text of an answer or leaves out of it.
+/// Options for the text of an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct TextForm<'a> {
-    /// Lines of the reader's own, below the first line.
+    /// Additional lines of the caller, below the first line.
     pub extra: &'a [String],
-    /// Whether the job's output is shown; a terminal that has streamed it leaves it out.
+    /// Includes the job's output. A terminal that has streamed it leaves it out.
     pub output: bool,
-    /// Whether times, submitter, snapshot and resource usage are shown.
+    /// Includes times, submitter, snapshot and resource usage.
     pub details: bool,
 }
 
@@ -35,14 +35,15 @@ impl Default for TextForm<'_> {
     }
 }
 
-/// A text of lines of which each is safe to show: control, bidirectional and zero-width characters are escaped.
+/// Text builder whose lines are safe to print: control, bidirectional and zero-width characters are
+/// escaped.
 #[derive(Default)]
 pub struct TextPage {
     text: String,
 }
 
 impl TextPage {
-    /// Adds a line of the pool's own.
+    /// Adds a line of the pool.
     pub fn line(&mut self, line: impl Display) {
         self.text.push_str(&one_line(&line.to_string()));
         self.text.push('\n');
@@ -58,14 +59,15 @@ impl TextPage {
         }
     }
 
-    /// Adds a line of the pool's own whose end is the job's: `title|text`, further lines behind a bar.
+    /// Adds a line of the pool that ends with text of the job: `title|text`. Further lines are
+    /// behind a bar.
     pub fn quote_after(&mut self, title: &str, text: &str) {
         self.text.push_str(&one_line(title));
         self.text.push(' ');
         self.quote(text);
     }
 
-    /// Adds a title and an entry per line.
+    /// Adds a title, then one line for each entry.
     pub fn list(&mut self, title: &str, entries: &[String]) {
         if !entries.is_empty() {
             self.line(title);
@@ -73,7 +75,7 @@ impl TextPage {
         }
     }
 
-    /// Adds a title and the job's entries, one per line.
+    /// Adds a title, then one quoted line for each entry of the job.
     pub fn quoted(&mut self, title: &str, entries: &[String]) {
         if !entries.is_empty() {
             self.line(title);
@@ -81,7 +83,7 @@ impl TextPage {
         }
     }
 
-    /// Adds one finding: its id and what its message does not name, then its lines.
+    /// Adds one finding: its id, the facts that its message lacks, then its lines.
     pub fn finding(&mut self, finding: &Finding, job: &str) {
         let mut title = lead(finding);
         if finding.recurrence > 1 {
@@ -113,7 +115,7 @@ impl TextPage {
         self.quote_after(&format!("{}{of}", finding.id), &finding.message);
     }
 
-    /// Adds the counted cuts, each with the call that returns it.
+    /// Adds the counts of omitted parts, each with the command that returns it.
     pub fn omitted(&mut self, cuts: &[Omission]) {
         if cuts.is_empty() {
             return;
@@ -125,28 +127,28 @@ impl TextPage {
         self.line(format!("not shown: {}", cuts.iter().map(named).collect::<Vec<_>>().join("; ")));
     }
 
-    /// Adds the calls worth making.
+    /// Adds suggested commands.
     pub fn next(&mut self, calls: &[String]) {
         calls.iter().for_each(|call| self.line(format!("next: {call}")));
     }
 
-    /// The characters so far.
+    /// Number of characters so far.
     fn chars(&self) -> usize {
         self.text.chars().count()
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn done(self) -> String {
         self.text
     }
 }
 
-/// The text of an answer.
+/// Formats an answer with the default options.
 pub fn text(result: &JobResult) -> String {
     text_as(result, &TextForm::default())
 }
 
-/// The text of an answer in a reader's form.
+/// Formats an answer with the given options.
 pub fn text_as(result: &JobResult, form: &TextForm<'_>) -> String {
     let mut page = TextPage::default();
     page.line(headline(result));
@@ -173,7 +175,7 @@ pub fn text_as(result: &JobResult, form: &TextForm<'_>) -> String {
     if form.details {
         details(&mut page, result);
     }
-    // An answer of one line has no cuts to name: the output of a passed test run is what it leaves out.
+    // A one-line answer lists no omitted parts: it leaves out only the output of a passed test run.
     let shows_output = result.stdout.is_some() || result.stderr.is_some() || result.filtered_output.is_some();
     if form.output && (!result.success || shows_output) {
         page.omitted(&result.omitted);
@@ -182,7 +184,7 @@ pub fn text_as(result: &JobResult, form: &TextForm<'_>) -> String {
     page.done()
 }
 
-/// The verdict, the counts, the time, the command and the job, in one line.
+/// First line: verdict, counts, time, command and job.
 fn headline(result: &JobResult) -> String {
     let mut out = match result.verdict {
         Some(verdict) => verdict.name().to_uppercase(),
@@ -225,7 +227,7 @@ fn headline(result: &JobResult) -> String {
     out
 }
 
-/// `1,203 tests`, `3 of 1,203 tests failed, 4 skipped`.
+/// Formats counts: `1,203 tests`, `3 of 1,203 tests failed, 4 skipped`.
 fn test_words(tests: &TestCounts) -> String {
     let mut out = match tests.failed {
         0 => counted(tests.total, "test"),
@@ -240,7 +242,7 @@ fn test_words(tests: &TestCounts) -> String {
     out
 }
 
-/// Where the job stands and why it ended as it did.
+/// Adds the state of the job and the reason of its end.
 fn status(page: &mut TextPage, result: &JobResult) {
     if let Some(reason) = &result.fallback {
         page.line(format!("fallback: {reason}"));
@@ -266,7 +268,7 @@ fn status(page: &mut TextPage, result: &JobResult) {
     }
 }
 
-/// What a running job does: its test, its silence and its last lines.
+/// Adds the progress of a running job: its current test, time without output, and last lines.
 fn running(page: &mut TextPage, result: &JobResult) {
     if let Some(test) = &result.running_test {
         page.quote_after("running test:", &one_line(test));
@@ -277,7 +279,7 @@ fn running(page: &mut TextPage, result: &JobResult) {
     result.last_lines.iter().for_each(|line| page.quote(line));
 }
 
-/// The setup of the workspace: its log if the answer has it, else one line where times are shown.
+/// Adds the setup of the workspace: its log if present, otherwise one line if times are shown.
 fn setup(page: &mut TextPage, result: &JobResult, details: bool) {
     let Some(setup) = &result.setup else { return };
     let command = crate::text::clip_chars(setup.command.trim(), COMMAND_CHARS_MAX);
@@ -291,7 +293,7 @@ fn setup(page: &mut TextPage, result: &JobResult, details: bool) {
     setup.log.iter().filter(|log| !log.is_empty()).for_each(|log| page.quote(log));
 }
 
-/// The text of a cause without the line that it quotes, where the whole log has that line.
+/// Text of a cause without its quoted line, if the complete log has that line.
 fn unquoted<'a>(cause: &'a Cause, result: &JobResult) -> &'a str {
     let log = result.filtered_output.as_deref().filter(|_| result.complete_log).unwrap_or_default();
     let quoted =
@@ -300,7 +302,8 @@ fn unquoted<'a>(cause: &'a Cause, result: &JobResult) -> &'a str {
     head.unwrap_or(&cause.text)
 }
 
-/// Whether the answer already contains the cause: in its first line, in a finding, or in the whole log.
+/// Returns true if the answer already contains the cause: in its first line, in a finding, or in
+/// the complete log.
 fn is_repeated(cause: &Cause, result: &JobResult) -> bool {
     if matches!(cause.known_from, KnownFrom::Pool | KnownFrom::ShellConvention | KnownFrom::CrashReport)
         || cause.text.contains(" while `")
@@ -319,7 +322,8 @@ fn is_repeated(cause: &Cause, result: &JobResult) -> bool {
     is_count || is_in_log || first.is_some_and(|line| ends_with(line.trim()))
 }
 
-/// Findings beside a log that is shown whole: what a report adds to it, and pointers into it as far as there is room.
+/// Adds findings next to a complete log: those from reports, and pointers into the log if space
+/// remains.
 fn pointers(page: &mut TextPage, result: &JobResult) {
     let is_in_log = |finding: &&Finding| finding.stream.is_some();
     let (in_log, unseen): (Vec<_>, Vec<_>) = result.tier_1_findings.iter().partition(is_in_log);
@@ -355,7 +359,7 @@ fn findings(page: &mut TextPage, result: &JobResult) {
     page.quoted("failed tests:", &result.failed_tests);
 }
 
-/// The id of a finding, and the severity, the place and the test that its message does not name.
+/// Id of a finding, and the severity, location and test that its message lacks.
 pub(crate) fn lead(finding: &Finding) -> String {
     let mut out = finding.id.clone();
     if finding.severity == Severity::Warning && !finding.message.to_ascii_lowercase().contains("warn") {
@@ -397,7 +401,7 @@ fn output(page: &mut TextPage, result: &JobResult) {
     }
 }
 
-/// What is rarely present.
+/// Adds facts that are rarely present.
 fn facts(page: &mut TextPage, result: &JobResult, details: bool) {
     result.crash_reports.iter().for_each(|report| crash_report(page, report));
     result.notes.iter().for_each(|note| page.line(format!("note: {note}")));
@@ -492,12 +496,12 @@ fn details(page: &mut TextPage, result: &JobResult) {
     page.line(about.join(", "));
 }
 
-/// A number with its noun: `1 line`, `2,048 lines`.
+/// Formats a number with its noun: `1 line`, `2,048 lines`.
 pub(crate) fn counted(count: u64, what: &str) -> String {
     format!("{} {what}{}", thousands(count), if count == 1 { "" } else { "s" })
 }
 
-/// A number with commas between its thousands.
+/// Formats a number with thousands separators.
 pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -510,7 +514,7 @@ pub(crate) fn thousands(number: u64) -> String {
     out
 }
 
-/// A cut in words: `231 lines of stdout`, `1 other finding`.
+/// Describes an omitted part: `231 lines of stdout`, `1 other finding`.
 fn cut(omission: &Omission) -> String {
     if omission.lines == 0 && omission.bytes > 0 {
         return format!("{} of {}", counted(omission.bytes, "byte"), omission.what);

@@ -1,4 +1,4 @@
-//! What a verdict is found from: gathered from all that is known of an attempt.
+//! Collects the input of the verdict from all facts about an attempt.
 
 use crate::facts::Facts;
 use crate::found::{Finds, Found};
@@ -11,7 +11,7 @@ use crate::verdict::Case;
 use buildpool_protocol::outcome::Ending;
 use buildpool_protocol::report::{KnownFrom, Severity, TestCounts};
 
-/// What a case borrows from.
+/// Owner of the data that a [`Case`] borrows.
 pub(super) struct OwnedCase {
     pub(super) out_of_memory: Option<String>,
     success_is_last: bool,
@@ -62,7 +62,7 @@ pub(super) struct CaseParts<'a> {
     pub(super) is_test_run: bool,
 }
 
-/// The word of failure that stands, or the last one.
+/// Returns the failure marker that no success cancels, otherwise the last one.
 pub(super) fn failure_of<'s>(signs: &'s Signs, facts: &Facts) -> Option<&'s Seen<&'static str>> {
     signs.standing_failure(facts.ending.is_some()).or(signs.runs.last())
 }

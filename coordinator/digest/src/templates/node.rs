@@ -1,9 +1,9 @@
-//! YAML as it is read, before anybody knows what it means.
+//! YAML values without a schema.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
-/// YAML without a shape, so that each mistake can be named where it is.
+/// A YAML value of any type, so that an error can name its key.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Node {
     Null,
@@ -16,7 +16,7 @@ pub(super) enum Node {
 }
 
 impl Node {
-    /// In words.
+    /// Name of the value's type for messages.
     pub(super) const fn kind(&self) -> &'static str {
         match self {
             Self::Null => "empty",
