@@ -1,4 +1,4 @@
-//! Templates: the built-in ones, and those of a project's file. Finding the file is the caller's; what it means is here.
+//! Built-in templates, and templates of a project's file. The caller finds the file. This module parses it.
 //!
 //! ```yaml
 //! templates:
