@@ -1,5 +1,6 @@
-//! Real logs: each verdict against the known outcome, with and without the exit code. The logs in `tests/logs` are always
-//! there; a larger set is used when `BUILDPOOL_CORPUS` names its directory.
+//! Compares the verdicts of recorded logs with the known outcomes, with and without the exit code.
+//! The logs in `tests/logs` are always tested. `BUILDPOOL_CORPUS` can name the directory of a
+//! larger set.
 
 mod recorded;
 
@@ -35,7 +36,7 @@ fn no_verdict_contradicts_a_known_outcome() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What real tools print where a command of two steps, a pipe or a loop hides that one of them failed.
+/// Output of real tools where a sequence of commands, a pipe or a loop hides a failure.
 #[test]
 fn no_failure_behind_exit_code_0_passes() {
     let logs = hidden();

@@ -1,4 +1,4 @@
-//! What files say, held against the log and the exit code.
+//! Tests evidence from files together with the log and the exit code.
 
 use buildpool_digest::{Digest, Digester, Facts, Options};
 use buildpool_protocol::evidence::{
@@ -148,7 +148,7 @@ fn failed_tests_of_one_name_are_each_told() {
 
 #[test]
 fn two_failures_of_one_test_are_told_apart_by_what_they_say() {
-    // pytest lists a test that fails, and whose teardown fails as well, twice.
+    // pytest lists a test twice if its call and its teardown both fail.
     let log = "FAILED py/test_a.py::test_both - AssertionError: call\nERROR py/test_a.py::test_both - RuntimeError: teardown no\n1 failed, 1 error in 0.01s\n";
     let failed = [
         ("py.test_a.test_both (pytest, test 1)", "AssertionError: call\nassert 0"),
@@ -229,11 +229,11 @@ fn that_no_tests_ran_is_said() {
         assert_eq!((rule, silent), ("code_no_tests", false), "{line}");
         let (rule, _, silent, notes) = told(line, 0, of(vec![]));
         assert_eq!((rule, silent, notes), ("zero", false, note(&format!("the line `{line}`"))));
-        // Another program had some.
+        // Another program ran tests.
         let more = format!("{line}\n=== 3 passed in 0.1s ===\n");
         assert_eq!(told(&more, 0, of(vec![])).3, "");
     }
-    // A build leaves a result bundle without tests, and an error explains more than that there were none.
+    // A build leaves a result bundle without tests. An error explains more than missing tests do.
     let bundle = TestReport { format: "xcresult".into(), ..junit("r.xcresult", 0, &[]) };
     assert_eq!(told("** BUILD SUCCEEDED **\n", 0, of(vec![bundle])).3, "");
     assert_eq!(told("a.c:3:1: error: expected ';'\n", 1, empty()).0, "code_error");
@@ -249,7 +249,7 @@ fn a_child_that_was_killed_for_memory_is_told_of_after_a_good_end() {
     assert!(found.silent_failure && found.notes.is_empty(), "{:?}", found.notes);
     let cause = found.cause.expect("there is a cause");
     assert!(cause.text.contains("limit 64 MiB"), "{}", cause.text);
-    // A tool that was there to the end knows better.
+    // A tool that ran to the end has better information.
     let found = digest("** TEST SUCCEEDED **\n", Some(0), killed());
     assert_eq!((found.verdict, found.crash_type), (Verdict::Passed, CrashType::None));
     assert!(found.notes[0].contains("limit 64 MiB"), "{:?}", found.notes);
@@ -277,10 +277,10 @@ fn what_a_report_says_that_cannot_be_read_is_not_known() {
     let found = digest("", Some(0), of(vec![cut(None)]));
     assert_eq!((found.verdict, found.silent_failure), (Verdict::Inconclusive, true));
     assert!(found.cause.is_some_and(|cause| cause.text.ends_with("j.xml: the report breaks off")));
-    // Another report tells of the same tests.
+    // Another report covers the same tests.
     let bundle = || TestReport { format: "xcresult".into(), ..junit("r.xcresult", 4, &[]) };
     assert_eq!(verdict("", Some(0), of(vec![bundle(), cut(Some("r.xcresult"))])), (Verdict::Passed, "zero"));
-    // One of the same rank may be of another run of them.
+    // A report of the same rank can cover a different run of them.
     let other = of(vec![junit("py310.xml", 4, &[]), cut(Some("py310.xml"))]);
     assert_eq!(verdict("", Some(0), other), (Verdict::Inconclusive, "zero_report_unread"));
 }

@@ -1,8 +1,10 @@
-//! Each recogniser is taken away in turn: some log must notice. A log *turns red* when something stated about it no longer
-//! holds (verdict, facts, places, counts), and *changes* when its digest is another one.
+//! Removes each recognizer in turn and expects a log that detects it. A log *turns red* if an
+//! expected fact (verdict, findings, locations, counts) no longer holds. It *changes* if its digest
+//! differs.
 //!
-//! `BUILDPOOL_MUTATION=all cargo test -p buildpool-digest --test mutation -- --nocapture` tells of every recogniser which logs
-//! turn red and which change, and takes a minute; `BUILDPOOL_CORPUS` names a directory with more logs.
+//! `BUILDPOOL_MUTATION=all cargo test -p buildpool-digest --test mutation -- --nocapture` lists for
+//! each recognizer the logs that turn red or change. It takes a minute. `BUILDPOOL_CORPUS` names a
+//! directory with more logs.
 
 mod cases;
 mod printed;
@@ -19,7 +21,7 @@ use recorded::{Log, ending, hidden, read, sets};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// Recognisers that no log notices the absence of, each with the reason why it is there nonetheless.
+/// Recognizers whose removal no log detects, each with the reason to keep it.
 const UNNOTICED: &[(&str, &str)] = &[
     (
         "apple.targets",
@@ -33,10 +35,10 @@ const UNNOTICED: &[(&str, &str)] = &[
     ("tsc.unplaced", "the compilers' rule for `error:` says the same of it; it names the tool"),
 ];
 
-/// Says what is not as it must be in a digest.
+/// Returns the differences between a digest and its expectation.
 type Faults = dyn Fn(&Digest) -> Vec<String>;
 
-/// A log, how its command ended, and what must hold of its digest.
+/// A log, the ending of its command, and the expectation for its digest.
 struct Sample {
     name: String,
     bytes: Rc<[u8]>,
@@ -44,10 +46,10 @@ struct Sample {
     faults: Box<Faults>,
 }
 
-/// What became of a sample.
+/// Digest and shown text of a sample.
 struct Seen {
     digest: Digest,
-    /// Everything that a reader sees.
+    /// Complete text shown to a reader.
     face: String,
     heard: Vec<&'static str>,
 }
@@ -64,7 +66,7 @@ impl Sample {
         Seen { digest, face, heard }
     }
 
-    /// The digest of the same log behind so many blank lines that the answer can't show it whole.
+    /// Digest of the same log after so many blank lines that the answer cannot show it whole.
     fn padded(&self, without: Option<&str>) -> Digest {
         let options = Options { without_rules: without.map(str::to_owned), ..Options::default() };
         let mut digester = Digester::new(options);
@@ -74,7 +76,7 @@ impl Sample {
     }
 }
 
-/// A digest as a reader sees it, but for the findings' ids, which name the rule.
+/// Text of a digest without the findings' ids, which depend on the rule.
 fn face(digest: &Digest) -> String {
     let mut result = JobResult::default();
     digest.render(Verbosity::Normal, None, None, &mut result);
@@ -102,7 +104,8 @@ fn face(digest: &Digest) -> String {
     )
 }
 
-/// How a command may have ended that printed this: as it did, unknown, and with 0 as a pipe would have it.
+/// Possible endings of a command with this output: the real one, unknown, and exit code 0 as from a
+/// pipe.
 fn endings(real: Option<Ending>) -> Vec<Option<Ending>> {
     let mut endings = vec![real, None, Some(Ending::Exited { code: 0 })];
     endings.dedup();
@@ -197,14 +200,15 @@ fn samples() -> Vec<Sample> {
     all
 }
 
-/// What taking a recogniser away does.
+/// Effect of the removal of a recognizer.
 #[derive(Default)]
 struct Effect {
     red: BTreeSet<String>,
     changed: BTreeSet<String>,
 }
 
-/// The effect on the logs that the recogniser speaks in; on the first that notices unless all are asked for.
+/// Effect on the logs that the recognizer matches. Stops at the first log that detects it, unless
+/// `all` is set.
 fn effect(rule: &str, samples: &[(Sample, Seen)], all: bool) -> Effect {
     let mut effect = Effect::default();
     for (sample, with) in samples.iter().filter(|(_, seen)| seen.heard.contains(&rule)) {

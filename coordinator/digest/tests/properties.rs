@@ -1,4 +1,5 @@
-//! Every byte string is a log: nothing panics, nothing depends on chunk borders, nothing grows with the log.
+//! Property tests: any byte string is a valid log. Nothing panics, depends on chunk boundaries, or
+//! grows with the log.
 
 use buildpool_digest::{Digest, Digester, Facts, Options, text};
 use buildpool_protocol::outcome::Ending;
@@ -7,7 +8,7 @@ use buildpool_protocol::report::JobResult;
 use buildpool_protocol::spec::{TemplateSpec, Verbosity};
 use proptest::prelude::*;
 
-/// Pieces that recognisers look for, so that random logs reach them.
+/// Texts that recognizers match, so that random logs reach them.
 const PIECES: &[&str] = &[
     "error: x\n",
     "src/a.rs:1:2: error: no\n",
@@ -172,7 +173,7 @@ fn size(result: &JobResult) -> usize {
     texts.chain(findings).chain(others).chain(warnings).sum()
 }
 
-/// Sixty thousand lines, with an error early on.
+/// A log of sixty thousand lines, with an error near the start.
 fn long_log(options: Options) -> Digest {
     let mut digester = Digester::new(options);
     for number in 0..60_000 {
@@ -202,7 +203,8 @@ fn the_call_for_what_was_cut_gets_it() {
     long_log(Options::default()).render(Verbosity::Full, None, None, &mut result);
     let first = result.stdout.as_deref().and_then(|text| text.lines().next()).expect("the end is shown");
     let number: usize = first.trim_start_matches("line ").parse().expect("it is a line of the log");
-    // The line that is shown first is `line N`, the log's line N+1; all N before it are what the call prints.
+    // The first shown line is `line N`, line N+1 of the log. The suggested command prints all N
+    // lines before it.
     assert_eq!(result.omitted[0].get, format!("sed -n 1,{number}p LOG"));
     assert_eq!(result.omitted[0].lines, number as u64);
     let mut result = JobResult::default();

@@ -1,4 +1,5 @@
-//! What recognisers make of tools' own words: counts, names, places, whole messages, and what is harmless.
+//! Tests of recognizers on tool output: counts, names, locations, whole messages, and harmless
+//! lines.
 
 use buildpool_digest::{Digest, Digester, Facts, History, Options};
 use buildpool_protocol::evidence::{Evidence, TestCase, TestReport, TestStatus};
@@ -166,7 +167,8 @@ fn the_lines_around_a_message_are_those_that_stand_there() {
         lines("between", 4),
         lines("after", 30)
     );
-    // Cut anywhere, too: the lines that follow may still turn out to be of the message.
+    // The result is the same for a truncated log, where later lines could still belong to the
+    // message.
     for end in [log.len(), log.find("after 3\n").expect("it is there")] {
         let digest = digest(&log[..end], 1);
         let [first, second] = &digest.findings[..] else { panic!("{:#?}", digest.findings) };
@@ -305,7 +307,7 @@ fn a_live_view_counts() {
     assert_eq!(live.last_line, "test b ... FAILED");
 }
 
-/// What a reader is shown of a log, in each verbosity and unfiltered.
+/// Text shown for a log, in a verbosity or unfiltered.
 fn shown(digest: &Digest, verbosity: Verbosity, raw: bool) -> String {
     let template = TemplateSpec { name: "raw".into(), ..TemplateSpec::default() };
     let mut result = JobResult::default();
@@ -331,7 +333,7 @@ fn a_claim_of_success_is_shown_with_what_contradicts_it() {
             let text = shown(&hidden, verbosity, false);
             for claim in ["** TEST SUCCEEDED **", "with 0 failures (0 unexpected) in 1 (1) seconds"] {
                 let corrected = format!("{claim} [not so: r.xcresult: 1 of 5 failed]");
-                // A count that is noise in one view is shown in none of it.
+                // A claim that is noise in `normal` is not in that text at all.
                 let is_noise = verbosity == Verbosity::Normal && !text.contains(claim);
                 assert!(text.contains(&corrected) || is_noise, "{verbosity:?}, exit code {code}:\n{text}");
             }

@@ -1,5 +1,5 @@
-//! Whole runs as tools print them, good and bad: the verdict with and without the exit code, the counts, which findings there
-//! are and which there are not. Words that a test prints are no words of its runner.
+//! Tests complete runs of tools, passed and failed: verdict with and without the exit code, counts,
+//! and findings. Text that a test prints does not count as output of its runner.
 
 #[path = "printed/broken.rs"]
 mod broken;
@@ -98,7 +98,7 @@ fn what_java_s_tools_tell_names_test_and_place() {
         let (named, placed, ..) = found(&log);
         assert_eq!((named.as_str(), placed.as_str()), (test, place), "{log}");
     }
-    // The list at the end tells no failure twice, and none of its words are lost.
+    // The list at the end repeats no failure, and none of its text is lost.
     let test = |name: &str| {
         format!(
             "[ERROR] {name}(app.OneTest)  Time elapsed: 0.1 s  <<< FAILURE!\njava.lang.AssertionError: no\n\tat app.OneTest.sums(OneTest.java:8)\n\n"
@@ -113,7 +113,7 @@ fn what_java_s_tools_tell_names_test_and_place() {
         "[ERROR]   OneTest>Base.other:3->help:4 no",
     ];
     assert_eq!(lines, expected, "{:#?}", told.findings);
-    // Which line of a message says what was wrong, and that an exit value of a JVM is no signal's number.
+    // The right line of a message becomes the cause. An exit value of a JVM is not a signal number.
     for (log, cause, crash) in [
         (
             "* What went wrong:\nExecution failed for task ':boom'.\n> Could not do it\n   > task says no\n",
@@ -235,7 +235,7 @@ fn the_name_of_a_task_before_each_line_hides_nothing() {
     assert_eq!((place.file.as_str(), place.line), ("src/main.rs", Some(2)));
 }
 
-/// What CI systems and programs put before each line.
+/// Prefixes that CI systems and programs add to each line.
 const FRONTS: &[&str] = &[
     "2026-11-21T04:12:13.1234567Z ",
     "test (linux)\tRun tests\t2026-11-21T04:12:13.1234567Z ",
@@ -252,7 +252,7 @@ const FRONTS: &[&str] = &[
     "Nov 21 04:12:13 ",
 ];
 
-/// Logs whose indentation and blank lines say something.
+/// Logs whose indentation and blank lines have a meaning.
 const INDENTED: &[&str] = &[
     "starting\nTraceback (most recent call last):\n  File \"/w/a.py\", line 3, in <module>\n    main()\n    ~~~~^^\nKeyError: 'a'\n\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n  File \"/w/b.py\", line 9, in main\n    raise ValueError('no')\nValueError: no\n\nthe end\n",
     "error[E0308]: mismatched types\n  --> src/main.rs:2:18\n   |\n2  |     let x: u32 = \"a\";\n   |            ---   ^^^ expected `u32`\n   |            |\n   |            expected due to this\n\nwarning: unused\n --> src/a.rs:3:4\n",
@@ -501,7 +501,8 @@ fn lines_above_a_mere_exit_code_are_told_without_an_exit_code() {
     }
 }
 
-/// A file that can't be loaded is an error of a build, at the place that its runner names, and no failed test.
+/// A file that cannot be loaded is a build error, at the location from its runner, and not a failed
+/// test.
 #[test]
 fn a_test_file_that_cannot_be_loaded_is_an_error_of_a_build() {
     for (log, code, place) in [
@@ -740,7 +741,7 @@ fn the_command_says_whose_failure_counts() {
         ("sh -c 'tsc; pytest -q'", Verdict::Inconclusive),
         ("tsc || true; pytest -q", Passed),
         ("make test", Verdict::Inconclusive),
-        // What no other program can have printed, a test has.
+        // The command runs no other program, so a test printed the error.
         ("pytest -q", Passed),
     ] {
         let mut digester = Digester::new(Options { command: command.to_owned(), ..Options::default() });
@@ -813,7 +814,7 @@ fn a_list_of_counts_is_of_pytest_only_below_its_heading() {
     assert_eq!(digest("Results (1.00s):\n", Some(0)).verdict, Passed);
 }
 
-/// What `minimal` says of a log.
+/// Text of a log's digest in `minimal`.
 fn minimal(log: &str, code: Option<i32>) -> String {
     let mut result = JobResult::default();
     digest(log, code).render(Verbosity::Minimal, None, None, &mut result);

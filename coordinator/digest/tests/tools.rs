@@ -1,5 +1,5 @@
-//! What tools print when something fails, a short excerpt each in the tool's own layout: the facts that a reader needs are
-//! in a finding, at the right place, and nothing about it looks like success.
+//! Tests excerpts of failing tools, each in the tool's own layout. The necessary facts are in a
+//! finding, with the right location, and nothing looks like success.
 
 mod cases;
 

@@ -1,4 +1,5 @@
-/// Programs that died and the tools that ran them: the excerpt, a part of a finding's message, and the signal that is known of.
+/// Crashed programs and the tools that ran them: the excerpt, a part of a finding's message, and
+/// the expected signal.
 pub(crate) const CHILDREN: &[(Case, &str)] = &[
     (
         Case {

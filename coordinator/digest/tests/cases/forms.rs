@@ -1,4 +1,5 @@
-/// Forms of tools' words that the other excerpts do not have, so that each recogniser has a log that misses it.
+/// Forms of tool output that the other excerpts lack, so that each recognizer has a log that needs
+/// it.
 pub(crate) const FORMS: &[Case] = &[
     Case { tool: "puppet-lint, its own form", log: "./modules/test/manifests/init.pp:3:80chars:ERROR:line has more than 80 characters\n", facts: &[("more than 80", "./modules/test/manifests/init.pp", 3)], tests: NO_TESTS },
     Case { tool: "a compiler that names the place in quotes", log: "coolflux: Error in \"/w/a.c\", line 150, column 19: function f was declared static\n", facts: &[("declared static", "/w/a.c", 150)], tests: NO_TESTS },
@@ -691,7 +692,7 @@ pub(crate) const FORMS: &[Case] = &[
     },
 ];
 
-/// The same, when all is well.
+/// Further forms of output without failures.
 pub(crate) const FINE_FORMS: &[(&str, &str)] = &[
     ("ava", "\n  ✔ adds\n  ✔ subtracts\n  ─\n\n  2 tests passed\n"),
     ("bats", " ✓ adds\n ✓ subtracts\n\n2 tests, 0 failures\n"),

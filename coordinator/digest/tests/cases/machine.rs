@@ -188,7 +188,7 @@ pub(crate) const MACHINE: &[Case] = &[
     },
 ];
 
-/// What tools print when all is well.
+/// Output of tools without failures.
 pub(crate) const FINE: &[(&str, &str)] = &[
     ("dotnet build", "  App -> /w/bin/App.dll\n\nBuild succeeded.\n    0 Warning(s)\n    0 Error(s)\n"),
     ("dotnet test", "Passed!  - Failed:     0, Passed:     5, Skipped:     0, Total:     5, Duration: 30 ms - A.dll\n"),

@@ -1,19 +1,19 @@
-//! Short excerpts of what tools print, each in the tool's own layout, and what must be found in them.
+//! Short excerpts of tool output, in each tool's own layout, and the expected findings.
 
 use buildpool_digest::Digest;
 use buildpool_protocol::report::Verdict;
 
-/// A tool's words and what must be found in them.
+/// Output of a tool and the expected findings.
 pub(crate) struct Case {
     pub(crate) tool: &'static str,
     pub(crate) log: &'static str,
-    /// A part of a finding's message, with the file and line that the finding names.
+    /// Part of a finding's message, with the finding's file and line.
     pub(crate) facts: &'static [(&'static str, &'static str, u32)],
     /// Passed, failed, skipped; all 0 when the tool counts no tests.
     pub(crate) tests: [u64; 3],
 }
 
-/// No place.
+/// No location.
 const NOWHERE: &str = "";
 const NO_TESTS: [u64; 3] = [0, 0, 0];
 
@@ -24,19 +24,19 @@ include!("machine.rs");
 include!("forms.rs");
 include!("children.rs");
 
-/// All excerpts of something that failed.
+/// All excerpts of failures.
 pub(crate) fn cases() -> impl Iterator<Item = &'static Case> {
     let children = CHILDREN.iter().map(|(case, _)| case);
     COMPILERS.iter().chain(LINTERS).chain(RUNNERS).chain(MACHINE).chain(FORMS).chain(children)
 }
 
-/// All excerpts of something that went well.
+/// All excerpts without failures.
 pub(crate) fn fine() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
     FINE.iter().chain(FINE_FORMS)
 }
 
 impl Case {
-    /// What is not as it must be when the command exited with 1.
+    /// Differences from the expected digest for exit code 1.
     pub(crate) fn faults(&self, digest: &Digest) -> Vec<String> {
         let mut wrong = Vec::new();
         if !matches!(digest.verdict, Verdict::Failed | Verdict::Crashed) {
@@ -65,7 +65,8 @@ impl Case {
     }
 }
 
-/// What is not as it must be when all is well; `known` if the exit code is.
+/// Differences from the expected digest of a good run. `known` is true if the exit code is
+/// available.
 pub(crate) fn faults_of_fine(tool: &str, digest: &Digest, known: bool) -> Vec<String> {
     let fine = match digest.verdict {
         Verdict::Passed => true,

@@ -1,4 +1,4 @@
-/// Runs whose words look like more, or less, than they are, beside those that they look like.
+/// Runs whose output looks more, or less, severe than it is, next to the runs that they resemble.
 pub(crate) const ALARMS: &[Run] = &[
     Run { what: "a script that runs scripts", log: "Running install.sh\nall done\n", verdicts: [Passed, Inconclusive], ..RUN },
     Run { what: "a script that runs scripts and fails", log: "Running install.sh\nall done\nnope\n", code: 1, verdicts: [Failed, Inconclusive], ..RUN },
@@ -62,7 +62,8 @@ pub(crate) const ALARMS: &[Run] = &[
     Run { what: "go test, a test that compiles", log: "=== RUN   TestA\n./a.go:3:5: undefined: x\n--- PASS: TestA (0.00s)\nPASS\nok  \texample.com/a\t0.003s\n", verdicts: [Passed, Passed], tests: Some([1, 0, 0, 0]), ..RUN },
 ];
 
-/// Tools one after the other: what one says takes back nothing of another's, unless it was at work already.
+/// Tools in sequence: the success of one tool does not cancel a failure of another, unless it was
+/// already running.
 pub(crate) const AFTER_ANOTHER: &[Run] = &[
     Run { what: "tsc that fails before jest", log: "src/a.ts(3,5): error TS2304: Cannot find name 'foo'.\nPASS src/a.test.js\n\nTest Suites: 1 passed, 1 total\nTests:       3 passed, 3 total\nSnapshots:   0 total\n", verdicts: [Inconclusive, Failed], tests: Some([3, 0, 0, 0]), ..RUN },
     Run { what: "tsc that fails between two runs of jest", log: "PASS src/a.test.js\n\nTest Suites: 1 passed, 1 total\nTests:       3 passed, 3 total\nSnapshots:   0 total\nsrc/a.ts(3,5): error TS2304: Cannot find name 'foo'.\nPASS src/a.test.js\n\nTest Suites: 1 passed, 1 total\nTests:       3 passed, 3 total\nSnapshots:   0 total\n", verdicts: [Inconclusive, Failed], tests: Some([6, 0, 0, 0]), ..RUN },

@@ -1,4 +1,4 @@
-/// Runs that a signal ended, as a shell tells it, and the test that ran.
+/// Runs that a signal ended, as reported by a shell, and the test that was running.
 pub(crate) const ANNOUNCED: &[(Run, &str)] = &[
     (
         Run {
@@ -245,7 +245,7 @@ pub(crate) const ANNOUNCED: &[(Run, &str)] = &[
     ),
 ];
 
-/// Why a run failed, said in words that are no error's.
+/// Reasons of a failure without the usual words of an error.
 pub(crate) const REASONS: &[Run] = &[
     Run { what: "python -m", log: "/usr/bin/python: No module named nope\n", told: &["No module named nope"], ..CODE_ONLY },
     Run { what: "python", log: "python3: can't open file '/w/a.py': [Errno 2] No such file or directory\n", told: &["can't open file"], ..CODE_ONLY },

@@ -1,4 +1,5 @@
-/// Runs that exited 0 although they broke off, or although a tool says that it failed: what, log, part of the cause.
+/// Runs that exited with 0 although they were cut short or a tool reported a failure: name, log,
+/// part of the cause.
 pub(crate) const BROKEN: &[(&str, &str, &str)] = &[
     (
         "cargo",
@@ -66,7 +67,7 @@ pub(crate) const BROKEN: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Runs that look like those and went well.
+/// Runs that look similar and passed.
 pub(crate) const WHOLE: &[(&str, &str)] = &[
     (
         "cargo, twice",

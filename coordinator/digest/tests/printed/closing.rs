@@ -1,4 +1,5 @@
-/// What ends a run of a tool that is no runner of many others: each failing one as it ended, and behind a pipe that hid that.
+/// Final lines of tools that do not run many others. Each failing run is tested with its own exit
+/// code and behind a pipe that hides it.
 pub(crate) const CLOSING: &[Run] = &[
     Run { what: "pytest -qq", log: PYTEST_QQ, told: &["assert 1 == 2"], ..RUN_FAILED },
     Run { what: "pytest -qq behind a pipe", log: PYTEST_QQ, told: &["assert 1 == 2"], ..RUN_HIDDEN },

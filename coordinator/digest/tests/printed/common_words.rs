@@ -1,4 +1,5 @@
-/// Runs whose words are those of a known tool where it says that it failed, or has begun: anybody may say them.
+/// Runs with common words that a known tool prints for a failure or a start. Any program can print
+/// them.
 pub(crate) const COMMON_WORDS: &[Run] = &[
     Run { what: "a runner of one's own that counts its failures as GoogleTest does", log: "PASS a\nPASS b\n12 PASSED TESTS\n0 FAILED TESTS\n", verdicts: [Passed, Inconclusive], ..RUN },
     Run { what: "a runner of one's own that counts its failures in columns", log: "12 PASSED TESTS\n 0 FAILED TESTS\n", verdicts: [Passed, Inconclusive], ..RUN },

@@ -1,4 +1,4 @@
-/// Lines that only say that something failed, and the cause of each failure.
+/// Lines that only report a failure, and the cause of each.
 #[rustfmt::skip]
 pub(crate) const CONSEQUENCES: &[(Run, &str)] = &[
     (Run { what: "xcodebuild, a command that failed", log: "/w/App/A.swift:12:9: error: cannot find 'foo' in scope\nCommand SwiftCompile failed with a nonzero exit code\n** BUILD FAILED **\n", code: 65, told: &["cannot find 'foo' in scope"], ..RUN_FAILED }, "Exit code 65: /w/App/A.swift:12:9: error: cannot find 'foo' in scope"),

@@ -1,4 +1,5 @@
-/// Test frameworks' own totals, where the tool ends with 0 whatever it counted, and where what ends with 0 is behind a pipe.
+/// Totals of test frameworks where the tool always exits with 0, or where a pipe hides its exit
+/// code.
 pub(crate) const FRAMEWORKS: &[Run] = &[
     Run {
         what: "EUnit",
@@ -227,5 +228,5 @@ pub(crate) const FRAMEWORKS: &[Run] = &[
     },
 ];
 
-/// A total says that tests failed, and the command ended with 0.
+/// A run with exit code 0 whose total counts failed tests.
 const TOTAL_FAILED: Run = Run { verdicts: [Inconclusive, Failed], ..RUN };

@@ -1,4 +1,4 @@
-/// Runs one after the other, actions that were left out, and errors behind exit code 0.
+/// Runs in sequence, actions that were left out, and errors with exit code 0.
 #[rustfmt::skip]
 pub(crate) const INVOCATIONS: &[Run] = &[
     Run { what: "xcodebuild, clean archive cut after clean", log: "Command line invocation:\n    /Applications/Xcode.app/Contents/Developer/usr/bin/xcodebuild clean archive -scheme App -archivePath build/App.xcarchive\n\n** CLEAN SUCCEEDED **\n\nCompileSwift normal arm64 /w/App/A.swift\n", ..RUN_CUT },

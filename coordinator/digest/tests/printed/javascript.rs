@@ -1,4 +1,5 @@
-/// Runs of JavaScript's tests in which something besides a failed test went wrong: as they ended, and behind a pipe that hid that.
+/// Runs of JavaScript tests with a problem other than a failed test, with their own exit code and
+/// behind a pipe that hides it.
 pub(crate) const JAVASCRIPT: &[Run] = &[
     Run { what: "jest, a suite that cannot be loaded", log: JEST_SUITE, tests: Some([1, 0, 0, 0]), told: &["Cannot find module './nothere'"], ..RUN_FAILED },
     Run { what: "jest, a suite that cannot be loaded, behind a pipe", log: JEST_SUITE, tests: Some([1, 0, 0, 0]), ..RUN_HIDDEN },

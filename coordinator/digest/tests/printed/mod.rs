@@ -1,31 +1,32 @@
-//! Whole runs as tools print them, good and bad, and what is to be known of each.
+//! Complete runs of tools, passed and failed, and the expected result of each.
 
 use buildpool_digest::Digest;
 use buildpool_protocol::report::Verdict::{self, Crashed, Failed, Inconclusive, Passed};
 
-/// A run and what is to be known of it.
+/// A run and its expected result.
 pub(crate) struct Run {
     pub(crate) what: &'static str,
     pub(crate) log: &'static str,
     pub(crate) code: i32,
-    /// With the exit code, and from the log alone.
+    /// Verdict with the exit code, and from the log alone.
     verdicts: [Verdict; 2],
-    /// Passed, failed, skipped, failed as expected; none if no tool counts.
+    /// Passed, failed, skipped and expected failures. None if no tool counts tests.
     tests: Option<[u64; 4]>,
-    /// Parts of messages of findings of the first tier that there is: those joined by ` & ` are in one message.
+    /// Expected parts of messages in the first tier. Parts joined by ` & ` are in one message.
     pub(crate) told: &'static [&'static str],
-    /// What no finding says.
+    /// Texts that no finding contains.
     untold: &'static [&'static str],
 }
 
-/// A good run of which nothing else is known.
+/// A good run without further expectations.
 const RUN: Run =
     Run { what: "", log: "", code: 0, verdicts: [Passed, Passed], tests: None, told: &[], untold: &[] };
 /// A run that failed.
 const RUN_FAILED: Run = Run { code: 1, verdicts: [Failed, Failed], ..RUN };
 
 impl Run {
-    /// What is not as it must be in a digest of the log, made with the exit code if that is known.
+    /// Differences from the expected digest. `known` is true if the digest was made with the exit
+    /// code.
     pub(crate) fn faults(&self, digest: &Digest, known: bool) -> Vec<String> {
         let mut wrong = Vec::new();
         if digest.verdict != self.verdicts[usize::from(!known)] {
@@ -41,7 +42,7 @@ impl Run {
         }
         let all: Vec<_> = digest.findings.iter().map(|found| (found.tier, &found.message)).collect();
         for told in self.told {
-            // Lines that no recogniser knows are never of the first tier.
+            // Lines without a matching recognizer are never in the first tier.
             let first = digest.findings.iter().map(|found| found.tier).min().unwrap_or(1);
             if !digest.findings.iter().any(|found| found.tier == first && says(&found.message, told)) {
                 wrong.push(format!("no cause says {told:?}: {all:#?}"));
@@ -56,7 +57,7 @@ impl Run {
     }
 }
 
-/// Whether a message says all of something.
+/// Returns true if a message contains all parts of `told`.
 pub(crate) fn says(message: &str, told: &str) -> bool {
     told.split(" & ").all(|part| message.contains(part))
 }

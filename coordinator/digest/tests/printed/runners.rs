@@ -303,7 +303,7 @@ pub(crate) const TASKS: &[Run] = &[
     },
 ];
 
-/// A tool's own totals, with no failure.
+/// Totals of tools without failures.
 pub(crate) const GOOD_TOTALS: &[(&str, &str)] = &[
     (
         "nextest",

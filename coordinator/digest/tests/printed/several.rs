@@ -1,7 +1,8 @@
-/// What a good run takes back whose tests ran again.
+/// A run of failed tests that a later good run repeats.
 const RUN_AGAIN: Run = Run { verdicts: [Passed, Inconclusive], ..RUN };
 
-/// Several runs of the same tool, one after the other; of most the first fails and the last does not.
+/// Several runs of the same tool in sequence. In most cases the first one fails and the last one
+/// passes.
 #[rustfmt::skip]
 pub(crate) const SEVERAL: &[Run] = &[
     Run { what: "tcltest, another file", log: "\n\n==== a-2 bad FAILED\n==== Contents of test case:\nset x 1\n---- Result was:\n1\n---- Result should have been (exact matching):\n2\n==== a-2 FAILED\n\na.tcl:\tTotal\t3\tPassed\t2\tSkipped\t0\tFailed\t1\nb.tcl:\tTotal\t3\tPassed\t3\tSkipped\t0\tFailed\t0\n", tests: Some([5, 1, 0, 0]), ..RUN_HIDDEN },

@@ -1,4 +1,4 @@
-/// Runs that said what they would do, and ended with 0 before it was done.
+/// Runs that announced their work and exited with 0 before it was done.
 pub(crate) const UNENDED: &[Run] = &[
     Run { what: "cargo", log: "\nrunning 3 tests\ntest a ... ok\n", tests: Some([1, 0, 0, 0]), ..RUN_CUT },
     Run {
@@ -45,7 +45,7 @@ pub(crate) const UNENDED: &[Run] = &[
         log: "PHPUnit 10.5.0 by Sebastian Bergmann and contributors.\n\nRuntime:       PHP 8.2.0\nConfiguration: /w/app/phpunit.xml\nRandom Seed:   1700000000\n\n...............................................................  63 / 120 ( 52%)\n..S",
         ..RUN_CUT
     },
-    // What a later total or a list tells is no run that was cut short.
+    // A later total or a test list does not mean that the run was cut short.
     Run {
         what: "pytest, a list",
         log: "collected 2 items\n\n<Module test_a.py>\n========================== 2 tests collected in 0.01s ==========================\n",
@@ -77,7 +77,7 @@ pub(crate) const UNENDED: &[Run] = &[
 /// A run that was cut short.
 const RUN_CUT: Run = Run { verdicts: [Inconclusive, Inconclusive], ..RUN };
 
-/// Failures that the exit code 0 hides.
+/// Failures hidden by exit code 0.
 pub(crate) const HIDDEN: &[Run] = &[
     Run { what: "tsc", log: "src/a.ts(3,5): error TS2304: Cannot find name 'foo'.\n", ..RUN_HIDDEN },
     Run { what: "clang", log: "a.m:1:1: error: no\n1 error generated.\n", ..RUN_HIDDEN },
@@ -124,10 +124,10 @@ pub(crate) const HIDDEN: &[Run] = &[
     },
 ];
 
-/// A run that ended with 0 and failed.
+/// A failed run with exit code 0.
 const RUN_HIDDEN: Run = Run { verdicts: [Inconclusive, Failed], ..RUN };
 
-/// What is no failure, however it looks.
+/// Output that looks like a failure but is not.
 pub(crate) const HARMLESS: &[Run] = &[
     Run {
         what: "eslint, warnings",
@@ -158,7 +158,7 @@ pub(crate) const HARMLESS: &[Run] = &[
     },
 ];
 
-/// Words of death after the marks of the tests before.
+/// Crash messages after the progress marks of earlier tests.
 pub(crate) const AFTER_MARKS: &[Run] = &[
     Run { what: "sh", log: "tests/x.py ..Killed\n", ..RUN_DIED },
     Run { what: "a bare word", log: "starting\nIllegal instruction (core dumped)\n", code: 132, ..RUN_DIED },
@@ -166,5 +166,5 @@ pub(crate) const AFTER_MARKS: &[Run] = &[
     Run { what: "bash", log: "test_a.py .bash: line 1:   123 Aborted                 (core dumped) pytest\n", ..RUN_DIED },
 ];
 
-/// Something died.
+/// A run with a crash.
 const RUN_DIED: Run = Run { code: 1, verdicts: [Crashed, Crashed], ..RUN };

@@ -1,7 +1,7 @@
-/// Nothing but the exit code says how the run ended.
+/// Only the exit code shows how the run ended.
 const CODE_ONLY: Run = Run { verdicts: [Failed, Inconclusive], ..RUN_FAILED };
 
-/// Tools that few recognisers know.
+/// Tools with few matching recognizers.
 pub(crate) const UNKNOWN_TOOLS: &[Run] = &[
     Run {
         what: "tasty",
@@ -224,7 +224,7 @@ pub(crate) const WHOLE_MESSAGES: &[Run] = &[
     },
 ];
 
-/// What looks like a cause and is none; the first of what is told is the first finding.
+/// Lines that look like a cause but are not. The first entry of `told` is the first finding.
 pub(crate) const NO_CAUSES: &[Run] = &[
     Run {
         what: "rspec",
@@ -262,7 +262,7 @@ pub(crate) const NO_CAUSES: &[Run] = &[
     },
 ];
 
-/// Linters' remarks and nothing else.
+/// Remarks of linters and no other output.
 pub(crate) const REMARKS: &[Run] = &[
     Run {
         what: "a linter",

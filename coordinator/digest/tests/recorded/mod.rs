@@ -1,4 +1,4 @@
-//! Real logs and what is known of each.
+//! Recorded logs and the known facts about each.
 
 use buildpool_digest::{Digest, text};
 use buildpool_protocol::outcome::Ending;
@@ -16,7 +16,7 @@ pub(crate) struct Log {
     pub(crate) must_keep: Vec<String>,
 }
 
-/// The logs that a directory's manifest names.
+/// Reads the logs in a directory's manifest.
 pub(crate) fn read(directory: &Path) -> Vec<Log> {
     let manifest = std::fs::read_to_string(directory.join("manifest.jsonl")).expect("the set has a manifest");
     let logs = manifest.lines().filter(|line| !line.trim().is_empty()).map(|line| {
@@ -34,7 +34,7 @@ pub(crate) fn read(directory: &Path) -> Vec<Log> {
     logs.collect()
 }
 
-/// Logs of commands that exited with 0 although one of their steps failed, by name.
+/// Logs, with names, of commands that exited with 0 although one of their steps failed.
 pub(crate) fn hidden() -> Vec<(String, Vec<u8>)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/two_steps");
     let entries = std::fs::read_dir(directory).expect("the directory is there");
@@ -47,16 +47,16 @@ pub(crate) fn hidden() -> Vec<(String, Vec<u8>)> {
     paths.into_iter().map(read).collect()
 }
 
-/// The logs beside the tests, and the larger set that `BUILDPOOL_CORPUS` names.
+/// Directories of the logs next to the tests, and of the larger set in `BUILDPOOL_CORPUS`.
 pub(crate) fn sets() -> Vec<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs");
     let larger = std::env::var_os("BUILDPOOL_CORPUS").map(PathBuf::from).filter(|path| path.exists());
     std::iter::once(own).chain(larger).collect()
 }
 
-/// How the process ended, as the manifests write it.
+/// Converts an exit code of the manifests to an ending.
 pub(crate) fn ending(code: i64) -> Ending {
-    // The manifests write a death by a signal as its negative number.
+    // The manifests write a fatal signal as its negative number.
     let name = |signal: i64| match signal {
         6 => "SIGABRT",
         11 => "SIGSEGV",
@@ -71,7 +71,8 @@ pub(crate) fn ending(code: i64) -> Ending {
 }
 
 impl Log {
-    /// Whether the verdict goes against the known outcome; `known` if the exit code is.
+    /// Returns true if the verdict contradicts the known outcome. `known` is true if the exit code
+    /// is available.
     pub(crate) fn is_contradicted(&self, verdict: Verdict, known: bool) -> bool {
         match (self.outcome.as_str(), verdict) {
             ("pass", Verdict::Passed) | ("fail" | "crash", Verdict::Failed | Verdict::Crashed) => false,
