@@ -1,4 +1,4 @@
-//! Each number, text and list of a message has a limit that the parser checks.
+//! Tests that the parser limits each number, text and list of a message.
 
 use buildpool_protocol::client_link::{FromClient, ToClient};
 use buildpool_protocol::error::ErrorCode;
@@ -49,7 +49,7 @@ fn register() -> Value {
     })
 }
 
-/// The paths of all numbers and texts of a message, apart from ids, tags and what only a comparison uses.
+/// Paths of all numbers and texts of a message, except ids, tags and values that are only compared.
 fn leaves(value: &Value, path: &str, found: &mut Vec<String>) {
     const COMPARED: [&str; 10] = [
         "/type",

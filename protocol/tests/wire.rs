@@ -1,7 +1,8 @@
-//! What goes over the wire, byte by byte: a golden line for each kind of message, and the codec under bad bytes.
+//! Tests the wire format with a golden line for each kind of message, and the codec with invalid
+//! bytes.
 //!
-//! A line that changes is a change of the protocol: it needs a version in `protocol/src/version.rs` and a word in
-//! `docs/protocol.md`. `UPDATE_GOLDEN=1` rewrites the files.
+//! A changed line is a change of the protocol. It needs a version in `protocol/src/version.rs` and
+//! an entry in `docs/protocol.md`. `UPDATE_GOLDEN=1` rewrites the files.
 
 use buildpool_protocol::client_link::{
     Cursor, FromClient, LogCursor, LogQuery, Role, Secret, StreamChoice, SubmitMessage, TextPlace, ToClient,
@@ -31,7 +32,7 @@ use std::fmt::Debug;
 use std::path::Path;
 use std::time::Duration;
 
-/// Compares messages with a file of one JSON line each, and reads them back.
+/// Compares messages with a file that has one JSON line for each, and parses them again.
 fn check<M: Serialize + DeserializeOwned + Limited + PartialEq + Debug>(name: &str, messages: &[M]) {
     let lines: String = messages.iter().map(|message| encode_control(message) + "\n").collect();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
@@ -404,7 +405,7 @@ proptest! {
     fn a_cursor_is_what_it_says(attempt: u32, position: u64, within: u32) {
         let cursor = Cursor { attempt, position, within };
         prop_assert_eq!(cursor.to_string().parse::<Cursor>(), Ok(cursor));
-        // What names one place reads the same everywhere.
+        // A cursor for one position has only one text form.
         let texts = [TextPlace { position, within, after: 0 }; 2];
         prop_assert_eq!(LogCursor { attempt, texts }.to_string(), cursor.to_string());
     }

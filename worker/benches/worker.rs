@@ -1,9 +1,10 @@
-//! What a worker costs, beside a yardstick in the same run:
+//! Benchmarks of a worker, with a baseline in the same run:
 //!
-//! * `true`: fork and exec alone, through a keeper, and through the whole worker over a link;
-//! * a gibibyte of text: a bare pipe to a WebSocket, and process, keeper, spool, worker and link.
+//! * `true`: fork and exec alone, through a keeper, and through the complete worker over a link
+//! * 1 GiB of text: a plain pipe to a WebSocket, compared with process, keeper, spool, worker and
+//!   link
 //!
-//! `cargo bench -p buildpool-worker` with `--` and one of `dispatch`, `stream`; both without.
+//! `cargo bench -p buildpool-worker` runs both. `-- dispatch` or `-- stream` selects one.
 
 #![allow(clippy::print_stdout, clippy::cast_precision_loss, reason = "a benchmark prints its figures")]
 
@@ -204,7 +205,7 @@ impl Link {
         self.socket.send(Message::Text(encode_control(message).into())).await.expect("a link");
     }
 
-    /// Runs a command; bytes of its output, and how long it took.
+    /// Runs a command. Returns the size of its output in bytes, and the duration.
     async fn run(&mut self, argv: &[&str]) -> (u64, Duration) {
         let lease = lease();
         let command = JobCommand::Argv(argv.iter().map(|argument| (*argument).to_owned()).collect());
@@ -265,7 +266,7 @@ fn payload_bytes(mut content: &[u8]) -> u64 {
     bytes
 }
 
-// ---- a gibibyte
+// ---- 1 GiB of output
 
 fn stream(runtime: &tokio::runtime::Runtime) {
     let data = tempfile::tempdir().expect("a directory");
@@ -295,7 +296,7 @@ fn stream(runtime: &tokio::runtime::Runtime) {
     runtime.block_on(link.close());
 }
 
-/// Processor seconds of all keepers below this process, from `/proc`; 0 elsewhere.
+/// CPU seconds of all keepers below this process, from `/proc`. Returns 0 on other systems.
 fn keeper_seconds() -> f64 {
     let own = i32::try_from(std::process::id()).expect("pids fit");
     let table = buildpool_worker::platform::processes().expect("a table");
@@ -318,7 +319,7 @@ fn keeper_seconds() -> f64 {
     ticks as f64 / 100.0
 }
 
-/// The least that can be done: read a pipe, send it as binary messages, receive them.
+/// Minimum work as the baseline: read a pipe, send it as binary messages, receive them.
 async fn bare_pipe(script: &str) -> Duration {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");

@@ -1,4 +1,4 @@
-//! Real processes that end in every way, over a real link.
+//! Tests all ways in which a real process can end, over a real link.
 
 mod support;
 
@@ -39,7 +39,7 @@ async fn exit_codes_are_the_process_own() {
         let outcome = coordinator.outcome(lease).await;
         assert_eq!(outcome.ending, Ending::Exited { code });
     }
-    // A shell that tells of its child's signal exits by itself, and that is the fact.
+    // A shell that reports its child's signal exits by itself, so the ending is an exit.
     let lease = coordinator.grant(shell("sh -c 'kill -SEGV $$'; exit $?"));
     assert_eq!(coordinator.outcome(lease).await.ending, Ending::Exited { code: 139 });
 }

@@ -1,4 +1,4 @@
-//! A disk that is full, a core that is dumped, a certificate that is not the right one.
+//! Tests a full disk, core dumps and a wrong certificate.
 
 mod support;
 
@@ -8,7 +8,7 @@ use buildpool_worker::{Config, Shutdown, WorkerError, run};
 use std::path::Path;
 use support::{Coordinator, Worker, config, pool, processes_of, shell, until};
 
-/// A small file system of its own, where this user may mount one.
+/// A small separate file system, if this user can mount one.
 #[cfg(target_os = "linux")]
 struct SmallDisk(tempfile::TempDir);
 
@@ -43,7 +43,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Fills the disk but for about `left` bytes.
+/// Fills the disk except for about `left` bytes.
 #[cfg(target_os = "linux")]
 fn fill(disk: &Path, left: u64) -> std::path::PathBuf {
     let filler = disk.join("filler");
@@ -100,7 +100,7 @@ async fn what_a_full_disk_cost_is_counted_and_the_outcome_is_written_all_the_sam
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_a_disk_has_no_room_for_comes_back_at_once_and_none_is_taken_until_there_is_room() {
-    // Of bytes there are enough; of files there are not.
+    // The disk has enough bytes, but not enough inodes.
     let Some(disk) = SmallDisk::mount("24m,nr_inodes=400") else { return };
     let coordinator = Coordinator::start().await;
     let _worker = Worker::start(config(&coordinator, disk.path()));
@@ -142,7 +142,7 @@ async fn a_core_dump_is_a_fact_beside_the_signal() {
         panic!("it ended as {:?}", outcome.ending);
     };
     assert_eq!(name, "SIGABRT");
-    // Whether one is written is the system's decision as well; with a limit of 0 none is.
+    // The system also decides whether a core dump is written. With a limit of 0 there is none.
     let without = coordinator.grant(shell("ulimit -c 0; kill -ABRT $$"));
     let Ending::Signaled { core_dump: none, .. } = coordinator.outcome(without).await.ending else {
         panic!("it did not die of its signal");

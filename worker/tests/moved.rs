@@ -1,4 +1,4 @@
-//! A worker's directory that is renamed or removed while its daemon is dead and jobs run.
+//! Tests a worker's directory that is renamed or removed while the daemon is stopped and jobs run.
 
 mod support;
 
@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use support::{Coordinator, Daemon, processes_of, shell, until};
 
-/// Which process watches this one.
+/// Process id of the parent, which is the process's keeper or guardian.
 fn keeper_of(pid: i32) -> i32 {
     process(pid).expect("it runs").parent
 }
@@ -20,7 +20,7 @@ fn wait_for(go: &Path) -> String {
     format!("echo running; while [ ! -e {} ]; do sleep 0.01; done", go.display())
 }
 
-/// Where sockets go whose paths would be too long in the worker's directory.
+/// Removes the directory of sockets whose paths are too long for the worker's directory.
 fn remove_sockets_of(data: &Path) {
     let metadata = std::fs::metadata(data.join("keepers")).expect("it is there");
     let id = [metadata.dev().to_le_bytes(), metadata.ino().to_le_bytes()].concat();
@@ -76,7 +76,7 @@ async fn renamed(before: &str, after: &str) {
     assert_eq!(outcome.ending, Ending::Exited { code: 0 });
     assert_eq!(coordinator.stdout(ends_by_itself), b"running\n");
     assert_eq!(outcome.evidence.test_reports.len(), 1, "its files are found where they are now");
-    // The keepers are of use to the next job, too.
+    // The keepers can also run further jobs.
     for _ in 0..3 {
         let outcome = coordinator.outcome(coordinator.grant(shell("true"))).await;
         assert_eq!(outcome.ending, Ending::Exited { code: 0 });
@@ -125,7 +125,7 @@ async fn a_keeper_ends_with_its_job_when_its_directory_was_removed() {
     let (data, side) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
     let coordinator = Coordinator::start().await;
     let daemon = Daemon::start(&coordinator, data.path());
-    // One that no limit of its own would ever end, and one that ends by itself.
+    // The first job has no limit that would end it. The second one ends by itself.
     let mut waits = shell("echo running; sleep 1000");
     waits.on_lost = OnLost::Wait;
     let go = side.path().join("go");
@@ -137,7 +137,7 @@ async fn a_keeper_ends_with_its_job_when_its_directory_was_removed() {
         let keeper = keeper_of(leader);
         keepers.push(keeper);
         if cfg!(target_os = "linux") {
-            // Its guardian.
+            // The guardian of the keeper.
             keepers.push(keeper_of(keeper));
         }
     }

@@ -1,4 +1,4 @@
-//! Output as processes write it, whatever the bytes and whatever happens to the link.
+//! Tests that output is complete, with any bytes and with any failure of the link.
 
 mod support;
 
@@ -22,7 +22,8 @@ async fn any_bytes_arrive_as_they_were() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_streams_keep_their_order() {
     let (coordinator, _worker, _data) = pool().await;
-    // Each write waits until the one before it is in the spool, which lies beside the job's directory.
+    // Each write waits until the previous one is in the spool, which is next to the job's
+    // directory.
     let lease = coordinator.grant(shell(
         "size() { cat ../log 2>/dev/null | wc -c; }
          written() { while [ $(size) -le $1 ]; do sleep 0.002; done; }
@@ -141,9 +142,9 @@ async fn nothing_is_inherited_and_signals_are_as_in_a_login() {
     ));
     coordinator.outcome(lease).await;
     let stdout = String::from_utf8(coordinator.stdout(lease)).expect("text");
-    // The fourth is that of the listing itself.
+    // The fourth descriptor belongs to the directory listing.
     assert!(stdout.starts_with("0 1 2 3 "), "{stdout}");
-    // The C library keeps two for itself and ignores them in what it spawns (32 and 33).
+    // The C library reserves two signals and ignores them in spawned processes (32 and 33).
     let sets = stdout.lines().filter_map(|line| line.split_once(":\t"));
     let sets: Vec<u64> =
         sets.map(|(_, set)| u64::from_str_radix(set, 16).expect("a set") & !(0b11 << 31)).collect();

@@ -1,4 +1,4 @@
-//! When an attempt begins.
+//! Tests the start time of an attempt.
 #![cfg(target_os = "linux")]
 
 mod support;
@@ -11,14 +11,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime};
 use support::{argv, pool, until};
 
-/// What a file is leased for; how it is about to be when somebody wants it (fcntl(2), F_GETLEASE).
+/// Lease type of a file. While another process waits to open it, this is the type that the lease
+/// changes to (fcntl(2), F_GETLEASE).
 fn lease_of(file: &File) -> i32 {
-    // SAFETY: the descriptor lives, and no memory is passed.
+    // SAFETY: the descriptor is open, and no memory is passed.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) }
 }
 
 fn set_lease(file: &File, kind: i32) -> std::io::Result<()> {
-    // SAFETY: the descriptor lives, and no memory is passed.
+    // SAFETY: the descriptor is open, and no memory is passed.
     match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) } {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error()),
@@ -27,8 +28,8 @@ fn set_lease(file: &File, kind: i32) -> std::io::Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_attempt_begins_before_its_command_can_do_anything() {
-    // Who waits for a leased file makes its holder be sent this signal.
-    // SAFETY: to ignore a signal runs no handler.
+    // The kernel sends this signal to the holder of a lease when a process waits for the file.
+    // SAFETY: ignoring a signal runs no handler.
     unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
     let (coordinator, _worker, data) = pool().await;
     let program = data.path().join("program");
@@ -39,7 +40,7 @@ async fn an_attempt_begins_before_its_command_can_do_anything() {
         return eprintln!("SKIPPED: only where files can be leased ({error})");
     }
     let lease = coordinator.grant(argv(&[program.to_str().expect("UTF-8")]));
-    // The process is made and waits for its program: from now on it might have written a report.
+    // The process exists and waits for its program. From now on it could write a report.
     until("the process", || (lease_of(&file) == libc::F_RDLCK).then_some(())).await;
     let there = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("it is later");
     tokio::time::sleep(Duration::from_millis(5)).await;

@@ -1,4 +1,5 @@
-//! Jobs go on when the worker's daemon dies, and are accounted for when a keeper does.
+//! Tests that jobs continue when the worker's daemon is killed, and that jobs with a killed keeper
+//! get an outcome.
 
 mod support;
 
@@ -14,7 +15,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use support::{Coordinator, Daemon, Worker, config, pool, processes_of, shell, until};
 
-/// Writes lines, waits for a file, writes more.
+/// A job that writes lines, waits for a file, and writes more lines.
 fn two_halves(directory: &Path) -> (JobSpec, PathBuf) {
     let go = directory.join("go");
     let text = format!(
@@ -184,7 +185,8 @@ async fn a_keeper_gives_no_secret_to_who_connects_to_its_socket() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn daemon_and_keeper_dead_together_are_accounted_for() {
-    // Where a keeper has a guardian, that ends the tree; without it the next daemon does.
+    // If a keeper has a guardian, the guardian ends the process tree. Otherwise the next daemon
+    // does.
     let has_guardians = cfg!(target_os = "linux");
     for ends_by_itself in [true, false].into_iter().filter(|ends| has_guardians || !ends) {
         dead_together(has_guardians, ends_by_itself).await;
@@ -280,7 +282,7 @@ async fn a_cut_off_keeper_ends_its_tree_before_the_job_may_run_elsewhere() {
     let waiting = coordinator.grant(waiting);
     coordinator.until_output(lease, "running").await;
     coordinator.until_output(waiting, "running").await;
-    // Not even the daemon is there to notice.
+    // No daemon is running that could detect it.
     daemon.kill();
     until("the tree to be ended", || processes_of(lease).is_empty().then_some(())).await;
     assert!(!processes_of(waiting).is_empty(), "a job that waits for its worker goes on");
@@ -294,7 +296,7 @@ async fn a_cut_off_keeper_ends_its_tree_before_the_job_may_run_elsewhere() {
 async fn a_worker_that_is_only_heard_keeps_its_jobs_and_is_registered_later() {
     let data = tempfile::tempdir().expect("a directory");
     let coordinator = Coordinator::start().await;
-    // Half of it is the keeper's own limit, which no pause of a busy machine reaches.
+    // The keeper's own limit is half of this. Pauses of a busy machine are shorter.
     let lost_after = Duration::from_secs(24);
     coordinator.read(|book| {
         book.lost_after = Some(lost_after);
@@ -443,7 +445,7 @@ async fn a_snapshot_says_that_it_is_the_pools_fault_when_it_cannot_be_laid_out()
     assert_eq!(outcome.started_at_ms, None);
 }
 
-/// What a keeper says that does not know how jobs are isolated.
+/// First message of a keeper version that does not support isolation of jobs.
 const OLD_HELLO: &[u8] = br#"{"type":"hello","keeper":0,"pid":1,"kept":null}"#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -465,7 +467,7 @@ async fn an_idle_keeper_of_an_older_build_is_let_go_and_never_given_a_job() {
     let coordinator = Coordinator::start().await;
     let _worker = Worker::start(config(&coordinator, data.path()));
     coordinator.registered(1).await;
-    // More than one, so that every keeper that counts as free has its turn.
+    // Several jobs, so that each keeper that counts as free gets one.
     let leases: Vec<_> = (0..4).map(|_| coordinator.grant(shell("echo well"))).collect();
     for lease in leases {
         assert_eq!(coordinator.outcome(lease).await.ending, Ending::Exited { code: 0 });

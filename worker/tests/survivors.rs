@@ -1,4 +1,4 @@
-//! Processes that can't be ended.
+//! Tests processes that cannot be terminated.
 
 mod support;
 
@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 use support::{pool, processes_of, shell, until};
 
-/// A group whose frozen processes do not even die (cgroup version 1).
+/// A control group (version 1) whose frozen processes cannot even be killed.
 struct Freezer(PathBuf);
 
 impl Freezer {
-    /// None, said aloud, where there is no such thing.
+    /// Creates the group. Prints a note and returns None if the system has no such groups.
     fn make() -> Option<Self> {
         let path = PathBuf::from(format!("/sys/fs/cgroup/freezer/buildpool-test-{}", std::process::id()));
         if let Err(error) = std::fs::create_dir(&path) {
@@ -70,7 +70,7 @@ async fn who_could_not_be_ended_keeps_the_worker_from_jobs_until_it_is_gone_and_
     assert!(platform::process(keeper).is_some_and(|keeper| !keeper.zombie), "it goes on to end them");
     freezer.write("freezer.state", "THAWED");
     until("the worker to be free", || quarantine().is_none().then_some(())).await;
-    // However many of its processes were named: it stands for all.
+    // The reason names only some processes, but the quarantine lasts until all of them are gone.
     assert!(
         platform::process(keeper).is_none_or(|keeper| keeper.zombie),
         "the keeper goes before the worker is free"

@@ -1,4 +1,4 @@
-//! Which coordinator a worker believes.
+//! Tests which coordinator certificates a worker accepts.
 
 mod support;
 
@@ -55,7 +55,7 @@ impl Server {
         self.acceptor.accept(stream).await
     }
 
-    /// What a worker of this configuration thinks of the server.
+    /// Connects to the server with this configuration of a worker.
     async fn dial(&self, config: &Config) -> Result<(), ConnectError> {
         let dialler = Dialler::new(config).expect("it can be dialled");
         let answer = async {

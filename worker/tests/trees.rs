@@ -1,4 +1,4 @@
-//! Trees of processes that do not want to end.
+//! Tests process trees that resist termination.
 
 mod support;
 
@@ -45,11 +45,11 @@ async fn a_leader_that_obeys_leaves_a_child_that_does_not() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_that_fork_while_they_are_killed_are_all_killed() {
     let (coordinator, _worker, data) = pool().await;
-    // Each generation forks the next and exits; nobody is there long enough to be found twice. They hold a lock together, because
-    // one that lives is not found in a process table either.
+    // Each generation forks the next one and exits, so no process is found twice. All of them hold
+    // a lock, because a process table can also miss a live process.
     let lock = data.path().join("held-by-all");
     std::fs::write(&lock, "").unwrap();
-    // It ends by itself one day, should the test be killed before its end.
+    // The loop is finite, in case the test is killed first.
     let lease = coordinator.grant(impatient(&format!(
         "exec perl -MPOSIX -e 'open(F, \">>\", \"{}\"); flock(F, 2); $|=1; $SIG{{TERM}}=\"IGNORE\"; print \"running\\n\"; for(;;){{ my $p=fork; exit if $p or time-$^T>300; setsid(); }}'",
         lock.display()
@@ -67,8 +67,8 @@ async fn processes_that_fork_while_they_are_killed_are_all_killed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_is_left_of_many_that_fork_after_their_leader_is_gone() {
     let (coordinator, _worker, data) = pool().await;
-    // From SIGTERM on, each forks the next one and exits, sixty times, in the group of a leader that is gone. The last ones stay, so
-    // that there is an end only when all are killed.
+    // After SIGTERM each process forks the next one and exits, sixty times, in the group of a
+    // leader that has exited. The last ones stay, so the job ends only when all are killed.
     let there = data.path().join("there");
     std::fs::write(&there, "").unwrap();
     let lease = coordinator.grant(impatient(&format!(
@@ -97,7 +97,8 @@ async fn a_tree_is_killed_in_time_however_many_have_ended() {
         tried.display(),
         late.display()
     ));
-    // The keeper stands still from SIGTERM on, until the grace is over and a thousand that have ended have come to it.
+    // The keeper is stopped after SIGTERM until the grace period is over and it has inherited a
+    // thousand exited processes.
     spec.grace = Some(Duration::from_secs(1));
     let lease = coordinator.grant(spec);
     coordinator.until_output(lease, "ready").await;
@@ -182,7 +183,7 @@ async fn a_cancel_at_any_moment_has_one_winner() {
         match (&outcome.ending, &outcome.acted) {
             (Ending::Exited { code: 0 }, None)
             | (Ending::NotStarted(_) | Ending::Signaled { .. }, Some(Acted::Cancelled { .. })) => {}
-            // It exited between the decision, which is on record, and the signal.
+            // The job exited between the recorded decision and the signal.
             (Ending::Exited { .. }, Some(Acted::Cancelled { .. })) => {}
             other => panic!("cancelled after {moment} half milliseconds: {other:?}"),
         }

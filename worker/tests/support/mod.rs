@@ -1,4 +1,4 @@
-//! A coordinator that knows one worker and does as a test tells it, and the worker beside it.
+//! Test harness: a coordinator for one worker, controlled by the test, and the worker itself.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
@@ -21,10 +21,10 @@ use tokio::task::JoinHandle;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 
-/// What a condition may take to come true. Far more than it takes.
+/// Timeout of a condition. Conditions need far less time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The binary that is worker and keeper.
+/// Path of the binary that serves as worker and keeper.
 pub(crate) fn binary() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_worker-alone"))
 }
@@ -41,7 +41,7 @@ pub(crate) async fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T
     }
 }
 
-/// Everything that the coordinator was told and wants.
+/// All data that the coordinator received, and its settings.
 #[derive(Default)]
 pub(crate) struct Book {
     pub(crate) registers: Vec<Register>,
@@ -58,15 +58,15 @@ pub(crate) struct Book {
     grants: BTreeMap<Lease, Grant>,
     connection: Option<mpsc::UnboundedSender<Order>>,
     pub(crate) connections: usize,
-    /// Acknowledge nothing.
+    /// Send no acknowledgements.
     pub(crate) is_deaf: bool,
-    /// Keep results without saying so.
+    /// Store results without acknowledging them.
     pub(crate) is_forgetful: bool,
     pub(crate) lost_after: Option<Duration>,
     pub(crate) report_every: Option<Duration>,
-    /// Answer no report.
+    /// Send no answers to reports.
     pub(crate) is_silent: bool,
-    /// Its disk takes no records: who registers or reports is heard, and that is all.
+    /// The disk accepts no records: registrations and reports get an empty answer.
     pub(crate) is_full: bool,
 }
 
@@ -85,7 +85,7 @@ enum Order {
     Cut,
 }
 
-/// A coordinator that listens.
+/// A listening coordinator.
 pub(crate) struct Coordinator {
     pub(crate) book: Arc<Mutex<Book>>,
     pub(crate) address: String,
@@ -215,7 +215,7 @@ impl Book {
             .collect()
     }
 
-    /// Registers who has said last what it holds.
+    /// Answers a registration with the desired state of each attempt in the worker's last message.
     pub(crate) fn welcome(&mut self) {
         let held = self.held.clone();
         let desired = self.desired(&held);
@@ -354,7 +354,7 @@ async fn serve(stream: TcpStream, mut orders: mpsc::UnboundedReceiver<Order>, bo
     }
 }
 
-/// A worker in this process, with its keepers beside it.
+/// A worker in this process, with separate keeper processes.
 pub(crate) struct Worker {
     pub(crate) config: Config,
     pub(crate) shutdown: ShutdownHandle,
@@ -384,7 +384,7 @@ impl Worker {
     }
 }
 
-/// A daemon in a process of its own, so that it can be killed.
+/// A daemon in a separate process, so that it can be killed.
 pub(crate) struct Daemon(std::process::Child);
 
 impl Daemon {
@@ -423,7 +423,7 @@ pub(crate) async fn pool() -> (Coordinator, Worker, tempfile::TempDir) {
     (coordinator, worker, data)
 }
 
-/// A command by the shell, in an empty directory.
+/// A shell command in an empty directory.
 pub(crate) fn shell(text: &str) -> JobSpec {
     JobSpec::new(Command::Shell(text.into()), Source::Empty)
 }
@@ -432,7 +432,7 @@ pub(crate) fn argv(arguments: &[&str]) -> JobSpec {
     JobSpec::new(Command::Argv(arguments.iter().map(|text| (*text).to_owned()).collect()), Source::Empty)
 }
 
-/// Processes whose environment carries the ids of this attempt.
+/// Processes whose environment contains the ids of this attempt.
 pub(crate) fn processes_of(lease: Lease) -> Vec<buildpool_worker::platform::Process> {
     let job = lease.attempt.job.to_string();
     buildpool_worker::platform::processes()
