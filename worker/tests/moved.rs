@@ -20,7 +20,7 @@ fn wait_for(go: &Path) -> String {
     format!("echo running; while [ ! -e {} ]; do sleep 0.01; done", go.display())
 }
 
-/// Removes the directory of sockets whose paths are too long for the worker's directory.
+/// Removes the directory for sockets with paths too long for the worker's directory.
 fn remove_sockets_of(data: &Path) {
     let metadata = std::fs::metadata(data.join("keepers")).expect("it is there");
     let id = [metadata.dev().to_le_bytes(), metadata.ino().to_le_bytes()].concat();

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use support::{pool, processes_of, shell, until};
 
-/// A control group (version 1) whose frozen processes cannot even be killed.
+/// A control group (version 1). Its processes cannot be killed while they are frozen.
 struct Freezer(PathBuf);
 
 impl Freezer {

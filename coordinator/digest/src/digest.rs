@@ -84,7 +84,7 @@ pub struct Digest {
     pub(crate) tails: [Vec<TailLine>; 2],
     /// Raw output, of a passed job only.
     pub(crate) ends: Option<[Ends; 2]>,
-    /// The lines of a short log.
+    /// Lines of a short log, complete.
     pub(crate) whole: Option<Vec<String>>,
     pub(crate) counts: [(u64, u64); 2],
 }

@@ -1,5 +1,4 @@
-//! Treats test files that could not be loaded or compiled as build errors, because none of their
-//! tests ran.
+//! Treats test files that failed to load or compile as build errors, because no test in them ran.
 
 use crate::found::{Finds, Found};
 use crate::rules::Kind;

@@ -34,7 +34,7 @@ pub struct Build {
     pub status: String,
     /// Jobs that did not pass, by name, in the order of the build.
     pub failed_jobs: Vec<String>,
-    /// Jobs that passed.
+    /// Number of jobs that passed.
     pub passed_jobs_count: u64,
     /// Jobs that are not done yet, by name.
     pub unfinished_jobs: Vec<String>,

@@ -33,7 +33,7 @@ pub const FILES: [&str; 2] = [".buildpool/config.yaml", ".quiet-shell/config.yam
 /// Result of parsing a file: the valid templates, and the errors of the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
-    /// In the order of the file.
+    /// Valid templates, in the order of the file.
     pub templates: Vec<TemplateSpec>,
     /// Inline examples of the templates.
     pub examples: Vec<Example>,

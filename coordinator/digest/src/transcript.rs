@@ -19,7 +19,7 @@ pub(crate) struct Ends {
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
     heads: [Vec<u8>; 2],
-    /// A gap ended the head.
+    /// Whether a gap ended the head of a stream.
     is_cut: [bool; 2],
     /// Consecutive bytes, each piece of one stream; empty once the log is not short.
     pieces: Vec<(Stream, Vec<u8>)>,

@@ -289,8 +289,8 @@ impl Page<'_> {
 }
 
 impl Page<'_> {
-    /// Appends the extra lines of a finding. Advice is always shown, details from a report only
-    /// beyond `minimal`.
+    /// Appends the extra lines of a finding. Advice is always shown. Details from a report are
+    /// shown beyond `minimal`, if they fit the share.
     fn beside(&self, ranked: &Ranked, share: usize, message: &mut String) {
         let is_advice = ranked.found.kind == Kind::Infrastructure;
         if self.verbosity == Verbosity::Minimal && !is_advice {
