@@ -224,14 +224,15 @@ fn halve_lists(result: &mut JobResult, least: usize) -> bool {
     !gone.is_empty()
 }
 
-/// Removes the beginning of a setup's log. Returns false if there is no log.
+/// Removes the beginning of a setup's log. Returns false if no log is left.
 fn shorten_setup_log(result: &mut JobResult, excess: usize) -> bool {
-    let Some(log) = result.setup.as_mut().and_then(|setup| setup.log.as_mut()) else { return false };
+    let log = result.setup.as_mut().and_then(|setup| setup.log.as_mut());
+    let Some(log) = log.filter(|log| !log.is_empty()) else { return false };
     let length = log.len();
     let from = log.ceil_char_boundary(excess.clamp(length / 8 + 1, length.div_ceil(2)).min(length));
     let from = log[from..].find('\n').map_or(length, |at| from + at + 1);
     log.drain(..from);
-    from > 0
+    true
 }
 
 /// Removes the context of the last finding that has context.
@@ -326,4 +327,20 @@ fn skeleton(result: &JobResult) -> JobResult {
     };
     omit(&mut kept, EVERYTHING, 0, 0);
     kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use buildpool_protocol::report::SetupResult;
+
+    #[test]
+    fn a_setup_log_is_cut_to_nothing_and_not_further() {
+        let log = Some("one\ntwo\n".to_owned());
+        let setup = Some(SetupResult { log, ..SetupResult::default() });
+        let mut result = JobResult { setup, ..JobResult::default() };
+        let cuts = std::iter::from_fn(|| shorten_setup_log(&mut result, 3).then_some(())).take(10).count();
+        assert!((1..10).contains(&cuts), "{cuts} cuts");
+        assert_eq!(result.setup.unwrap().log.as_deref(), Some(""));
+    }
 }
