@@ -11,6 +11,7 @@ use crate::found::{Finds, Found};
 use crate::loading;
 use crate::machine;
 use crate::noise::is_noise;
+use crate::prompts;
 use crate::reports::{self, believed_tests};
 use crate::rules::Kind;
 use crate::signs::{Seen, Signs};
@@ -179,7 +180,8 @@ impl Digest {
             last_line: last_line(&tails),
             is_test_run: options.purpose == Purpose::Tests,
         });
-        let ruling = verdict::decide(&case.as_case(facts, &signs));
+        let mut ruling = verdict::decide(&case.as_case(facts, &signs));
+        prompts::explain(&mut ruling.cause, ruling.verdict, &tails);
         let mut crash_indicators = signs.indicators();
         crash_indicators.tests_unfinished = unfinished > 0;
         crash_indicators.test_count_collapsed = collapsed.is_some();

@@ -26,6 +26,7 @@ mod machine;
 pub mod manifest;
 mod noise;
 mod probes;
+mod prompts;
 mod render;
 mod reports;
 mod rules;
