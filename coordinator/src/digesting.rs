@@ -73,7 +73,12 @@ pub(crate) fn again(
     let mut digester = Digester::new(options);
     if outcome.log_length > 0 {
         let mut reader = logs.reader(AttemptId { job: record.job, number: attempt })?;
-        feed(&mut digester, &mut reader)?;
+        if let Err(error) = feed(&mut digester, &mut reader) {
+            // The intact part is digested.
+            let Some(position) = error.damaged_at() else { return Err(error) };
+            let missing = outcome.log_length.saturating_sub(position);
+            digester.gap(Stream::Stdout, missing, &error.to_string());
+        }
     }
     Ok(Some(digester.finish(&facts(outcome, history))))
 }

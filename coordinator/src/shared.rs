@@ -179,6 +179,7 @@ pub(crate) fn internal_log(error: &LogError) -> LinkError {
         | LogError::Superseded
         | LogError::Broken
         | LogError::Corrupt { .. }
+        | LogError::Damaged { .. }
         | LogError::Store(_) => {
             tracing::error!(error = error as &dyn std::error::Error, "a log can't be read");
             LinkError::new(ErrorCode::Internal, format!("the log can't be read: {error}"))

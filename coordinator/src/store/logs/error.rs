@@ -57,6 +57,13 @@ pub enum LogError {
         /// The requested position.
         position: u64,
     },
+    /// A part of the stored log is missing, and retention did not remove it.
+    Damaged {
+        /// End of what can be read.
+        position: u64,
+        /// Length of the log by its record.
+        declared: u64,
+    },
     /// Stored bytes do not match their checksum.
     Corrupt {
         /// Position in the log.
@@ -81,6 +88,14 @@ impl LogError {
     /// Returns true if the log must restart at position 0 ([`super::LogWriter::restart`]).
     pub const fn needs_restart(&self) -> bool {
         matches!(self, Self::Diverged { .. } | Self::Broken)
+    }
+
+    /// Returns the position at which the stored log is damaged.
+    pub const fn damaged_at(&self) -> Option<u64> {
+        match self {
+            Self::Damaged { position, .. } | Self::Corrupt { position, .. } => Some(*position),
+            _ => None,
+        }
     }
 
     /// Returns true if the sender, not this machine, caused the error. For [`LogError::Diverged`]
@@ -122,6 +137,10 @@ impl fmt::Display for LogError {
             Self::NotAPosition { position } => {
                 write!(f, "no chunk of the log begins at position {position}; use a cursor as it was given")
             }
+            Self::Damaged { position, declared } => write!(
+                f,
+                "the stored log is damaged: {position} of {declared} bytes can be read; `buildpool doctor --full` on the coordinator checks all logs"
+            ),
             Self::Corrupt { position, path } => write!(
                 f,
                 "the stored log is damaged at position {position}: {} does not agree with its checksum",

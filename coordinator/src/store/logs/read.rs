@@ -30,6 +30,8 @@ pub struct LogReader {
     source: Source,
     /// The block that was read last, decompressed.
     block: Option<(u64, Bytes)>,
+    /// Length of the log by its record; 0 while the log grows.
+    declared: u64,
 }
 
 #[derive(Debug)]
@@ -69,11 +71,24 @@ fn may_have(pieces: &[Start], index: usize, stream: Stream) -> bool {
 impl LogReader {
     pub(super) fn live(shared: Arc<Shared>) -> Self {
         let progress = shared.progress();
-        Self { source: Source::Live { shared, progress }, block: None }
+        Self { source: Source::Live { shared, progress }, block: None, declared: 0 }
     }
 
     pub(super) fn whole(log: Arc<CompletedLog>) -> Self {
-        Self { source: Source::Whole(log), block: None }
+        Self { source: Source::Whole(log), block: None, declared: 0 }
+    }
+
+    /// Expects an ended log to have this length. A read at the end of a shorter one fails.
+    pub(super) const fn expect(&mut self, declared: u64) {
+        self.declared = declared;
+    }
+
+    /// Returns no bytes, unless the log should go on here.
+    fn end_at(&self, position: u64) -> Result<Bytes, LogError> {
+        if position < self.declared {
+            return Err(LogError::Damaged { position, declared: self.declared });
+        }
+        Ok(Bytes::new())
     }
 
     /// Returns the attempt of the log.
@@ -136,13 +151,13 @@ impl LogReader {
     ///
     /// # Errors
     /// [`LogError::NotAPosition`] if no chunk begins there; [`LogError::Corrupt`],
-    /// [`LogError::File`].
+    /// [`LogError::Damaged`], [`LogError::File`].
     pub fn read(&mut self, position: u64, bytes_max: usize) -> Result<Bytes, LogError> {
         let bytes_max = bytes_max.clamp(CHUNK_HEADER_BYTES, READ_BYTES_MAX);
         let attempt = self.attempt();
         let available = match self.piece(position)? {
-            Piece::Nothing => return Ok(Bytes::new()),
-            Piece::Memory(bytes) if bytes.is_empty() => return Ok(bytes),
+            Piece::Nothing => return self.end_at(position),
+            Piece::Memory(bytes) if bytes.is_empty() => return self.end_at(position),
             Piece::Memory(bytes) => bytes,
             Piece::Packed { pack, block } => self.unpacked(&pack, &block, position)?,
             Piece::Raw { file, path, offset, available } => {

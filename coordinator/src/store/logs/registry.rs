@@ -109,13 +109,11 @@ impl Logs {
         let known =
             record.attempts.iter().find(|known| known.number == attempt.number).ok_or(LogError::Unknown)?;
         let shared = self.share(attempt)?;
-        let reader = LogReader::live(Arc::clone(&shared));
+        let mut reader = LogReader::live(Arc::clone(&shared));
         if record.done.is_some() || known.ended.is_some() {
             shared.end();
-            let length = known.ended.as_ref().map_or(0, |end| end.log_length);
-            if reader.length() == 0 && length > 0 {
-                return Err(LogError::Evicted { oldest: length });
-            }
+            // Retention notes what it removes, so missing bytes are damage.
+            reader.expect(known.ended.as_ref().map_or(0, |end| end.log_length));
         }
         Ok(reader)
     }

@@ -221,3 +221,49 @@ fn a_damaged_database_is_refused() {
     assert!(error.to_string().contains("damaged") || error.to_string().contains("can't"), "{error}");
     assert!(worst(&check(directory.path(), Depth::Quick)).is_some());
 }
+
+#[test]
+fn a_log_that_lost_bytes_is_damaged_and_its_beginning_can_be_read() {
+    for left in [0, 40_000] {
+        let directory = scratch();
+        let job = granted(job(1));
+        let log = Produced::lines(first(&job), 200_000, 1_000);
+        let store = Store::open(directory.path()).unwrap();
+        let mut writer = store.logs().open(log.attempt).unwrap();
+        writer.append(0, &log.bytes).unwrap();
+        writer.seal(&log.seals(), log.length()).unwrap();
+        let record = done(job, Verdict::Passed, log.length());
+        store.writer().unwrap().commit(&[Record::Job(Box::new(record))]).unwrap();
+        drop((writer, store));
+        // As a raw segment, so that it can be cut anywhere.
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(directory.path().join("logs")).unwrap() {
+            files.extend(std::fs::read_dir(entry.unwrap().path()).unwrap().map(|file| file.unwrap().path()));
+        }
+        for path in &files {
+            std::fs::remove_file(path).unwrap();
+        }
+        if left > 0 {
+            let name = format!("{}-{}-0.raw", log.attempt.job, log.attempt.number);
+            std::fs::write(files[0].with_file_name(name), &log.bytes[..left]).unwrap();
+        }
+        let store = Store::open(directory.path()).unwrap();
+        let mut reader = store.logs().reader(log.attempt).unwrap();
+        let mut read = 0;
+        let error = loop {
+            match reader.read(read as u64, 10_000) {
+                Ok(bytes) => {
+                    assert!(!bytes.is_empty(), "the loss is reported");
+                    assert_eq!(bytes, log.bytes[read..read + bytes.len()]);
+                    read += bytes.len();
+                }
+                Err(error) => break error,
+            }
+        };
+        assert!(
+            matches!(error, LogError::Damaged { position, declared } if position == read as u64 && declared == log.length()),
+            "{error:?}"
+        );
+        assert!(read <= left && left - read < 1_100, "{read} of {left}");
+    }
+}
