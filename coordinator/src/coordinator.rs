@@ -20,6 +20,7 @@ use crate::transfer::TransferStore;
 use crate::trust::Trust;
 use buildpool_pool::{Input, Pool};
 use buildpool_protocol::transfer::SnapshotName;
+use dashmap::DashMap;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -176,6 +177,7 @@ impl Coordinator {
         let shared = Arc::new(Shared {
             rates,
             links: Links::new(),
+            lists: DashMap::new(),
             refusal_noted: Mutex::default(),
             forbidden_noted: Mutex::default(),
             transfers: TransferStore::new(&config.data_dir),

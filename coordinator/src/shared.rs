@@ -16,8 +16,10 @@ use crate::trust::Trust;
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::spec::JobSpec;
+use dashmap::DashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub(crate) struct Shared {
     pub(crate) config: Config,
@@ -39,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) forbidden_noted: Mutex<Option<Instant>>,
     pub(crate) rates: Rates,
     pub(crate) links: Links,
+    /// Lists that are made at a time for each token's name.
+    pub(crate) lists: DashMap<String, Arc<Semaphore>>,
 }
 
 /// Minimum time between audit lines about refused connections: a peer without a token must not be
@@ -51,7 +55,18 @@ const TOKEN_CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Version of this software.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// Limit on the lists that are made at a time for one token's name. The others wait, so that lists of one token do not
+/// fill the queue of the pool's thread.
+const LISTS_AT_A_TIME: usize = 2;
+
 impl Shared {
+    /// Waits for a turn to make a list for this token's name.
+    pub(crate) async fn list_turn(&self, name: &str) -> Option<OwnedSemaphorePermit> {
+        let new = || Arc::new(Semaphore::new(LISTS_AT_A_TIME));
+        let turns = self.lists.entry(name.to_owned()).or_insert_with(new).clone();
+        turns.acquire_owned().await.ok()
+    }
+
     /// Returns the fingerprint for new tokens, if the certificate is self-signed.
     pub(crate) fn token_fingerprint(&self) -> Option<String> {
         self.tls.as_ref().and_then(|tls| tls.token_fingerprint())

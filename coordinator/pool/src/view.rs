@@ -4,6 +4,7 @@ use crate::effect::{AttemptRecord, JobRecord, WorkerRecord};
 use crate::input::Now;
 use crate::job::{Granted, Job, Phase};
 use crate::pool::Pool;
+use crate::queue::Class;
 use buildpool_protocol::ids::{JobId, WorkerId};
 use buildpool_protocol::report::JobState;
 use buildpool_protocol::worker_link::HeldState;
@@ -105,6 +106,13 @@ fn state(held: HeldState) -> JobState {
     }
 }
 
+/// Jobs of a list that have a position and an estimate.
+const PLACED_MAX: usize = 20;
+
+fn state_of(job: &Job) -> JobState {
+    job.granted().map_or(JobState::Queued, |granted| state(granted.state))
+}
+
 impl Pool {
     /// Returns a live job, or `None` if it is unknown or done.
     pub fn live_job(&self, now: Now, id: JobId) -> Option<LiveJob> {
@@ -122,10 +130,36 @@ impl Pool {
     }
 
     /// Returns the newest `limit` live jobs that match, newest first.
-    pub fn newest_jobs(&self, now: Now, limit: usize, wanted: impl Fn(&LiveJob) -> bool) -> Vec<LiveJob> {
+    ///
+    /// The first 20 have position and estimate. After them, jobs with the same requirements have the reason of
+    /// the first of them: one list must not take the time of a search through all workers for each job.
+    pub fn newest_jobs(
+        &self,
+        now: Now,
+        limit: usize,
+        wanted: impl Fn(JobState, &JobRecord) -> bool,
+    ) -> Vec<LiveJob> {
+        let mut reasons: BTreeMap<Class, String> = BTreeMap::new();
         let newest_first = self.jobs.values().rev();
-        let wanted = newest_first.filter(|job| wanted(&self.view(now, job, false)));
-        wanted.take(limit).map(|job| self.view(now, job, true)).collect()
+        let picked = newest_first.filter(|job| wanted(state_of(job), &job.record)).take(limit);
+        let viewed = picked.enumerate().map(|(index, job)| match &job.phase {
+            Phase::Queued { since, .. } if index >= PLACED_MAX => {
+                let class = Class::of(&job.record.spec);
+                let reason = reasons
+                    .entry(class)
+                    .or_insert_with(|| self.obstacle(job, &self.reserved, now.clock).sentence());
+                LiveJob {
+                    record: job.record.clone(),
+                    attempts: job.attempts.clone(),
+                    state: JobState::Queued,
+                    connected: true,
+                    waiting: Some(Waits::because(reason.clone(), since.wall_ms)),
+                    cancelling: job.cancel.is_some(),
+                }
+            }
+            _ => self.view(now, job, index < PLACED_MAX),
+        });
+        viewed.collect()
     }
 
     /// Returns all known workers, sorted by identity.

@@ -101,6 +101,7 @@ pub(crate) async fn serve(back: Back, message: FromClient) {
         }
         FromClient::Jobs { state, build, submitter, label, verdict, limit, .. } => {
             let wanted = Wanted { state, build, submitter, label, verdict, limit: limit as usize };
+            let _turn = back.shared.list_turn(&back.principal.name).await;
             reading::jobs(&back.shared, wanted).await.map(|jobs| Some(ToClient::Jobs { request, jobs }))
         }
         FromClient::Workers { .. } => {
@@ -317,6 +318,7 @@ async fn explain(back: &Back, job: &str) -> Result<String, LinkError> {
 }
 
 pub(crate) async fn workers(back: &Back, request: u32) {
+    let _turn = back.shared.list_turn(&back.principal.name).await;
     let workers = reading::workers(&back.shared).await;
     back.say(ToClient::Workers { request, workers }).await;
 }

@@ -355,14 +355,15 @@ impl Runtime {
             }
             Command::NewestLive { wanted, reply } => {
                 let Wanted { state, build, limit, .. } = wanted;
-                let is_wanted = |live: &LiveJob| {
-                    state.is_none_or(|state| state == live.state)
-                        && build.is_none_or(|build| live.record.spec.build == Some(build))
-                        && wanted.selects(&live.record.spec, &live.record.submitter)
+                let is_wanted = |found: JobState, record: &buildpool_pool::JobRecord| {
+                    state.is_none_or(|state| state == found)
+                        && build.is_none_or(|build| record.spec.build == Some(build))
+                        && wanted.selects(&record.spec, &record.submitter)
                 };
                 let mut live = pool.newest_jobs(now, limit, is_wanted);
                 live = live.into_iter().map(|live| self.with_doubt(live)).collect();
-                live.extend(self.unwritten(now).into_iter().filter(is_wanted));
+                let unwritten = self.unwritten(now).into_iter();
+                live.extend(unwritten.filter(|live| is_wanted(live.state, &live.record)));
                 self.answer(reply, live);
             }
             Command::Workers { reply } => {

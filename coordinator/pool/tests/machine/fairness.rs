@@ -4,6 +4,7 @@ use crate::scene::{Scene, accepted, granted, job, refusal, spec, submit};
 use buildpool_pool::{Config, Effect, Quota, Quotas, Submit};
 use buildpool_protocol::error::ErrorCode;
 use buildpool_protocol::ids::JobId;
+use buildpool_protocol::report::JobState;
 use buildpool_protocol::spec::JobSpec;
 use buildpool_protocol::worker_link::Register;
 use std::time::Duration;
@@ -452,4 +453,21 @@ fn units_are_what_jobs_with_a_resource_wait_for() {
     assert_eq!(estimate(&scene, 6), Some((20 + 30) / 2), "two at a time, with any number of slots");
     scene.send(ten(7, sims(2)));
     assert_eq!(estimate(&scene, 7), Some((20 + 40) / 2));
+}
+
+#[test]
+fn a_long_list_has_a_reason_for_each_job_and_positions_for_the_first() {
+    let mut scene = Scene::new();
+    scene.mac(1, 1);
+    for number in 1..=60 {
+        scene.plain(number);
+    }
+    let list = scene.pool.newest_jobs(scene.now(), 40, |state, _| state == JobState::Queued);
+    let waits: Vec<_> = list.iter().filter_map(|live| live.waiting.as_ref()).collect();
+    assert_eq!((list.len(), waits.len()), (40, 40));
+    assert_eq!(list[0].record.job, job(60), "newest first");
+    assert!(waits.iter().all(|waits| waits.reason.contains("busy")), "{waits:?}");
+    assert_eq!(waits.iter().filter(|waits| waits.position.is_some()).count(), 20);
+    let running = scene.pool.newest_jobs(scene.now(), 40, |state, _| state != JobState::Queued);
+    assert_eq!(running.len(), 1);
 }
