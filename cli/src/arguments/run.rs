@@ -29,7 +29,7 @@ pub(crate) struct RunArguments {
     /// Among your own jobs that wait, higher goes first
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = priority)]
     pub(crate) priority: i32,
-    /// Run no two jobs of this name at once, whoever submits them
+    /// Run at most one job of this group at a time, over all submitters
     #[arg(long, value_name = "NAME")]
     pub(crate) concurrency_group: Option<String>,
     /// Take this many of a worker's processors
@@ -64,19 +64,19 @@ pub(crate) struct RunArguments {
     /// When the worker stays away: run again elsewhere, wait for it, or fail
     #[arg(long, value_name = "rerun|wait|fail", value_parser = on_lost, default_value = "rerun")]
     pub(crate) on_lost: OnLost,
-    /// Try again, this often at most, when it fails for what is not its fault: no space, no simulator, no network
+    /// Run again up to this many times after an infrastructure failure: no space, no simulator, no network
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) retries: u32,
-    /// Wait this long for a worker that nobody has seen yet
+    /// Wait this long for a worker that has never been connected
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
     pub(crate) wait_for_worker: Option<Duration>,
-    /// When the pool can't be reached, run on this machine's own; the result says so
+    /// Use the local pool if the pool can't be reached; the result reports this
     #[arg(long, value_name = "local")]
     pub(crate) fallback: Option<Fallback>,
     /// How much the digest shows: minimal, normal or full
     #[arg(long, value_name = "VERBOSITY", default_value = "minimal")]
     pub(crate) verbosity: Verbosity,
-    /// Show what this template lets through; `raw` shows all that fits
+    /// Show the lines that this template selects; `raw` shows the output up to the budget
     #[arg(long, value_name = "NAME")]
     pub(crate) template: Option<String>,
     /// A test report or result bundle
@@ -97,10 +97,10 @@ pub(crate) struct RunArguments {
     /// Send files that look like secrets too
     #[arg(long)]
     pub(crate) allow_secrets: bool,
-    /// Send new and changed files up to this many megabytes; what is committed as it lies on disk does not count
+    /// Send new and changed files up to this many megabytes; committed unchanged files do not count
     #[arg(long, value_name = "N", default_value_t = 1000, allow_negative_numbers = true, value_parser = count)]
     pub(crate) max_snapshot_mb: u64,
-    /// Remove what earlier jobs built first
+    /// Start with an empty workspace, without the build products of earlier jobs
     #[arg(long)]
     pub(crate) clean: bool,
     /// Print the job's id and leave it running
@@ -109,7 +109,7 @@ pub(crate) struct RunArguments {
     /// Give the command an empty standard input; otherwise a pipe or a file is forwarded
     #[arg(long)]
     pub(crate) no_stdin: bool,
-    /// What to print: the command's output, the digest, or the result as JSON
+    /// Output to print: the command's output, the digest, or the result as JSON
     #[arg(long, value_name = "stream|digest|json", default_value = "stream", hide_possible_values = true)]
     pub(crate) output: OutputForm,
     /// The command and its arguments; no shell

@@ -12,7 +12,7 @@ const ANSWER_BYTES_MAX: u64 = 256;
 const ONE_DOMAIN: &str = "jobs can do everything that the worker's user can, so all submitters of this worker are one trust domain";
 
 /// Returns the keys for a new configuration of a worker: those of the chosen mode. Asks on a terminal. Elsewhere the mode
-/// stays `none` unless `--isolation` names one, and a warning explains what that means.
+/// stays `none` unless `--isolation` names one, and a warning explains the consequences.
 ///
 /// # Errors
 /// If the mode can't be used on this machine, or lacks the users of its jobs.

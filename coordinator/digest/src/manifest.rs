@@ -169,7 +169,7 @@ mod tests {
     fn findings_are_ranked_across_jobs_and_counted_over_them() {
         let shared = "src/a.c:3:4: error: no such thing\n";
         let one = digest(shared, 1);
-        let two = digest(&format!("{shared}src/b.c:1:1: error: only here\n"), 1);
+        let two = digest(&format!("{shared}src/b.c:1:1: error: only here [nullPointer]\n"), 1);
         let good = digest("src/b.c:1:1: error: only here [nullPointer]\n", 0);
         let part = |name, digest| Part { name, state: JobState::Done, digest: Some(digest) };
         let parts = [part("mac", &one), part("linux", &two), part("docs", &good)];

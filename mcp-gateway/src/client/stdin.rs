@@ -12,7 +12,7 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use tokio::sync::watch;
 
-/// What the application hands over.
+/// Input from the application.
 pub(super) enum Piece {
     Bytes(Bytes),
     End(StdinEnd),
@@ -31,7 +31,7 @@ pub(super) struct Feed {
     /// Bytes that the coordinator may not have, from `base` on.
     kept: VecDeque<Bytes>,
     base: u64,
-    /// Up to where they are sent on this link. None until the coordinator has stated a position.
+    /// Position up to which the bytes are sent on this link. `None` until the coordinator has sent a position.
     sent: Option<u64>,
     end: Option<StdinEnd>,
     end_sent: bool,
@@ -45,7 +45,7 @@ impl Feed {
         (feed, receiver)
     }
 
-    /// The link is new: sending begins where the coordinator says.
+    /// Handles a new link: sending begins at the coordinator's position.
     pub(super) fn interrupted(&mut self) {
         (self.sent, self.end_sent) = (None, false);
     }
@@ -62,7 +62,7 @@ impl Feed {
         self.send(request, outbox);
     }
 
-    /// The coordinator states what it has and how far the client may send.
+    /// Handles the coordinator's stored position and its permission to send.
     pub(super) fn on_room(
         &mut self,
         request: u32,

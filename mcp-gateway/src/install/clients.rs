@@ -1,4 +1,4 @@
-//! The facts about each MCP client: its file, the form of its entries, and what its user does next.
+//! The facts about each MCP client: its file, the form of its entries, and its user's next step.
 //!
 //! Sources, read in November 2026: code.claude.com/docs/en/mcp; modelcontextprotocol.io/quickstart/user (Claude Desktop);
 //! developers.openai.com/codex/mcp; cursor.com/docs/mcp; code.visualstudio.com/docs/copilot/customization/mcp-servers;
@@ -35,7 +35,7 @@ pub enum McpClient {
     Generic,
 }
 
-/// For whom a client's file holds.
+/// Scope of a client's file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Scope {
     /// The file is in the project, and the client starts servers there.
@@ -74,7 +74,7 @@ pub(super) struct Form {
     pub(super) style: Style,
     /// Comments and trailing commas are allowed in its JSON.
     pub(super) comments: bool,
-    /// What its user does after the file is written.
+    /// The user's next step after the file is written.
     next: &'static str,
 }
 
@@ -105,7 +105,7 @@ impl McpClient {
         self.form().name
     }
 
-    /// What the user does after the file is written.
+    /// The user's next step after the file is written.
     pub const fn next_step(self) -> &'static str {
         self.form().next
     }

@@ -121,10 +121,10 @@ pub(super) fn with_table(old: &str, installation: &Installation) -> Result<Strin
     Ok(if old.len() == text.len() { new } else { format!("{BYTE_ORDER_MARK}{new}") })
 }
 
-/// The file without the gateway's table; none if it has no such table.
+/// Returns the file without the gateway's table, or `None` if it has no such table.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// The problem with the file.
 pub(super) fn without_table(old: &str) -> Result<Option<String>, String> {
     let text = old.strip_prefix(BYTE_ORDER_MARK).unwrap_or(old);
     let mut all: DocumentMut = text

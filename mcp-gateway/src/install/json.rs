@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 /// entry invalid.
 const HTTP_KEYS: [&str; 5] = ["url", "headers", "headersHelper", "oauth", "auth"];
 
-/// The file with the gateway's entry in it. Keys that somebody added to that entry stay, except those of another transport.
+/// The file with the gateway's entry in it. Keys that a user added to that entry stay, except those of another transport.
 ///
 /// # Errors
 /// The reason why the file can't be changed.
@@ -46,10 +46,10 @@ pub(super) fn with_entry(
     Ok(root.to_string())
 }
 
-/// The file without this project's entry; none if it has no such entry.
+/// Returns the file without this project's entry, or `None` if it has no such entry.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// The problem with the file.
 pub(super) fn without_entry(
     old: &str,
     client: McpClient,

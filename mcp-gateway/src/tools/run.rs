@@ -1,4 +1,4 @@
-//! Running something: what the three tools share.
+//! Runs a command as a job: the common part of `run_command`, `run_tests` and `build`.
 
 use super::arguments::{ArgumentError, Arguments};
 use super::call::{Call, Reply, Submitted, all, build_answer, jobs_of, view};
@@ -29,14 +29,14 @@ use tokio::task::JoinSet;
 /// Longest run without a choice by the caller, in seconds.
 const TIMEOUT_SECS: u64 = 3_600;
 
-/// What the caller chose.
+/// Options from the caller.
 #[derive(Debug)]
 pub(super) struct Options {
     pub(super) directory: PathBuf,
     env: BTreeMap<String, String>,
     selectors: Vec<Selector>,
     on: Vec<Vec<Selector>>,
-    /// None where the caller chose none.
+    /// `None` if the caller gave no timeout.
     timeout: Option<Duration>,
     verbosity: Verbosity,
     template: Option<TemplateSpec>,
@@ -47,7 +47,7 @@ pub(super) struct Options {
     show_artifacts: bool,
 }
 
-/// What is to be run.
+/// The command to run.
 pub(super) struct Task {
     pub(super) command: String,
     pub(super) directory: PathBuf,
@@ -56,7 +56,7 @@ pub(super) struct Task {
     pub(super) concurrency_group: Option<String>,
     /// Why this command, where it was chosen.
     pub(super) chosen: Option<String>,
-    /// What the answer to a passed job shows.
+    /// Selects the content of the answer to a passed job.
     pub(super) purpose: Purpose,
     /// The standard input; empty if absent.
     pub(super) stdin: Option<Bytes>,
@@ -185,7 +185,7 @@ pub(super) async fn run(call: &Call, options: Options, task: Task) -> Result<Rep
         options: options.clone(),
         task,
     };
-    // What has begun when the time is over goes on without us: the same call finds its job. What is cancelled before ends.
+    // A submit that is in progress at the deadline continues without this call, and an equal call finds its job.
     let mut starting = JoinSet::new();
     starting.spawn(start.run());
     let Ok(started) = tokio::time::timeout_at(call.answer_by, starting.join_next()).await else {
@@ -210,7 +210,7 @@ struct Stand {
     events: JobEvents,
 }
 
-/// What a call has submitted.
+/// The jobs that a call has submitted.
 struct Started {
     client: Client,
     stands: Vec<Stand>,
@@ -259,7 +259,7 @@ impl Running<'_> {
         Ok(Reply::Answer(Answer { pictures, ..answer }))
     }
 
-    /// A `client_request_id` is the same job whatever is asked for with it, so a command that did not run is named.
+    /// A `client_request_id` selects the same job even for another command, so the note names the command that did not run.
     fn extras_of(&self, stands: &[Stand]) -> Extras {
         let mut earlier = stands.iter().filter_map(|stand| stand.reattached.as_ref()).peekable();
         let mut extras = self.extras.clone();
@@ -275,7 +275,7 @@ impl Running<'_> {
         extras
     }
 
-    /// The answer about a job. A pool that is away when the time is over does not keep it: what was heard last is told.
+    /// Returns the answer about a job. If the pool does not answer in time, returns the last known state.
     async fn result(&self, index: usize, stand: &Stand) -> Result<JobResult, ToolError> {
         let budget = self.call.budget(self.options.verbosity);
         let view = view(Some(self.options.verbosity), self.options.template.clone(), &budget);
@@ -288,7 +288,7 @@ impl Running<'_> {
 
     fn heard_last(&self, index: usize, stand: &Stand) -> JobResult {
         let heard = self.call.progress.heard(index);
-        // Only the pool says how a job ended.
+        // Only the pool reports how a job ended.
         let state = if heard.state == JobState::Done { JobState::Sealing } else { heard.state };
         JobResult {
             job_id: stand.job.clone(),
@@ -303,8 +303,8 @@ impl Running<'_> {
         }
     }
 
-    /// Until the job is done (true) or the time is over. Not to hear the end is not to take the answer: an equal call
-    /// attaches to the same job, unless files have changed under it.
+    /// Waits until the job is done (true) or the deadline has passed. At the deadline the result counts as not delivered,
+    /// so an identical call attaches to the same job, unless files have changed.
     async fn wait(&self, index: usize, stand: &mut Stand) -> Result<bool, ToolError> {
         let error = |error: ClientError, job: &str| Err(ToolError::Pool { error, job: Some(job.to_owned()) });
         loop {
@@ -449,8 +449,8 @@ impl Start {
             let (mut build, mut reattached, mut come) = (spec.build, None, Vec::new());
             if is_earlier {
                 let earlier = client.job(&job, View::default(), Duration::ZERO).await?;
-                // An answer about other files than these is none. What came while a job runs may be its own: a second one
-                // beside it would write there as well.
+                // A result for other files is not valid for this call. Files that appear while a job runs may be its own,
+                // and a second job would write them too.
                 if attach && source.in_place {
                     let (directory, moment) = (&self.task.directory, earlier.created_at.as_deref());
                     match self.pool.listings.since(&job, tree.cloned(), directory, moment).await {
@@ -473,7 +473,7 @@ impl Start {
     }
 }
 
-/// The build that has these jobs and no others: this call's own, or the earlier one whose jobs they are.
+/// Returns the build that has exactly these jobs: this call's own, or an earlier one.
 async fn build_of(client: &Client, stands: &[Stand]) -> Result<Option<BuildId>, ToolError> {
     let Some(build) = stands.first().and_then(|stand| stand.build) else { return Ok(None) };
     if stands.iter().any(|stand| stand.build != Some(build)) {
@@ -487,7 +487,7 @@ async fn build_of(client: &Client, stands: &[Stand]) -> Result<Option<BuildId>, 
     Ok((known == these).then_some(build))
 }
 
-/// The first thing that is said to a submit: as which job it is on disk.
+/// The answer to a submit: the id of the stored job.
 async fn accepted(events: &mut JobEvents) -> Result<(String, bool), ToolError> {
     loop {
         match events.next().await {

@@ -172,7 +172,7 @@ pub(crate) fn run_input(
     input(properties, required)
 }
 
-/// What the described tool says of the parameters that all tools share.
+/// Description of the parameters that all tools share.
 const SHARED: [(&str, &str); 7] = [
     ("cwd", "Directory; default: the project"),
     ("env", "Variables"),

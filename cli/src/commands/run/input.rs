@@ -14,7 +14,7 @@ const PIECES_MAX: usize = 4;
 /// Sends standard input to a job until its end, or until the job needs no more.
 pub(super) fn forward(writer: StdinWriter) -> JoinHandle<()> {
     let (sender, pieces) = mpsc::channel(PIECES_MAX);
-    // Not a thread of the runtime: a read that nobody ends must not hold up the end of this process.
+    // A separate thread, not one of the runtime's: a blocked read must not delay the end of this process.
     std::thread::spawn(move || read(&sender));
     tokio::spawn(send(writer, pieces))
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// Nothing of what can go wrong in here is the command's fault.
+/// Every failure in here is the pool's, not the command's.
 pub(crate) fn run(arguments: RunArguments) -> Result<ExitCode, Failure> {
     super::block_on(submit(arguments)).map_err(Failure::of_run)
 }
@@ -68,7 +68,7 @@ async fn submit(arguments: RunArguments) -> Result<ExitCode, Failure> {
     watch::Watch::start(client, submit, arguments.output, on_terminal).await?.finish().await
 }
 
-/// The pool that was asked for or, where that was allowed and it can't be reached, this machine's own, and why.
+/// Returns the requested pool. If it can't be reached and `--fallback local` is set, returns the local pool and the reason.
 async fn reach(arguments: &RunArguments) -> Result<(Client, Option<String>), Failure> {
     let target = settings::target(&arguments.pool)?;
     match (Client::connect(target, settings::CLIENT).await, arguments.fallback) {
@@ -84,7 +84,7 @@ async fn reach(arguments: &RunArguments) -> Result<(Client, Option<String>), Fai
     }
 }
 
-/// Takes a snapshot, sends what the pool lacks of it, and says what it left out.
+/// Takes a snapshot, sends the objects that the pool lacks, and prints a note on omitted files.
 async fn bring(client: &Client, options: Options) -> Result<Arc<Snapshot>, Failure> {
     let snapshot = take_and_deliver(client, options).await.map_err(|error| Failure::of(POOL, &error))?;
     for warning in snapshot.warnings() {

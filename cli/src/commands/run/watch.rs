@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 
 /// How often the progress line changes.
 const REDRAW_EVERY: Duration = Duration::from_millis(200);
-/// A person or a script hears of a coordinator that is away after this long.
+/// Time without the coordinator after which `run` prints a warning.
 const MENTION_ABSENCE_AFTER: Duration = Duration::from_secs(3);
 /// How long a second Ctrl-C waits for the coordinator to know of the first.
 const LEAVE_WITHIN: Duration = Duration::from_secs(2);
@@ -31,7 +31,7 @@ pub(super) struct Watch {
     client: Client,
     events: JobEvents,
     job: String,
-    /// The pool has it: whatever becomes of this client, it goes on.
+    /// The pool has accepted the job, so it goes on without this client.
     is_accepted: bool,
     form: OutputForm,
     on_terminal: bool,
@@ -52,11 +52,11 @@ pub(super) struct Watch {
 /// How watching ended.
 enum Ended {
     Done(Box<JobResult>),
-    /// Nobody reads stdout any more.
+    /// The reader of stdout is gone.
     Unread,
     /// A second Ctrl-C.
     Left,
-    /// SIGTERM, as `timeout` and runners of CI send it. Of SIGHUP nobody would read what it says, and `nohup` wants none.
+    /// SIGTERM, as `timeout` and CI runners send it. SIGHUP is not handled: the terminal is gone, and `nohup` ignores it.
     Terminated,
 }
 
@@ -207,7 +207,7 @@ impl Watch {
         self.cancelling.spawn(async move { client.cancel(&job, "Ctrl-C").await.map(drop) });
     }
 
-    /// Says what becomes of the job, once the coordinator knows that it is to be cancelled.
+    /// Prints the state of the job after the coordinator has received the cancel.
     async fn leave(&mut self) -> Failure {
         let told = async {
             while let Some(cancelled) = self.cancelling.join_next().await {
@@ -250,7 +250,7 @@ impl Watch {
         self.pending.push_back(Item::Note(format!("buildpool: {text}")));
     }
 
-    /// Writes what is left to be written, then what the form asks for.
+    /// Writes the rest of the output, then the digest or the result if the form includes one.
     async fn conclude(mut self, result: &JobResult) -> Result<ExitCode, Failure> {
         if self.form == OutputForm::Stream {
             if self.on_terminal {
@@ -289,12 +289,12 @@ impl Watch {
     }
 }
 
-/// The end of a client that was told to end, which its jobs were not.
+/// Exit of a client that received a signal. Its jobs go on.
 pub(super) fn terminated(goes_on: &str) -> Failure {
     Failure::new(TERMINATED, format!("ended by SIGTERM; {goes_on}"))
 }
 
-/// What becomes of a job whose client can't go on, and how another finds it.
+/// Returns the note for a client that can't continue: the job's state and the command that finds it.
 fn goes_on(job: &str) -> String {
     format!(
         "job {job} is not affected unless its token was revoked: `buildpool logs -f {job}` attaches to its output again, `buildpool wait {job}` to its end"

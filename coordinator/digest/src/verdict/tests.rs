@@ -275,8 +275,11 @@ fn zero_passes_only_with_nothing_against_it() {
     let case = Case { tests_missed: Some("-Dtest=A"), ..good.clone() };
     check(&case, "zero_tests_missed", Verdict::Inconclusive, CrashType::Unknown);
     let none = Case { no_tests: Some(("cargo output", KnownFrom::Marker)), ..good.clone() };
-    check(&none, "zero", Verdict::Passed, CrashType::None);
-    let case = Case { is_test_run: true, ..none };
+    check(&none, "zero_no_tests", Verdict::Inconclusive, CrashType::Unknown);
+    let built = seen("cargo", "Finished `test` profile");
+    let other = Case { success: Some(&built), ..none };
+    check(&other, "zero", Verdict::Passed, CrashType::None);
+    let case = Case { is_test_run: true, ..other };
     check(&case, "zero_no_tests", Verdict::Inconclusive, CrashType::Unknown);
     let failure = seen("xcodebuild", "** TEST FAILED **");
     let case = Case { failure: Some(&failure), ..zero.clone() };
@@ -326,6 +329,10 @@ fn a_log_alone_passes_on_a_last_word_only() {
     check(&case, "log_contradiction", Verdict::Inconclusive, CrashType::Unknown);
     let case = Case { unfinished: 1, ..good.clone() };
     check(&case, "log_unfinished", Verdict::Inconclusive, CrashType::Unknown);
+    let tested = seen("xcodebuild", "** TEST SUCCEEDED **");
+    let none = Some(("XCTest output", KnownFrom::Marker));
+    let case = Case { success: Some(&tested), no_tests: none, ..good.clone() };
+    check(&case, "log_no_tests", Verdict::Inconclusive, CrashType::Unknown);
     let case = Case { tests_failed: 1, ..log.clone() };
     check(&case, "log_tests_failed", Verdict::Failed, CrashType::TestFailure);
     let case = Case { tests_failed: 1, ..good.clone() };
