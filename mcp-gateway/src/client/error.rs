@@ -164,13 +164,13 @@ impl fmt::Display for ClientError {
                 }
                 Distrust::AnotherCertificate => write!(
                     f,
-                    "the coordinator at {url} is not trusted: it has another certificate than the one whose fingerprint \
-                     the token carries; the token is of another pool, or another one answers there"
+                    "the coordinator at {url} is not trusted: its certificate does not have the fingerprint in the \
+                     token; the token belongs to another pool, or another server answers there"
                 ),
                 Distrust::Unvouched => write!(
                     f,
-                    "the coordinator at {url} is not trusted; its token may carry a fingerprint, or `ca_file` in \
-                     config.toml (`--ca-file`) name who vouches for it"
+                    "the coordinator at {url} is not trusted; use a token with a fingerprint, or name its authority \
+                     with `ca_file` in config.toml (`--ca-file`)"
                 ),
             },
             Self::Authorities { path, .. } => {

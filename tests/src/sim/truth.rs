@@ -5,7 +5,7 @@ use super::clock::Time;
 use super::dice::Dice;
 use super::network::Network;
 use buildpool_protocol::ids::JobId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Behaviour of a job's process.
@@ -38,7 +38,7 @@ pub struct Counts {
     pub boundaries: u64,
     /// Steps of the simulation.
     pub steps: u64,
-    /// Attempts that counted as lost.
+    /// Attempts that counted as lost, except those of cancelled jobs.
     pub losses: u64,
     /// Attempts that were retried after an infrastructure failure, as the submitter allowed.
     pub retries: u64,
@@ -46,7 +46,7 @@ pub struct Counts {
     pub declines: u64,
     /// Attempts that a worker ended because it was disconnected.
     pub cut_offs: u64,
-    /// Attempts that were fenced.
+    /// Attempts that were fenced, except those of cancelled jobs.
     pub fenced: u64,
     /// Simulated time in seconds.
     pub seconds: u64,
@@ -76,6 +76,8 @@ pub(crate) struct Truth {
     pub(crate) network: Network,
     pub(crate) behaviours: BTreeMap<JobId, Behaviour>,
     pub(crate) counts: Counts,
+    /// Jobs with a recorded cancel. Such a job may end without its worker.
+    pub(crate) cancelled: BTreeSet<JobId>,
     pub(crate) coordinator_listens: bool,
     /// True if no job crashes its machine.
     pub(crate) is_calm: bool,
@@ -90,6 +92,7 @@ impl Truth {
             network: Network::default(),
             behaviours: BTreeMap::new(),
             counts: Counts::default(),
+            cancelled: BTreeSet::new(),
             coordinator_listens: true,
             is_calm: false,
             trace: traces.then(Vec::new),

@@ -99,7 +99,7 @@ fn what_a_worker_s_file_leaves_out_is_looked_for_where_the_worker_finds_it() {
     // A missing token is reported as missing, not as unknown to the coordinator.
     let none = doctor("").expect(0);
     assert_eq!(check(&none, "token")["state"], "warning", "{none}");
-    assert!(check(&none, "token")["text"].as_str().unwrap().contains("none was tried"), "{none}");
+    assert!(check(&none, "token")["text"].as_str().unwrap().contains("no token was tried"), "{none}");
 }
 
 #[test]

@@ -151,5 +151,5 @@ fn what_it_is_asked_wrongly_is_refused_with_what_was_wrong() {
     }
     let (said, message) =
         (0..60).map(|_| refused(&pool, "jobs/xyz", Some(&token))).find(|(said, _)| said == "429").unwrap();
-    assert!(message.contains("`reader` sends too many requests: 10 requests a minute"), "{said} {message}");
+    assert!(message.contains("`reader` sends too many requests: 10 a minute"), "{said} {message}");
 }

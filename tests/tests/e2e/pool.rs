@@ -145,7 +145,7 @@ fn a_worker_says_what_is_wrong_with_its_token_before_it_dials() {
         buildpool_tests::Finished::from(output)
     };
     let missing = worker("", &[]).expect(125);
-    let expected = format!("could join {}; give one by --token", pool.url());
+    let expected = format!("could join {}; pass one with --token", pool.url());
     assert!(missing.err().contains("no token was given by which the worker"), "{missing}");
     assert!(missing.err().contains(&expected), "{missing}");
     assert!(missing.err().contains(&format!("`token` in {config}")), "{missing}");
@@ -278,8 +278,7 @@ fn one_call_runs_a_build_on_several_labels_and_gives_one_manifest() {
 #[test]
 fn what_a_passing_job_of_a_build_says_too_is_told_apart_from_what_failed() {
     let pool = Pool::start(1);
-    let text =
-        "echo 'src/q.c:1:2: error: boom'; [ $1 = good ] || { echo 'src/r.c:3:4: error: bang'; exit 1; }";
+    let text = "echo 'src/q.c:1:2: error: boom [nullPointer]'; [ $1 = good ] || { echo 'src/r.c:3:4: error: bang'; exit 1; }";
     let words = ["run", "--no-snapshot", "--several", "--output", "json", "--"];
     let job = |word: &'static str| ["sh", "-c", text, "sh", word];
     let all = [&words[..], &job("bad"), &[":::"], &job("good")].concat();
@@ -291,7 +290,11 @@ fn what_a_passing_job_of_a_build_says_too_is_told_apart_from_what_failed() {
         made[list].as_array().unwrap().iter().map(told).collect()
     };
     assert_eq!(messages("tier_1_findings"), [("src/r.c:3:4: error: bang".to_owned(), 1)], "{made}");
-    assert_eq!(messages("other_findings"), [("src/q.c:1:2: error: boom".to_owned(), 3)], "{made}");
+    assert_eq!(
+        messages("other_findings"),
+        [("src/q.c:1:2: error: boom [nullPointer]".to_owned(), 3)],
+        "{made}"
+    );
     let (build, id) =
         (made["request_id"].as_str().unwrap(), made["other_findings"][0]["id"].as_str().unwrap());
     let finding = pool.buildpool(&["job", build, "--finding", id, "--json"]).expect(0).json();

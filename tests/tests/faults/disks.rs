@@ -149,7 +149,7 @@ async fn a_job_whose_end_can_not_be_recorded_is_told_as_one_that_waits_for_that(
     let shown = answered(&pool, &["job", &job, "--json"]).expect(0).json();
     let reason = shown["waiting"]["reason"].as_str().unwrap_or_default();
     assert_eq!(shown["state"], "sealing", "{shown:#}");
-    assert!(reason.contains("it has ended") && reason.contains("can't write its records"), "{shown:#}");
+    assert!(reason.contains("it has ended") && reason.contains("can write its records"), "{shown:#}");
     answered(&pool, &["logs", &job]).expect(0);
     let listed = answered(&pool, &["jobs", "--json"]).expect(0).json();
     let listed: Vec<_> =

@@ -92,8 +92,11 @@ impl Coordinator {
             return;
         }
         for change in &batch.changes {
-            if let Change::Attempt { attempt, .. } = change {
-                truth.counts.losses += u64::from(attempt.counted);
+            if let Change::CancelAsked { job, .. } = change {
+                truth.cancelled.insert(*job);
+            }
+            if let Change::Attempt { job, attempt } = change {
+                truth.counts.losses += u64::from(attempt.counted && !truth.cancelled.contains(job));
                 truth.counts.retries += u64::from(attempt.retried);
             }
             if let Change::Attempt { job, attempt } = change {

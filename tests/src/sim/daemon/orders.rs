@@ -122,7 +122,7 @@ impl Daemon {
             }
             Desired::Cancel { by, reason, .. } => self.act(host, id, Acted::Cancelled { by, reason }, now),
             Desired::Fenced { .. } => {
-                truth.counts.fenced += 1;
+                truth.counts.fenced += u64::from(!truth.cancelled.contains(&id.job));
                 truth.note(now, || format!("{} received `fenced` for {id}", host.name));
                 self.fence(host, id, now);
             }
