@@ -30,10 +30,15 @@ fn change(pool: &Pool, number: u64) -> String {
     Finished::from(sum).expect(0).out()
 }
 
-/// Returns the bytes of partially received files in this directory.
+/// Returns the bytes of partially received files in this directory and below. The coordinator has
+/// a directory for each trust class.
 fn received(directory: &Path) -> u64 {
-    let files = fs::read_dir(directory).into_iter().flatten().flatten();
-    files.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let bytes = entries.filter_map(|entry| {
+        let metadata = entry.metadata().ok()?;
+        Some(if metadata.is_dir() { received(&entry.path()) } else { metadata.len() })
+    });
+    bytes.sum()
 }
 
 /// Returns the directories for incoming files of a worker, one per project.
