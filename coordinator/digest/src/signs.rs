@@ -1,4 +1,4 @@
-//! Signs about the whole run, with the line that gave each.
+//! Signs of success, failure or a crash of the whole run, each with the line that matched.
 
 use crate::command::Command;
 use crate::rules::{Indicator, Sign};
@@ -9,7 +9,7 @@ use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::CrashIndicators;
 use std::collections::BTreeSet;
 
-/// A sign and the line that gave it.
+/// A sign and the line that matched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen<T> {
     pub(crate) what: T,
@@ -17,11 +17,11 @@ pub(crate) struct Seen<T> {
     pub(crate) stream: Stream,
     pub(crate) from: u64,
     pub(crate) order: u64,
-    /// The order of the last line of this sort.
+    /// Order of the last line with the same sign.
     pub(crate) last: u64,
 }
 
-/// All signs, bounded: the last word of each kind and the first crash signs.
+/// All signs of a run, bounded: the last success, the runs, and the first crash signs.
 #[derive(Debug, Default)]
 pub(crate) struct Signs {
     pub(crate) success: Option<Seen<&'static str>>,
@@ -29,32 +29,32 @@ pub(crate) struct Signs {
     pub(crate) runs: Runs,
     pub(crate) crashes: Vec<Seen<Indicator>>,
     pub(crate) tools: BTreeSet<&'static str>,
-    /// Lines that said success, each once: what is to be contradicted where something knows better.
+    /// Distinct lines that claim success. They are contradicted if the job failed nevertheless.
     pub(crate) claims: BTreeSet<String>,
-    /// The last line that counted tests, where it counts no failure. Those before it speak of parts of the run.
+    /// The last line that counted tests, if it counts no failure. Earlier ones count parts of the run.
     pub(crate) count_claim: Option<String>,
-    /// The first line in which a test runner said that it found no tests.
+    /// The first line in which a test runner reports that it found no tests.
     pub(crate) no_tests: Option<Seen<()>>,
-    /// The last line that counted failed tests, where the tool that ran them counted.
+    /// Order of the last line in which a tool's own total counts failed tests.
     pub(crate) failed_total: u64,
-    /// Words of death before this line are of a program that has ended since.
+    /// Order of a line: crash messages up to it belong to a program that has ended.
     settled: u64,
-    /// What tells of a crash only if this family's tool was at work.
+    /// A crash sign that counts only if a tool of this family ran.
     under: Option<(Family, Seen<Indicator>)>,
-    /// What the exception says that was raised last.
+    /// Sign of the exception that was raised last.
     raised: Option<Seen<Indicator>>,
 }
 
-/// Most crash signs that are kept; their kinds are few, and one of each kind is kept.
+/// Limit on crash signs. One of each kind is kept, and there are few kinds.
 const CRASHES_MAX: usize = 64;
 
-/// Longest line that is kept, in characters.
+/// Limit on a kept line, in characters.
 const LINE_CHARS_MAX: usize = 400;
-/// Most different claims of success that are kept; a run ends with a few.
+/// Limit on distinct claims of success. A run usually ends with a few.
 const CLAIMS_MAX: usize = 64;
 
 impl Signs {
-    /// A sign in a line. `is_shown` if an error with a place was told before it.
+    /// Adds a sign. `is_shown`: an error with a place was reported before it.
     pub(crate) fn add(&mut self, sign: Sign, place: (&str, Stream, u64, u64), is_shown: bool) {
         let (line, stream, from, order) = place;
         let line = crate::text::clip_chars(line, LINE_CHARS_MAX).into_owned();
@@ -82,7 +82,7 @@ impl Signs {
                 self.runs.fails_still(tool, 0, order);
             }
             Sign::TakesBack(tool) => self.runs.takes_back(tool),
-            // What it counts on is known where lines are heard.
+            // The digester resolves these before it adds a sign.
             Sign::TotalOfErrors(_) | Sign::FailureUnder(_) => {}
             Sign::Tool(tool) => {
                 self.tools.insert(tool);
@@ -129,7 +129,7 @@ impl Signs {
         })
     }
 
-    /// Whether a sign of death is a sanitizer's report, or was told outside of the runs that succeeded.
+    /// Whether a crash sign is a sanitizer's report, or lies outside of the successful runs.
     fn is_death_outside(&self, seen: &Seen<Indicator>) -> bool {
         let is_outside = |order| !self.runs.contains(order);
         seen.what == Indicator::Sanitizer
@@ -146,13 +146,13 @@ impl Signs {
         self.runs.heed(failed, |tool| command.forgives(asked(tool)), |tool| command.runs_only(tool));
     }
 
-    /// A line has counted tests.
+    /// Records a line that counts tests.
     pub(crate) fn counted(&mut self, failed: u64, line: &str) {
         self.count_claim =
             (failed == 0).then(|| crate::text::clip_chars(line, LINE_CHARS_MAX).trim().to_owned());
     }
 
-    /// A tool's own counts, as they stand after a line: what they say about the run.
+    /// Adds the success or failure that a tool's own current counts imply.
     pub(crate) fn total(&mut self, family: Family, counts: Counts, place: (&str, Stream, u64, u64)) {
         if counts.failed > 0 {
             self.failed_total = place.3;
@@ -166,7 +166,7 @@ impl Signs {
         }
     }
 
-    /// A program that had said a word of death went on: it did not die. True if there was such a word.
+    /// Removes crash messages of a program that continued after them. Returns whether there were any.
     pub(crate) fn survived(&mut self) -> bool {
         let before = self.crashes.len();
         let settled = self.settled;
@@ -197,12 +197,12 @@ impl Signs {
         }
     }
 
-    /// What was said up to this line is of a program that has ended: nothing that comes later takes it back.
+    /// Makes the signs up to `order` final, because their program has ended.
     pub(crate) const fn settle(&mut self, order: u64) {
         self.settled = order;
     }
 
-    /// The line up to which words of death stand.
+    /// Order of the line up to which crash messages are final.
     pub(crate) const fn settled(&self) -> u64 {
         self.settled
     }
@@ -217,7 +217,7 @@ impl Signs {
         self.crashes.iter().filter(stands).cloned().collect()
     }
 
-    /// As in the result.
+    /// Returns the crash indicators of the job result.
     pub(crate) fn indicators(&self) -> CrashIndicators {
         let mut set = CrashIndicators::default();
         for seen in &self.crashes {

@@ -1,4 +1,4 @@
-//! What follows from what the rules say about a line.
+//! Applies the acts of the rules that match a line to the digester's state.
 
 use super::{Digester, Line, SummaryLine};
 use crate::limits::SUMMARY_LINES_MAX;
@@ -9,13 +9,13 @@ use crate::text::{clip_chars, lossy};
 use crate::xcodebuild;
 use buildpool_protocol::output::Stream;
 
-/// What a tool ran died; of what, the line may say.
+/// Sign that a child process of a tool died. The line may name the signal.
 const CHILD_DIED: Sign = Sign::Crash(Indicator::ChildDied(""));
 
-/// A line, its stream, its offset in that, and its order.
+/// Text of a line, its stream, its byte offset in the stream, and its order.
 type Said = (String, Stream, u64, u64);
 
-/// A total whose next line tells whether it is a tool's own.
+/// A total that counts only if the next line confirms that the tool printed it.
 #[derive(Debug)]
 pub(super) struct Awaited {
     family: Family,
@@ -24,20 +24,20 @@ pub(super) struct Awaited {
     standing: Standing,
 }
 
-/// What the rules that spoke to a line so far leave for those after them.
+/// State shared by the rules that match one line, in rule order.
 struct Hearing {
-    /// It begins a problem, or is known to be none.
+    /// The line is part of a problem, has opened one, or is harmless: no further rule opens one.
     problem_seen: bool,
-    /// No other rule is heard.
+    /// The remaining rules are skipped.
     settled: bool,
 }
 
-/// What a run is of: a package, or a goal in a project.
+/// Name of a run's unit: a package, or a goal in a project.
 fn unit(groups: &Groups<'_>) -> String {
     format!("{} {}", groups.text("u").unwrap_or_default(), groups.text("w").unwrap_or_default())
 }
 
-/// `FAIL: 0`, `errors = 3`: a count is no message.
+/// Whether a line is only a count, such as `FAIL: 0` or `errors = 3`. A count is not a message.
 fn is_count(body: &[u8]) -> bool {
     let Some(at) = body.iter().rposition(|byte| matches!(byte, b':' | b'=')) else { return false };
     let (name, count) = (&body[..at], body[at + 1..].trim_ascii());
@@ -46,7 +46,7 @@ fn is_count(body: &[u8]) -> bool {
 }
 
 impl Digester {
-    /// Does what the rules say about a line.
+    /// Applies the acts of all matching rules to a line.
     pub(super) fn interpret(&mut self, asker: &Asker<'_>, line: &Line<'_>, part: bool) {
         let task = &line.text[line.front.task.clone()];
         let open = self.streams[line.stream.index()].open.as_ref();
@@ -103,7 +103,7 @@ impl Digester {
                     self.act(*act, rule, groups, line, heard);
                 }
             }
-            // A word of death in a test's message is the test's. So is whatever counts.
+            // In a test's message, signs of death and counts belong to the test, not to the run.
             _ if line.printed => {}
             Act::Sign(sign) => self.sign(sign.with_signal(groups), line),
             _ => self.count(act, groups, line, heard),
@@ -122,13 +122,13 @@ impl Digester {
         self.signs.add(sign, (&text, line.stream, line.from, self.order), is_shown);
     }
 
-    /// Whether a compiler or a linter has told of an error and where it is.
+    /// Whether a compiler or a linter has reported an error with a place.
     fn has_shown_error(&self) -> bool {
         let open = self.streams.iter().filter_map(|state| state.open.as_ref());
         open.into_iter().any(|open| open.is_placed_error()) || self.finds.has_placed_error()
     }
 
-    /// Does what a rule says about tests.
+    /// Applies an act that concerns tests or runs of tools.
     fn count(&mut self, act: Act, groups: &Groups<'_>, line: &Line<'_>, heard: &mut Hearing) {
         if let Some(family) = act.at_work() {
             let nested = line.body.starts_with(b"    ");
@@ -239,7 +239,7 @@ impl Digester {
             Act::Adds(family, count) => {
                 let Some(counts) = count(groups) else { return };
                 let standing = self.tally.adds(family, counts, counted());
-                // A number of those that passed is not the line that says that others failed.
+                // A line that counts only passed tests must not become the evidence for failed ones.
                 let says = |all: &Counts| all.failed == 0 || counts.failed > 0;
                 self.total(family, standing.filter(says), line);
             }
@@ -263,7 +263,7 @@ impl Digester {
         }
     }
 
-    /// What a test printed that passed may be no error of a build.
+    /// Records the span of each passed test: its output may not be an error of a build.
     fn within_test(&mut self, event: TestEvent) {
         let began = self.test_began.take();
         match event {
@@ -277,7 +277,7 @@ impl Digester {
         }
     }
 
-    /// A total that is surely the tool's own, of a run of its own.
+    /// Records a confirmed total of a tool as a session of its own.
     fn own_total(
         &mut self,
         family: Family,
@@ -297,9 +297,9 @@ impl Digester {
         self.summary(stream, text.as_bytes(), from);
     }
 
-    /// What a tool's counts say about the run, if they are its own.
+    /// Records the success or failure that a tool's own counts imply.
     fn total(&mut self, family: Family, counts: Option<Counts>, line: &Line<'_>) {
-        // The lines of a total are one statement.
+        // Another line of the same total reported a problem, so these counts are not a success.
         let contradicts = |counts: &Counts| counts.failed == 0 && self.tally.is_amiss(family);
         if let Some(counts) = counts.filter(|counts| !contradicts(counts)) {
             let text = lossy(line.body);

@@ -1,27 +1,27 @@
-//! What tests logged while they ran, where the line that tells how one ended stands elsewhere.
+//! Log lines of tests, kept by test until the test's failure is found elsewhere in the log.
 
 use std::collections::BTreeMap;
 
-/// Tests of which it is kept.
+/// Limit on tests whose lines are kept.
 const TESTS_MAX: usize = 256;
-/// Lines of each.
+/// Limit on lines of each test.
 const LINES_MAX: usize = 20;
 
-/// Lines by test.
+/// Log lines by test.
 #[derive(Debug, Default)]
 pub(super) struct Logs {
-    /// The test that speaks.
+    /// The test that the following lines belong to.
     test: String,
     said: BTreeMap<String, Vec<String>>,
 }
 
 impl Logs {
-    /// What is logged from here on is of this test.
+    /// Assigns the following lines to `test`.
     pub(super) fn speaks(&mut self, test: &str) {
         test.clone_into(&mut self.test);
     }
 
-    /// The test that speaks says this.
+    /// Adds a line to the current test. Drops it if there is no test or a limit is reached.
     pub(super) fn says(&mut self, line: &str) {
         if self.test.is_empty() || self.said.len() == TESTS_MAX && !self.said.contains_key(&self.test) {
             return;
@@ -32,7 +32,7 @@ impl Logs {
         }
     }
 
-    /// What a test said, once.
+    /// Removes and returns the lines of a test.
     pub(super) fn take(&mut self, test: &str) -> Vec<String> {
         self.said.remove(test).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Messages of several lines: what begins one, which lines belong to it, what it becomes when it is complete.
+//! Messages of several lines: opens a problem, adds the lines that belong to it, and makes a finding of it.
 
 use super::{Digester, Line, is_blank, shown};
 use crate::found::Found;
@@ -11,34 +11,34 @@ use buildpool_protocol::limits::{POST_CONTEXT_LINES, PRE_CONTEXT_LINES};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{Location, Severity};
 
-/// How sure a message is, in percent, that points at a place.
+/// Minimum confidence, in percent, of an error that names a file.
 const SURE_WITH_PLACE: u8 = 72;
-/// How sure it is, in percent, that what fails where a configuration tries something out is the cause.
+/// Maximum confidence, in percent, that a failed probe of a configure step is the cause.
 const PROBE_SURE: u8 = 55;
-/// Most lines held back until it is known whether they belong to a message.
+/// Limit on lines held back until a later line shows whether they belong to the message.
 const MAYBE_LINES_MAX: usize = 12;
 
-/// A problem whose lines still come.
+/// A problem that may get further lines.
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) problem: Problem,
     found: Found,
     draft: Draft,
-    /// What stood before the first line's own text.
+    /// Prefix of the first line, before its own text.
     front: String,
-    /// The task that printed it; empty if none is named.
+    /// Task that printed the message; empty if the log names none.
     task: Vec<u8>,
     bytes: usize,
     maybe: Vec<(String, u64)>,
     after: After,
 }
 
-/// The lines since the last one of an open problem: its context, if none that follows is of it.
+/// Lines after the last line of an open problem: its context, unless a later line belongs to it.
 #[derive(Debug, Default)]
 struct After {
-    /// How many there were.
+    /// Number of non-empty lines.
     passed: usize,
-    /// How many of them may be its context.
+    /// Number of these lines that may be context.
     waited: usize,
     post: Vec<String>,
 }
@@ -59,17 +59,17 @@ impl After {
 }
 
 impl Open {
-    /// Whether another task than this one printed the message.
+    /// Whether a task other than `task` printed the message.
     pub(super) fn is_of_another(&self, task: &[u8]) -> bool {
         !self.task.is_empty() && self.task != task
     }
 
-    /// Whether it is an error of a compiler or a linter that names a place.
+    /// Whether it is an error of a compiler or a linter with a file.
     pub(super) const fn is_placed_error(&self) -> bool {
         self.draft.file.is_some() && matches!(self.problem.kind, Kind::Build | Kind::Lint)
     }
 
-    /// Whether a line of it has this text.
+    /// Whether one of its lines, held lines included, contains `text`.
     pub(super) fn says(&self, text: &str) -> bool {
         let held = self.maybe.iter().map(|(line, _)| line);
         self.draft.lines.iter().chain(held).any(|line| line.contains(text))
@@ -129,7 +129,7 @@ impl Digester {
         if said.first().is_some_and(|first| !draft.lines.contains(first)) {
             draft.lines.splice(head + 1..head + 1, said);
         }
-        // What follows another error at once is of the same command.
+        // Without a line in between, the error belongs to the same command as the one before it.
         state.probing = state.recent.last().map_or(state.probing, is_probing);
         let pre = state
             .recent
@@ -190,7 +190,7 @@ impl Digester {
         }
         found.kind = draft.kind.unwrap_or(found.kind);
         if draft.file.is_some() && found.severity == Severity::Error {
-            // What points at a place is no mere word.
+            // An error with a file is more than an error word in a line.
             found.sure = found.sure.max(SURE_WITH_PLACE);
         }
         found.head = draft.head.unwrap_or(found.head);
@@ -227,7 +227,7 @@ impl Digester {
             return false;
         }
         let own = match (open.task.is_empty(), task.is_empty()) {
-            // No task printed the message: what looks like a task's name is text.
+            // No task printed the message, so an apparent task name is part of the text.
             (true, false) => &line[front.task.start..],
             _ => own,
         };
@@ -251,8 +251,8 @@ impl Digester {
             Next::Part | Next::Last => {
                 if full {
                     open.found.lines_cut += 1;
-                    // The last lines of a long message say most: they push out the middle.
-                    // Of the middle, what is indented goes before what is not.
+                    // The last lines of a long message are the most useful, so one from the middle goes.
+                    // Indented lines are dropped first.
                     let from = (MESSAGE_LINES_MAX / 3).min(open.draft.lines.len() - 1);
                     let deep = |line: &String| line.starts_with([' ', '\t']);
                     let at = open.draft.lines[from..].iter().position(deep).map_or(from, |at| from + at);

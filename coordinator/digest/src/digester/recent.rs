@@ -1,11 +1,11 @@
-//! The last lines, which may belong to what comes after them.
+//! Buffer of the last lines of a stream, which may become context of the next finding.
 
 use std::collections::VecDeque;
 
-/// Lines that are kept. The last of them are a finding's context.
+/// Limit on lines. The last of them become a finding's context.
 const LINES_MAX: usize = 24;
 
-/// The last lines of a stream since the last finding. Their buffers are used again.
+/// The last lines of a stream since the last finding. The line buffers are reused.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     lines: VecDeque<Vec<u8>>,
@@ -22,7 +22,7 @@ impl Recent {
         self.lines.push_back(buffer);
     }
 
-    /// Forgets all lines but the last, so many.
+    /// Drops all lines except the last `kept`.
     pub(super) fn keep_last(&mut self, kept: usize) {
         let excess = self.lines.len().saturating_sub(kept);
         self.spare.extend(self.lines.drain(..excess));
@@ -32,12 +32,12 @@ impl Recent {
         self.lines.back().map(Vec::as_slice)
     }
 
-    /// Forgets the last line.
+    /// Drops the last line.
     pub(super) fn drop_last(&mut self) {
         self.spare.extend(self.lines.pop_back());
     }
 
-    /// The last lines in order, at most so many.
+    /// Returns the last lines in order, at most `most`.
     pub(super) fn tail(&self, most: usize) -> impl Iterator<Item = &[u8]> {
         self.lines.iter().skip(self.lines.len().saturating_sub(most)).map(Vec::as_slice)
     }
