@@ -1,6 +1,6 @@
-//! Test tools that count, and what is peculiar to how each counts.
+//! Families of test tools, and the peculiarities of each one's output.
 
-/// Who counts.
+/// A family of test tools with the same output format.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum Family {
     XcTest,
@@ -129,7 +129,7 @@ impl Family {
         matches!(self, Self::XcTest | Self::Tap | Self::Go | Self::Bazel)
     }
 
-    /// Whether this family's tests are run by a driver whose own count is the one that is asked for.
+    /// Whether `driver` runs this family's tests, so that only the driver's count is used.
     pub(crate) const fn inside(self, driver: Self) -> bool {
         match driver {
             Self::CTest => !matches!(self, Self::CTest),
@@ -140,7 +140,7 @@ impl Family {
         }
     }
 
-    /// Whether a total of this family is its own only where something announces it; others are a test's own output.
+    /// What must announce a total of this family. Unannounced totals may be a test's output.
     pub(crate) const fn announces(self) -> Option<Announced> {
         match self {
             Self::Jest
@@ -157,32 +157,32 @@ impl Family {
         }
     }
 
-    /// Whether a program of this family prints the beginning of each test that it prints the end of, one after the other.
+    /// Whether a program of this family prints start and end of each test, one test at a time.
     pub(crate) const fn begins_each(self) -> bool {
         matches!(self, Self::Go | Self::GoogleTest)
     }
 
-    /// Whether anybody may say the words in which a test of this family begins: `Running install.sh`, `Start 1: server`.
+    /// Whether other programs may print its start lines: `Running install.sh`, `Start 1: server`.
     pub(crate) const fn begins_in_common_words(self) -> bool {
         matches!(self, Self::Maven | Self::Gradle | Self::CTest)
     }
 
-    /// Whether anybody may say the words in which this family tells how many tests run now: `running 3 tests`, `collected 3 items`.
+    /// Whether other programs may print its announcement: `running 3 tests`, `collected 3 items`.
     pub(crate) const fn announces_in_common_words(self) -> bool {
         matches!(self, Self::Cargo | Self::Pytest)
     }
 
-    /// Whether the program that prints what became of its tests is the one that runs them: it lives as long as it prints.
+    /// Whether the process that prints the results also runs the tests and is alive meanwhile.
     pub(crate) const fn runs_them_itself(self) -> bool {
         matches!(self, Self::Go | Self::GoogleTest | Self::Cargo)
     }
 
-    /// Whether lines that add to a total are the tool's own only right below the line that announces them.
+    /// Whether lines that add to a total count only directly below the line that announces them.
     pub(crate) const fn adds_below_a_heading(self) -> bool {
         matches!(self, Self::Pytest)
     }
 
-    /// Whether lines that add to a total mean nothing before its first line.
+    /// Whether lines that add to a total are ignored before its first line.
     pub(crate) const fn totals_begin(self) -> bool {
         matches!(
             self,
@@ -204,7 +204,7 @@ impl Family {
         matches!(self, Self::Maven | Self::BoostTest)
     }
 
-    /// Whether the tool says only that something failed, and not how many tests did.
+    /// Whether the tool reports only that tests failed, without a number.
     pub(crate) const fn counts_no_tests(self) -> bool {
         matches!(self, Self::BoostTest)
     }
@@ -228,12 +228,12 @@ impl Family {
         }
     }
 
-    /// Whether each suite has a total before that of the suite that it is in.
+    /// Whether each suite's total comes before the total of its parent suite.
     pub(crate) const fn nests_totals(self) -> bool {
         matches!(self, Self::XcTest | Self::Robot)
     }
 
-    /// Whether a run may fail for more than its tests, which it tells behind their total: leaks, coverage.
+    /// Whether a run may also fail for leaks or coverage, reported after the total of tests.
     pub(crate) const fn judges_more_than_tests(self) -> bool {
         matches!(self, Self::Lab)
     }

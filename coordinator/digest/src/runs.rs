@@ -1,5 +1,5 @@
-//! Runs of tools, and which success takes which failure back: that of the same invocation, or that of a run which the failure
-//! lies within.
+//! Runs of tools. A success takes back a failure of the same invocation, and a failure inside
+//! the successful run.
 
 use crate::signs::Seen;
 use crate::tally::hashed;
@@ -13,7 +13,7 @@ const SUCCESSES_MAX: usize = 256;
 /// Most units of a run that are kept. A run with more units has no known scope.
 const UNITS_MAX: usize = 4096;
 
-/// What a run is of, as far as the log names it.
+/// Scope of a run, as far as the log names it.
 #[derive(Clone, Debug, Default)]
 struct Scope {
     /// Packages, projects, targets or actions, each by a hash of its name.
@@ -22,7 +22,7 @@ struct Scope {
     command: Option<Command>,
 }
 
-/// A command line that the log announces, by a hash, and the order of the line that does.
+/// Hash of a command line that the log announces, and the order of the announcing line.
 type Command = (u64, u64);
 
 impl Scope {
@@ -46,7 +46,7 @@ impl Scope {
 struct Failure {
     seen: Seen<&'static str>,
     scope: Scope,
-    /// It is a total of tests. The tally knows whether the same tests passed later.
+    /// It is a total of tests. The tally decides whether the same tests passed later.
     counted: bool,
     /// An error with a place came before it.
     shown: bool,
@@ -61,7 +61,7 @@ struct Success {
     scope: Scope,
 }
 
-/// Runs that have ended, and what is known of those that have not.
+/// Finished runs, and the state of unfinished ones.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     failures: Vec<Failure>,
@@ -72,11 +72,11 @@ pub(crate) struct Runs {
     units: BTreeMap<&'static str, BTreeSet<u64>>,
     /// The command line that the log announced last.
     command: Option<Command>,
-    /// The last action that a command line asks for, until its result is told.
+    /// The last action of a command line, until the log has its result.
     asked: Option<&'static str>,
-    /// Actions whose results were told.
+    /// Actions whose results are in the log.
     results: BTreeSet<&'static str>,
-    /// An action whose result was not told before the next command line.
+    /// An action without a result before the next command line.
     left: Option<&'static str>,
     /// Tools whose failed tests did not all pass later.
     of_others: BTreeSet<&'static str>,
@@ -90,13 +90,13 @@ fn first_word(tool: &'static str) -> &'static str {
 }
 
 impl Runs {
-    /// A run of a tool begins. What the tool ran before has ended.
+    /// Begins a run of a tool, and ends the previous one.
     pub(crate) fn begins(&mut self, tool: &'static str, order: u64) {
         self.units.remove(first_word(tool));
         self.began.insert(tool, order);
     }
 
-    /// A line of a tool's run.
+    /// Begins a run of a tool unless one is open.
     pub(crate) fn at_work(&mut self, tool: &'static str, order: u64) {
         self.began.entry(tool).or_insert(order);
     }
@@ -114,7 +114,7 @@ impl Runs {
         self.units.insert(first_word(tool), BTreeSet::from([hashed(unit)]));
     }
 
-    /// What failed last is tried again by the same process, which watches its files.
+    /// Begins a retry of the last failure by the same process, which watches its files.
     pub(crate) fn tries_again(&mut self, tool: &'static str, order: u64) {
         let again = hashed(("again", order));
         if let Some(last) = self.failures.last_mut().filter(|last| last.seen.what == tool) {
@@ -123,18 +123,18 @@ impl Runs {
         }
     }
 
-    /// The log announces a command line.
+    /// Records a command line that the log announces.
     pub(crate) fn announces(&mut self, command: &str, order: u64) {
         self.command = Some((hashed(command), order));
     }
 
-    /// A command line asks xcodebuild for actions, of which this is the last.
+    /// Records the last action of an xcodebuild command line.
     pub(crate) fn asks_for(&mut self, action: Option<&'static str>) {
         self.left = self.left.or(self.asked);
         self.asked = action;
     }
 
-    /// The result of an action is told.
+    /// Records that the log has the result of an action.
     pub(crate) fn has_result_of(&mut self, action: &'static str) {
         self.results.insert(action);
         if self.asked == Some(action) {
@@ -142,7 +142,7 @@ impl Runs {
         }
     }
 
-    /// An action that the log or the command asks for and whose result is not there, where other results are.
+    /// Returns a requested action without a result, if other actions have results.
     pub(crate) fn action_left(&self, asked_by_command: Option<&'static str>) -> Option<&'static str> {
         let missing = asked_by_command.filter(|action| !self.results.contains(action));
         self.left.or(self.asked).or(missing).filter(|_| !self.results.is_empty())
@@ -154,7 +154,7 @@ impl Runs {
         Scope { units: self.units.get(first_word(tool)).cloned().unwrap_or_default(), command: self.command }
     }
 
-    /// A tool says that it succeeded.
+    /// Records a success of a tool.
     pub(crate) fn succeeded(&mut self, tool: &'static str, order: u64) {
         let scope = self.ended(tool);
         let began = self.began.remove(tool);
@@ -168,7 +168,7 @@ impl Runs {
             if self.successes.len() == SUCCESSES_MAX {
                 self.successes.remove(0);
             }
-            // A driver that does not tell its beginning began after its last result.
+            // A driver that does not print its start began after its last result.
             let began = began.or_else(|| toolbox::of(tool).drives.then(|| self.last_result(tool)));
             self.successes.push(Success { tool, order, began, scope });
         }
@@ -184,12 +184,12 @@ impl Runs {
         orders.max().unwrap_or(0)
     }
 
-    /// A tool says that it failed.
+    /// Records a failure of a tool.
     pub(crate) fn failed(&mut self, seen: Seen<&'static str>, shown: bool, counted: bool) {
         let tool = seen.what;
         let scope = self.ended(tool);
         if counted {
-            // What ran the tests has not ended.
+            // Only the tests have ended, not the tool that runs them.
             self.began.remove(tool);
         } else {
             self.began.retain(|other, _| first_word(other) != first_word(tool));
@@ -202,7 +202,7 @@ impl Runs {
         if let Some(last) = self.failures.last_mut()
             && (full || last.seen.what == tool && last.seen.order > last_success)
         {
-            // Of the same run, the last word is kept, with all that its words before it named.
+            // Keep the last failure of the same run, with all units named by earlier ones.
             failure.scope.units.extend(std::mem::take(&mut last.scope.units));
             failure.counted |= last.counted;
             failure.shown |= last.shown;
@@ -218,7 +218,7 @@ impl Runs {
         last.map(|last| last.seen.order = order).is_some()
     }
 
-    /// A tool says that its failure is no more. It speaks of the run that has just ended, and of no other one.
+    /// Removes a tool's failures of the run that has just ended.
     pub(crate) fn takes_back(&mut self, tool: &'static str) {
         let scope = self.ended(tool);
         self.units.remove(first_word(tool));
@@ -233,12 +233,12 @@ impl Runs {
         });
     }
 
-    /// The order of the last word of failure that some tool said.
+    /// Returns the order of the last failure, or 0.
     pub(crate) fn last_failure(&self) -> u64 {
         self.failures.last().map_or(0, |failure| failure.seen.order)
     }
 
-    /// The last word of failure of all, whether it stands or not.
+    /// Returns the last failure, whether it stands or not.
     pub(crate) fn last(&self) -> Option<&Seen<&'static str>> {
         self.failures.last().map(|failure| &failure.seen)
     }
@@ -334,7 +334,7 @@ impl Runs {
         of_run.is_some_and(|failure| again(failure) && !between(failure))
     }
 
-    /// A tool that runs others was at work, and has not said how it ended.
+    /// Returns a tool that runs other tools, has started and has no success.
     pub(crate) fn unended(&self) -> Option<&'static str> {
         let has_ended = |tool: &str| self.successes.iter().any(|success| success.tool == tool);
         self.began.keys().copied().find(|tool| toolbox::of(tool).drives && !has_ended(tool))

@@ -1,5 +1,5 @@
-//! Tests counted: each test once with its last result where a tool names them, else the tool's own summaries summed over
-//! suites and targets.
+//! Counts of tests: each named test once with its last result, else the tool's own summaries
+//! summed over suites and targets.
 
 mod account;
 mod failed;
@@ -17,23 +17,23 @@ use running::Running;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
-/// How many lines after its heading a total may come.
+/// Limit on lines between a heading and its total.
 const HEADING_LINES_MAX: u64 = 4;
 
-/// How many lines after a program's header its first marks may come: what it runs with stands between them.
+/// Limit on lines between a program's header and its first marks. Settings stand between them.
 const HEADER_LINES_MAX: u64 = 10;
 
-/// Where a line stands in its stream.
+/// Position of a line in its stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Standing {
-    /// Its number.
+    /// Line number.
     pub(crate) number: u64,
     pub(crate) after_blank: bool,
-    /// The task that printed it, by a hash of its name, where a runner of several tasks names it.
+    /// Hash of the name of the task that printed it, if the log names one.
     pub(crate) task: Option<u64>,
 }
 
-/// Of what is a hash already.
+/// Identity hasher for keys that are already 64-bit hashes.
 #[derive(Debug, Default)]
 struct AsIs(u64);
 
@@ -53,39 +53,39 @@ impl Hasher for AsIs {
     }
 }
 
-/// A hash of what is not kept itself.
+/// Returns a hash of a value that is not stored itself.
 pub(crate) fn hashed(named: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     named.hash(&mut hasher);
     hasher.finish()
 }
 
-/// What is known of the tests so far.
+/// Counts of tests so far, by family.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     accounts: BTreeMap<Family, Account>,
     /// The last result of each test by a hash of its name.
     last: HashMap<u64, TestEvent, BuildHasherDefault<AsIs>>,
     running: Running,
-    /// Tests that began and were ended before they had, each with the part of the run that it was in.
+    /// Tests that were interrupted, each with its part of the run.
     cut: Vec<((Family, Option<u64>), String)>,
     flaky: u64,
     flaky_tests: BTreeSet<String>,
     done: u64,
     expected_total: Option<u64>,
-    /// nextest runs each test by cargo's own runner, whose words are then part of a test's output.
+    /// A nextest run is open. Lines of cargo's runner are then part of a test's output.
     in_nextest: bool,
-    /// Counts headings, results and totals, so that it is known which came first.
+    /// Logical clock: counts headings, results and totals to order them.
     clock: u64,
 }
 
 impl Tally {
-    /// Whether this family's words are another tool's output at present.
+    /// Whether this family's lines are currently another tool's output.
     pub(crate) fn ignores(&self, family: Family) -> bool {
         self.in_nextest && family == Family::Cargo
     }
 
-    /// A test began or ended. False if the line is a test's own output.
+    /// Records the start or the end of a test. Returns false if the line is a test's own output.
     pub(crate) fn event(&mut self, family: Family, test: &str, event: TestEvent) -> bool {
         if self.ignores(family) {
             return false;
@@ -135,7 +135,7 @@ impl Tally {
         true
     }
 
-    /// The test of a family that began last ended; the line does not name it.
+    /// Ends the test of a family that started last; the line does not name it.
     pub(crate) fn ends(&mut self, family: Family) {
         let latest = self.running.latest().filter(|(of, _)| *of == family);
         if let Some(test) = latest.map(|(_, test)| test.to_owned()) {
@@ -146,7 +146,7 @@ impl Tally {
         }
     }
 
-    /// Whether parts of a run are named whose tests would follow, and no test or total does.
+    /// Whether the log names a part of a run, but no tests or totals follow.
     pub(crate) fn has_parts_without_tests(&self, family: Family) -> bool {
         self.accounts.get(&family).is_some_and(|account| {
             let any_told = account.heading_at.is_some() || account.told_at > 0;
@@ -155,34 +155,34 @@ impl Tally {
         })
     }
 
-    /// The next total of a family is of the tests that failed before.
+    /// Marks the next total of a family as a rerun of the failed tests.
     pub(crate) fn reruns_failed(&mut self, family: Family) {
         self.accounts.entry(family).or_default().reruns_failed = true;
     }
 
-    /// A runner names a test that passed only after it had failed.
+    /// Adds a test that the runner reports as flaky.
     pub(crate) fn names_flaky(&mut self, test: &str) {
         if self.flaky_tests.len() < RUNNING_TESTS_MAX && self.flaky_tests.insert(test.to_owned()) {
             self.flaky += 1;
         }
     }
 
-    /// The program under way tells of each test that passed.
+    /// Records that the current program prints each passed test.
     pub(crate) fn tells_passes(&mut self, family: Family) {
         self.accounts.entry(family).or_default().tells_passes = true;
     }
 
-    /// The tests of a part of the run follow, which has no name if that is empty.
+    /// Begins a part of the run; an empty `name` means an unnamed part.
     pub(crate) fn part(&mut self, family: Family, name: &str) {
         self.accounts.entry(family).or_default().part = (!name.is_empty()).then(|| hashed(name));
     }
 
-    /// A part failed. What failed where none was named was in it.
+    /// Records a failed part. Failures without a part are assigned to it.
     pub(crate) fn failed_part(&mut self, family: Family, name: &str) {
         self.accounts.entry(family).or_default().own.failed_in(hashed(name));
     }
 
-    /// The tests of a family that began and have not ended never will.
+    /// Moves the running tests of a family to the interrupted ones.
     pub(crate) fn cut(&mut self, family: Family) {
         let part = self.part_of(family);
         while let Some(test) = self.running.take_first(family) {
@@ -192,7 +192,7 @@ impl Tally {
         }
     }
 
-    /// A test came to its end: if it had been cut in this part of the run, it was run again.
+    /// Removes a finished test from the interrupted ones of this part: it was run again.
     fn mend(&mut self, family: Family, test: &str) {
         if !self.cut.is_empty() {
             let part = self.part_of(family);
@@ -200,23 +200,23 @@ impl Tally {
         }
     }
 
-    /// The part of the run that a family's tests are in now.
+    /// Returns the current part of the run of a family.
     fn part_of(&self, family: Family) -> (Family, Option<u64>) {
         (family, self.accounts.get(&family).and_then(|account| account.part))
     }
 
-    /// The number of a test whose end was told.
+    /// Records the number of a finished test.
     pub(crate) fn numbered(&mut self, family: Family, number: u64) {
         let account = self.accounts.entry(family).or_default();
         account.numbered = account.numbered.max(number);
     }
 
-    /// Whether a tool of this family was surely at work.
+    /// Whether a tool of this family certainly ran.
     pub(crate) fn knows(&self, family: Family) -> bool {
         self.accounts.get(&family).is_some_and(|account| account.known)
     }
 
-    /// A session begins.
+    /// Begins a session of a family.
     pub(crate) fn session(&mut self, family: Family) {
         if self.ignores(family) {
             return;
@@ -225,11 +225,11 @@ impl Tally {
         let account = self.accounts.entry(family).or_default();
         account.own.close(family);
         (account.begins, account.amiss, account.session_tests) = (false, false, 0);
-        // What begins one of cargo's announces tests as well, in words that may be any script's.
+        // The line that begins a session of cargo could also be printed by any script.
         account.known |= family != Family::Cargo;
     }
 
-    /// A program of this family has ended; completely if it says that all its tests passed.
+    /// Ends a program of a family. `completely`: it reports that all its tests passed.
     pub(crate) fn over(&mut self, family: Family, completely: bool) {
         if family == Family::Nextest {
             self.in_nextest = false;
@@ -260,7 +260,7 @@ impl Tally {
             && self.running.latest().is_some_and(|(of, _)| of == family)
     }
 
-    /// A line announced a total.
+    /// Records a heading that announces a total.
     pub(crate) fn heading(&mut self, family: Family, at: Standing) {
         self.clock += 1;
         let account = self.accounts.entry(family).or_default();
@@ -273,17 +273,17 @@ impl Tally {
         }
     }
 
-    /// A line of a total says that something besides its tests went wrong. What the total's other lines count is then no success.
+    /// Marks the total: something besides its tests failed, so its other lines are not a success.
     pub(crate) fn amiss(&mut self, family: Family) {
         self.accounts.entry(family).or_default().amiss = true;
     }
 
-    /// Whether the total under way says that something besides its tests went wrong.
+    /// Whether the current total reports a failure besides its tests.
     pub(crate) fn is_amiss(&self, family: Family) -> bool {
         self.accounts.get(&family).is_some_and(|account| account.amiss)
     }
 
-    /// Whether something announced a total a few lines before.
+    /// Whether a heading at most [`HEADING_LINES_MAX`] lines before announced a total.
     pub(crate) fn is_announced(&self, family: Family, at: Standing) -> bool {
         let heading = self.accounts.get(&family).and_then(|account| account.heading);
         heading.is_some_and(|heading| at.number.saturating_sub(heading) <= HEADING_LINES_MAX)
@@ -319,7 +319,7 @@ impl Tally {
         let part = account.part_of(family, at.task);
         let reruns = std::mem::take(&mut account.reruns_failed);
         let ledger = account.at();
-        // What a program counts only grows.
+        // The counts of one program only grow, so smaller counts belong to another one.
         let is_another = |open: Counts| counts.failed < open.failed || counts.total() < open.total();
         if !family.nests_totals() && ledger.open.is_some_and(is_another) {
             ledger.close(family);
@@ -329,7 +329,8 @@ impl Tally {
         account.standing()
     }
 
-    /// More of the open summary: the tool prints each sort on a line of its own. Gives the counts that stand now.
+    /// Adds a line to the open summary of a tool that prints one kind of result a line.
+    /// Returns the current counts.
     pub(crate) fn adds(&mut self, family: Family, counts: Counts, at: Standing) -> Option<Counts> {
         if self.ignores(family) {
             return None;
@@ -354,7 +355,7 @@ impl Tally {
         account.standing()
     }
 
-    /// Of the open summary's tests, so many did not simply pass. Gives the counts that stand now.
+    /// Moves tests of the open summary from passed to other results. Returns the current counts.
     pub(crate) fn moves(&mut self, family: Family, counts: Counts) -> Option<Counts> {
         let account = self.accounts.get_mut(&family)?;
         let ledger = account.at();
@@ -366,9 +367,9 @@ impl Tally {
         account.standing()
     }
 
-    /// A tool says how many tests run now; it tells a total when they have.
+    /// Records an announced number of tests; a total is expected after them.
     pub(crate) fn announce(&mut self, family: Family, tests: u64, at: Standing) {
-        // The words of cargo's runner may be any script's; its own stand below a blank line.
+        // Any script may print the line of cargo's runner; cargo prints a blank line before it.
         if !self.ignores(family) && (family != Family::Cargo || at.after_blank) {
             let account = self.accounts.entry(family).or_default();
             account.announced = account.announced.saturating_add(tests);
@@ -377,13 +378,13 @@ impl Tally {
         }
     }
 
-    /// A program begins, which may run tests.
+    /// Records the header of a program that may run tests.
     pub(crate) fn header(&mut self, family: Family, at: Standing) {
         let account = self.accounts.entry(family).or_default();
         (account.header, account.has_settings) = (Some(at.number), false);
     }
 
-    /// What the program that has just begun runs tests with.
+    /// Records that the new program printed its test settings.
     pub(crate) fn settings(&mut self, family: Family) {
         if let Some(account) = self.accounts.get_mut(&family) {
             account.has_settings = account.header.is_some();
@@ -408,7 +409,7 @@ impl Tally {
         }
     }
 
-    /// The line before was no mark of a test, if it was but one.
+    /// Drops the mark on the line before if it was a single one: it was not a test's mark.
     pub(crate) fn no_marks(&mut self, family: Family, at: Standing) {
         let Some(account) = self.accounts.get_mut(&family) else { return };
         if account.lone_mark.take().is_some_and(|mark| mark + 1 == at.number) {
@@ -416,7 +417,7 @@ impl Tally {
         }
     }
 
-    /// A tool says how many tests there are whose results it prints one by one.
+    /// Records a plan: the number of tests whose results follow one by one.
     pub(crate) fn plan(&mut self, family: Family, tests: u64) {
         let account = self.accounts.entry(family).or_default();
         let done = account.by_test.total().saturating_sub(account.settled);
@@ -425,13 +426,13 @@ impl Tally {
             account.settled += account.planned.min(done);
             (account.planned, account.numbered) = (0, 0);
         } else if done == 0 {
-            // No test came after it: it may be anybody's range of numbers.
+            // No test followed the plan before, so it may be an unrelated range of numbers.
             account.planned = 0;
         }
         account.planned = account.planned.saturating_add(tests);
     }
 
-    /// The results of a family's tests, once there are as many as were planned.
+    /// Returns the results of a family's tests once all planned tests have one.
     pub(crate) fn planned(&self, family: Family) -> Option<Counts> {
         let account = self.accounts.get(&family)?;
         let all = account.settled + account.planned;
@@ -493,19 +494,19 @@ impl Tally {
         self.flaky_tests.contains(test)
     }
 
-    /// How many tests a tool says it will run.
+    /// Number of tests that the tools announced.
     pub(crate) const fn expected_total(&self) -> Option<u64> {
         self.expected_total
     }
 
-    /// A tool says how many tests it will run.
+    /// Adds to the number of tests that the tools announced.
     pub(crate) fn expect(&mut self, total: u64) {
         if total > 0 {
             self.expected_total = Some(self.expected_total.unwrap_or(0).saturating_add(total));
         }
     }
 
-    /// Families that counted, without those whose tests another one drives.
+    /// Returns the families with counts, without families that another one drives.
     fn families(&self) -> impl Iterator<Item = (Family, &Account)> {
         self.accounts
             .iter()
@@ -515,7 +516,7 @@ impl Tally {
             .filter(|(family, _)| !self.is_driven(*family) && !self.is_borrowed(*family))
     }
 
-    /// Whether what looks like cargo's line of a test, `test it adds ... ok`, is of another runner that counts: nothing announced it.
+    /// Whether unannounced lines like cargo's `test it adds ... ok` come from another runner.
     fn is_borrowed(&self, family: Family) -> bool {
         let counts = |(other, account): (&Family, &Account)| *other != family && account.summaries() > 0;
         let is_bare = |account: &Account| {
@@ -526,7 +527,7 @@ impl Tally {
             && self.accounts.iter().any(counts)
     }
 
-    /// Whether another family that counts runs this one's tests, and was at it when they were told.
+    /// Whether another family with counts ran this family's tests.
     fn is_driven(&self, family: Family) -> bool {
         let told_at = self.accounts.get(&family).map_or(0, |account| account.told_at);
         self.accounts.iter().any(|(driver, other)| {
@@ -541,7 +542,7 @@ impl Tally {
         failed.all(|(family, account)| account.failures_are_past(family))
     }
 
-    /// Families of which a run failed that no later run of the same tests took back.
+    /// Returns families with a failed run that no later run of the same tests took back.
     pub(crate) fn failed_apart(&self) -> impl Iterator<Item = &'static str> {
         self.accounts
             .iter()
@@ -549,7 +550,7 @@ impl Tally {
             .map(|(family, _)| family.name())
     }
 
-    /// The counts that are believed, or none if no tool counted.
+    /// Returns the counts for the result, or `None` if no tool counted.
     pub(crate) fn counts(&self) -> Option<TestCounts> {
         let mut sum = Counts::default();
         let mut names = Vec::new();

@@ -1,44 +1,44 @@
-//! Tools that say how they fared: what is peculiar to each, in one table.
+//! Table of the tools that report success or failure, with the peculiarities of each.
 
-/// What make ran died.
+/// Tool name for a make recipe that died.
 pub(crate) const MAKE_RECIPE: &str = "make, of what it ran,";
 
-/// A target that scons could not make. Told not to mind, scons goes on to its success.
+/// Tool name for a failed target of scons. If it ignores errors, scons continues.
 pub(crate) const SCONS_TARGET: &str = "a target of scons,";
 
-/// What JUnit says of what comes before and after all tests of a class. Its last count is one of tests only.
+/// Tool name for JUnit's setup and teardown of classes. Its last count has tests only.
 pub(crate) const JUNIT_CONTAINERS: &str = "JUnit, of what contains tests,";
 
-/// How much of a tool's failure another tool's success leaves, unless that was at work already.
+/// Whether a tool's failure stands despite a later success of another tool, without an exit code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Apart {
-    /// All: it is a command of its own, and fails only where something is wrong.
+    /// It stands: the tool is a command of its own and fails only for a real error.
     Always,
-    /// What is to be said where the exit code is not known: it may be run again and says nothing when it succeeds.
+    /// It does not stand: the tool may have been run again, and prints nothing on success.
     WithoutCode,
-    /// Nothing.
+    /// It does not stand.
     Never,
 }
 
-/// What is peculiar to a tool.
+/// Properties of a tool.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tool {
     name: &'static str,
-    /// What its failure is worth beside another tool's success.
+    /// Whether its failure stands despite a later success of another tool.
     pub(crate) apart: Apart,
-    /// It runs other tools and answers for them.
+    /// It runs other tools, and its result includes theirs.
     pub(crate) drives: bool,
-    /// It builds.
+    /// It is a build tool.
     pub(crate) builds: bool,
-    /// It runs tests, and may print nothing before the first output of these.
+    /// It runs tests, and may print nothing before their first output.
     pub(crate) begins_in_silence: bool,
-    /// It judges what another tool's success says nothing of, also where that one runs it.
+    /// It fails independently of its host: the host's success does not take its failure back.
     pub(crate) judges_by_itself: bool,
-    /// It counts no tests and names the part of the run that failed: the tally tells whether that part passed later.
+    /// It names the failed part and counts no tests. The tally finds a later pass of that part.
     pub(crate) names_failed_part: bool,
-    /// What its runs name are parts of a command line, such as `build`: the same part of another command line is another run.
+    /// Its units are parts of a command line, such as `build`. They match only in the same command.
     pub(crate) units_of_command: bool,
-    /// The tool that runs it where the command does not.
+    /// The tool that runs it, unless the command itself does.
     pub(crate) host: Option<&'static str>,
 }
 
@@ -143,7 +143,7 @@ const TOOLS: &[Tool] = &[
     tool("node", WithoutCode),
 ];
 
-/// What is known of a tool.
+/// Returns the properties of a tool; unknown tools get the defaults.
 pub(crate) fn of(name: &str) -> Tool {
     TOOLS.iter().find(|tool| tool.name == name).copied().unwrap_or(tool("", Never))
 }

@@ -263,7 +263,7 @@ impl Digester {
         }
     }
 
-    /// Records the span of each passed test: its output may not be an error of a build.
+    /// Marks the errors between the start and the end of a passed test as test output.
     fn within_test(&mut self, event: TestEvent) {
         let began = self.test_began.take();
         match event {

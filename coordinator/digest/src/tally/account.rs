@@ -1,4 +1,4 @@
-//! What one family's tools said of their tests: results by test, and their own totals.
+//! Results of one family: by test, and the tool's own totals.
 
 use super::failed::FailedTotals;
 use super::{Family, hashed};
@@ -44,15 +44,15 @@ impl Counts {
 /// Summaries, added up.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    /// Those of closed sessions.
+    /// Sum of closed sessions.
     pub(super) closed: Counts,
-    /// The latest of the open session.
+    /// Latest total of the open session.
     pub(super) open: Option<Counts>,
     /// The part of the run that it is of, by a hash of its name, where the tool names it.
     part: Option<u64>,
     /// How many tests the program said that it runs, if it did: of those a run that stopped early counts only some.
     tests: Option<u64>,
-    /// It is of the tests that failed before.
+    /// It is a rerun of the tests that failed before.
     pub(super) reruns_failed: bool,
     /// Totals of closed sessions that count failed tests.
     failed: FailedTotals,
@@ -60,7 +60,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// The session's total is what it will be.
+    /// Closes the session: its total is final.
     pub(super) fn close(&mut self, family: Family) {
         if let Some(open) = self.open.take() {
             self.closed.add(&open);
@@ -80,7 +80,7 @@ impl Ledger {
         self.summaries += 1;
     }
 
-    /// What failed where no part was named was in this one.
+    /// Assigns failures without a part to this part.
     pub(super) fn failed_in(&mut self, part: u64) {
         self.part.get_or_insert(part);
         self.failed.name(part);
@@ -103,7 +103,7 @@ impl Ledger {
     }
 }
 
-/// What one family's tools told.
+/// Results of one family.
 #[derive(Debug, Default)]
 pub(super) struct Account {
     /// Results by test.
@@ -118,19 +118,19 @@ pub(super) struct Account {
     pub(super) amiss: bool,
     /// The number of the line with which a program began that has told of no test yet.
     pub(super) header: Option<u64>,
-    /// That program told what it runs tests with.
+    /// That program printed its test settings.
     pub(super) has_settings: bool,
-    /// The marks of the program under way tell of a failure.
+    /// The marks of the current program include a failure.
     pub(super) marks_fail: bool,
     /// The number of the line with the first mark of a program, if it stands alone.
     pub(super) lone_mark: Option<u64>,
-    /// Something was said that only the tool itself says: what may be anybody's words are its own too.
+    /// A line that only this tool prints was seen, so ambiguous lines count as its own too.
     pub(super) known: bool,
     /// Tests that the tool says it will run: the last plan, with those before it that were not complete.
     pub(super) planned: u64,
     /// Results of the plans before, which were complete.
     pub(super) settled: u64,
-    /// The highest number of a test whose end was told of this plan.
+    /// Highest number of a finished test of this plan.
     pub(super) numbered: u64,
     /// When a total was announced first, and when something of this family was told last: see [`Tally::clock`].
     pub(super) heading_at: Option<u64>,
@@ -143,13 +143,13 @@ pub(super) struct Account {
     pub(super) ended: u64,
     /// The program under way prints the beginning of each test.
     pub(super) begins: bool,
-    /// The program under way tells of each test that passed.
+    /// The current program prints each passed test.
     pub(super) tells_passes: bool,
     /// The part of the run whose tests follow, where the tool names it: a hash of its name.
     pub(super) part: Option<u64>,
-    /// Results that were told by test, those of tests that ran again included.
+    /// Number of results by test, reruns included.
     pub(super) named: u64,
-    /// The next total is of the tests that failed before.
+    /// The next total is a rerun of the tests that failed before.
     pub(super) reruns_failed: bool,
     /// The latest total is a loose one.
     pub(super) at_loose: bool,
@@ -182,14 +182,14 @@ impl Account {
         Counts { failed: counts.failed.max(told), ..counts }
     }
 
-    /// A total tells of all that was announced before it.
+    /// Resets the announced tests: a total covers them.
     pub(super) const fn told(&mut self) {
         (self.announced, self.ended) = (0, 0);
     }
 
     /// Tests that were announced, or planned, of which no end was told and no total since.
     pub(super) fn left(&self) -> u64 {
-        // A plan that stands alone may be anybody's range of numbers.
+        // A plan without results may be an unrelated range of numbers.
         let results = self.by_test.total();
         let done = results.saturating_sub(self.settled).max(self.numbered);
         let planned = if results > 0 { self.planned.saturating_sub(done) } else { 0 };
@@ -215,7 +215,7 @@ impl Account {
             && if names_all { self.by_test.failed == 0 } else { ledger.failures_are_past(family) }
     }
 
-    /// The counts of this family that are believed.
+    /// Returns the counts of this family that the result uses.
     pub(super) fn believed(&self, family: Family) -> Counts {
         let summed = self.ledger().sum();
         if family == Family::SwiftTesting && self.summaries() > 0 {

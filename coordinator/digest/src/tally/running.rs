@@ -4,18 +4,18 @@ use super::Family;
 use crate::limits::RUNNING_TESTS_MAX;
 use std::collections::BTreeMap;
 
-/// How often each test that runs has begun, by family and name; bounded.
+/// Start count of each running test, by family and name; bounded by [`RUNNING_TESTS_MAX`].
 #[derive(Debug, Default)]
 pub(super) struct Running {
     tests: BTreeMap<Family, BTreeMap<String, u32>>,
-    /// Different ones.
+    /// Number of distinct tests.
     count: usize,
-    /// The one that began last.
+    /// The test that started last.
     latest: Option<(Family, String)>,
 }
 
 impl Running {
-    /// Whether no other test is kept.
+    /// Whether further starts are ignored.
     pub(super) const fn is_full(&self) -> bool {
         self.count >= RUNNING_TESTS_MAX
     }
@@ -59,7 +59,7 @@ impl Running {
         Some(test)
     }
 
-    /// How often tests of a family have begun that have not ended.
+    /// Number of unfinished starts of a family's tests.
     pub(super) fn times(&self, family: Family) -> u64 {
         let tests = self.tests.get(&family).into_iter().flat_map(BTreeMap::values);
         tests.copied().map(u64::from).sum()

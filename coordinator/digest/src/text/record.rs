@@ -1,4 +1,4 @@
-//! Tools that print JSON, a record a line: what they would have printed without it.
+//! Converts JSON records, one a line, to the text that the tool prints without JSON.
 
 use super::document::told;
 use serde::Deserialize;
@@ -12,7 +12,7 @@ const BEGINNINGS: [&[u8]; 6] = [
     br#"{"type":"#,
     br#"{ "type":"#,
 ];
-/// What `go test -json` tells of.
+/// Values of `Action` in `go test -json`.
 const ACTIONS: [&str; 11] = [
     "start",
     "run",
@@ -50,15 +50,15 @@ struct Record {
     ignored: u64,
 }
 
-/// A compiler's message as it would have printed it.
+/// A compiler's message with its rendered text.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Message {
     rendered: Option<String>,
 }
 
-/// The text that a record or a document stands for, which has no lines where it tells only what other records tell as well; none
-/// if the line is neither.
+/// Returns the text of a record or a document. The text is empty if other records repeat it.
+/// Returns `None` for any other line.
 pub(crate) fn carried(line: &[u8]) -> Option<String> {
     if !line.ends_with(b"}") || !BEGINNINGS.iter().any(|beginning| line.starts_with(beginning)) {
         return told(line);
@@ -93,7 +93,7 @@ fn suite(record: &Record) -> Option<String> {
 fn test(record: &Record) -> Option<String> {
     let name = Some(record.name.as_str()).filter(|name| !name.is_empty())?;
     let word = match record.event.as_str() {
-        // A line without its end.
+        // The result is printed later on the same line.
         "started" => "",
         "ok" => "ok",
         "ignored" => "ignored",

@@ -1,4 +1,4 @@
-//! The raw end of a stream, so that a short stream can be shown whole and a long one from its end.
+//! Buffer of a stream's last bytes, to show a short stream whole and the end of a long one.
 
 use super::clean::Cleaner;
 use crate::limits::TAIL_BYTES;
@@ -11,10 +11,10 @@ pub(crate) struct Tail {
     length: u64,
 }
 
-/// A line of the end as it is shown.
+/// A displayed line of the tail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TailLine {
-    /// As a terminal would have shown it.
+    /// Text as a terminal would display it.
     pub(crate) text: String,
     /// Offset of its first byte in the stream.
     pub(crate) from: u64,
@@ -31,23 +31,23 @@ impl Tail {
         self.tail.extend(kept);
     }
 
-    /// A hole: what lies before it is no neighbour of what comes.
+    /// Skips missing bytes, and drops the bytes before them.
     pub(crate) fn skip(&mut self, missing_bytes: u64) {
         self.length = self.length.saturating_add(missing_bytes);
         self.tail.clear();
     }
 
-    /// Bytes in the stream, holes included.
+    /// Number of bytes in the stream, missing ones included.
     pub(crate) const fn length(&self) -> u64 {
         self.length
     }
 
-    /// The last bytes that are kept.
+    /// Returns the kept bytes.
     pub(crate) fn bytes(&mut self) -> &[u8] {
         self.tail.make_contiguous()
     }
 
-    /// The last lines that are kept, in order; whole lines only, unless the stream is one line.
+    /// Returns the kept lines in order: whole lines only, unless the tail is part of one long line.
     pub(crate) fn last_lines(&self, cleaner: &mut Cleaner) -> Vec<TailLine> {
         let bytes: Vec<u8> = self.tail.iter().copied().collect();
         let mut from = self.length - bytes.len() as u64;
