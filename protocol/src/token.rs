@@ -139,7 +139,10 @@ mod tests {
             ("bp_".into(), "its id has 0 characters"),
             ("bp_1_2".into(), "its id has 1 characters, and 32 hexadecimal digits are valid"),
             (said[..said.len() - 1].to_owned(), "its secret has 47 characters"),
-            (format!("{}g", &said[..said.len() - 1]), "its secret has something else"),
+            (
+                format!("{}g", &said[..said.len() - 1]),
+                "its secret has characters that are not hexadecimal digits",
+            ),
             (said[..35].to_owned(), "its secret has 0 characters"),
             (format!("{said}_beef"), "its fingerprint has 4 characters"),
             (format!("{token}_1"), "something stands behind"),

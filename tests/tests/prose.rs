@@ -17,13 +17,8 @@ const HARD: [&str; 34] = [
 /// Hard words allowed in 1,000 words of comments, of pages, and of text in string literals.
 const LIMITS: [(Kind, u32); 3] = [(Kind::Comment, 5), (Kind::Page, 5), (Kind::Text, 3)];
 /// Crates above these limits, with the figure that they must not exceed. Lower it after each improvement.
-const ABOVE: [(&str, Kind, u32); 5] = [
-    ("coordinator/digest", Kind::Comment, 29),
-    ("coordinator/digest", Kind::Text, 5),
-    ("mcp-gateway", Kind::Text, 5),
-    ("protocol/objects", Kind::Text, 10),
-    ("worker/evidence", Kind::Text, 4),
-];
+const ABOVE: [(&str, Kind, u32); 2] =
+    [("coordinator/digest", Kind::Comment, 21), ("coordinator/digest", Kind::Text, 5)];
 /// Fewer words than this give no stable figure.
 const WORDS_MIN: u32 = 500;
 /// Shorter literals are names and fragments, not prose.
@@ -137,6 +132,8 @@ fn files(root: &Path) -> Vec<PathBuf> {
                 if !foreign && !name.starts_with('.') {
                     open.push(path);
                 }
+            } else if name == "prose.rs" {
+                // The words of this test are data.
             } else if name.ends_with(".rs") || name.ends_with(".md") {
                 found.push(path);
             }
@@ -170,6 +167,16 @@ fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect()
 }
 
+/// A format string without the names of its arguments.
+fn without_placeholders(literal: &str) -> String {
+    let parts = literal.split('{').enumerate();
+    let texts = parts.map(|(number, part)| match part.split_once('}') {
+        Some((_, text)) if number > 0 => text,
+        _ => part,
+    });
+    texts.collect()
+}
+
 /// String literals of a line of Rust that read as prose.
 fn literals(line: &str) -> Vec<String> {
     let mut found = Vec::new();
@@ -190,7 +197,7 @@ fn literals(line: &str) -> Vec<String> {
             && !literal.starts_with([',', '.', ':', ';', ')'])
             && !pattern.iter().any(|part| literal.contains(part));
         if prose {
-            found.push(literal.to_owned());
+            found.push(without_placeholders(literal));
         }
         rest = &after[end + 1..];
     }

@@ -127,7 +127,7 @@ impl ToolError {
 /// The command line and the tools share messages. A flag becomes the parameter of a tool; advice without one is left out.
 const FLAGS: [(&str, &str); 3] = [
     ("--cwd", "`cwd`"),
-    (", or raise the guard (--max-snapshot-mb)", ""),
+    (", or raise the limit (--max-snapshot-mb)", ""),
     ("`--verbosity minimal`", "`verbosity` minimal"),
 ];
 
