@@ -1,6 +1,5 @@
-//! Bytes a second through the whole digester, beside what bounds it: the same bytes cut into lines and asked, as ripgrep would
-//! count them, of one set of forty patterns, and of one set of as many patterns as there are recognisers. Also what comes after
-//! the last byte of a log.
+//! Bytes a second through the whole digester. Yardsticks: the same lines matched, as ripgrep would count them, with one set of
+//! forty patterns, and with one set of as many patterns as there are recognizers. Also the time after the last byte of a log.
 
 use buildpool_digest::{Digester, Facts, Options};
 use buildpool_protocol::output::Stream;
@@ -55,7 +54,7 @@ const WORDS: [&str; 40] = [
     "SUMMARY",
 ];
 
-/// What a set of patterns may take, in bytes: enough that it is never built anew.
+/// Memory limit of a set of patterns in bytes: enough that it is never rebuilt.
 const SET_BYTES_MAX: usize = 256 << 20;
 
 /// The logs of the tests, one after the other, again and again.
@@ -102,7 +101,7 @@ fn quiet(bytes: usize) -> Vec<u8> {
     log
 }
 
-/// Lines that say nothing, as a build prints them while all goes well.
+/// Lines without a match, as a build prints them while it succeeds.
 fn progress(bytes: usize) -> Vec<u8> {
     let mut log = Vec::with_capacity(bytes + 1024);
     let mut number = 0_u64;
@@ -159,7 +158,7 @@ fn throughput(c: &mut Criterion) {
     }
 }
 
-/// What a reader waits for after the last byte: the digest and its shortest answer.
+/// Waiting time of a reader after the last byte: the digest and its shortest answer.
 fn after_the_last_byte(c: &mut Criterion) {
     let mut group = c.benchmark_group("after the last byte");
     group.sample_size(20);

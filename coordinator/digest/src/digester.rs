@@ -32,10 +32,10 @@ const RECENT_BYTES_MAX: usize = 600;
 /// Most holes that are kept.
 const GAPS_MAX: usize = 64;
 
-/// What a digester must know before the first byte.
+/// Settings that a digester needs before the first byte.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Why the command ran: decides what the answer to a passed job shows.
+    /// Purpose of the command. It selects the content of the answer to a passed job.
     pub purpose: Purpose,
     /// The filter that the submitter chose.
     pub template: Option<TemplateSpec>,
@@ -45,11 +45,11 @@ pub struct Options {
     pub command: String,
     /// The job's id, or its name in a build; empty when there is only a log.
     pub job: String,
-    /// Leaves out the recogniser with this name, or all of a tool's: `go.fail`, `go`. Shows what each is worth.
+    /// Leaves out the recognizer with this name, or all of a tool's: `go.fail`, `go`. Used to measure the value of each.
     pub without_rules: Option<String>,
 }
 
-/// What is known while the job runs.
+/// State of the digest while the job runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Live {
     /// Complete lines of both streams.
@@ -58,9 +58,9 @@ pub struct Live {
     pub errors: u64,
     /// Tests that ended.
     pub tests_done: u64,
-    /// Tests that will run, where a tool says so.
+    /// Number of tests that will run, if a tool prints it.
     pub tests_total: Option<u64>,
-    /// The last line that says something.
+    /// The last line with content.
     pub last_line: String,
     /// The test that runs, if the log shows it.
     pub running_test: Option<String>,
@@ -96,9 +96,9 @@ struct Line<'l> {
     stream: Stream,
     text: &'l [u8],
     front: Front,
-    /// What the rules look at.
+    /// Text that the rules match.
     body: &'l [u8],
-    /// It is part of the message of a failed test: what it says, the test says.
+    /// True if the line is part of the message of a failed test, so it is the test's output.
     printed: bool,
     standing: Standing,
     /// Offset of its first byte in the stream.
@@ -108,7 +108,7 @@ struct Line<'l> {
 }
 
 /// Digests one attempt's log. Push bytes in the order in which they were written, at any chunking; [`live`](Self::live)
-/// tells at any time, [`finish`](Self::finish) once.
+/// returns the state at any time, [`finish`](Self::finish) the digest once.
 #[derive(Debug)]
 pub struct Digester {
     options: Options,
@@ -185,7 +185,7 @@ impl Digester {
         self.streams[stream.index()].lines = lines;
     }
 
-    /// Passes over bytes that the process wrote and nobody has.
+    /// Skips bytes that the process wrote and that no part has.
     pub fn gap(&mut self, stream: Stream, missing_bytes: u64, reason: &str) {
         self.transcript.skip(stream);
         let state = &mut self.streams[stream.index()];
@@ -207,7 +207,7 @@ impl Digester {
         self.rules.rules().zip(&self.heard).filter(|(_, heard)| **heard).map(|(rule, _)| rule.name)
     }
 
-    /// What is known so far.
+    /// Returns the current state.
     pub fn live(&self) -> Live {
         Live {
             lines: self.order,
@@ -290,7 +290,7 @@ impl Digester {
         self.cleaner = cleaner;
     }
 
-    /// Progress that was drawn over: only what a rule speaks to is looked at.
+    /// Overwritten progress: only lines that match a rule count.
     fn overwritten(
         &mut self,
         asker: &mut Asker<'_>,
@@ -323,7 +323,7 @@ impl Digester {
         }
     }
 
-    /// Does what the rules say about a line.
+    /// Applies the effects of the matched rules to a line.
     fn heard_line(&mut self, asker: &mut Asker<'_>, stream: Stream, line: &[u8], from: u64, to: u64) {
         let front = front(line);
         let own = &line[front.length..];
@@ -389,11 +389,11 @@ pub(crate) struct Gathered {
     pub(crate) whole: Option<Vec<String>>,
     /// Lines and bytes of each stream.
     pub(crate) counts: [(u64, u64); 2],
-    /// The order of the last line that says something and is no part of a message.
+    /// Order of the last line with content that is not part of a message.
     pub(crate) last_text: u64,
 }
 
-/// What the rules look at: the line without its time stamp, and of a very long one the beginning.
+/// Text that the rules match: the line without its time stamp, and only the beginning of a very long line.
 fn scanned(line: &[u8]) -> &[u8] {
     let body = &line[front_length(line)..];
     &body[..body.len().min(SCANNED_BYTES_MAX)]

@@ -140,7 +140,7 @@ impl Family {
         }
     }
 
-    /// What must announce a total of this family. Unannounced totals may be a test's output.
+    /// The announcement that a total of this family needs. Unannounced totals may be a test's output.
     pub(crate) const fn announces(self) -> Option<Announced> {
         match self {
             Self::Jest
@@ -198,8 +198,8 @@ impl Family {
         )
     }
 
-    /// Whether a run has parts, each with a total of its own, and names them before their tests so that the name tells which
-    /// tests these are. Names that several programs may share are compared together with the number of tests.
+    /// Returns true if a run has parts with separate totals, and names each part before its tests, so that the name identifies
+    /// the tests. Names that several programs may share are compared together with the number of tests.
     pub(crate) const fn names_parts(self) -> bool {
         matches!(self, Self::Maven | Self::BoostTest)
     }
@@ -214,7 +214,7 @@ impl Family {
         matches!(self, Self::Cargo | Self::CTest)
     }
 
-    /// The name of a test without what its tool may leave out when it names the test again. XCTest on a Mac prints two:
+    /// The name of a test without the part that its tool may leave out in a second mention. XCTest on a Mac prints two:
     /// `-[Module.Class test]` and `Class.test()`.
     pub(crate) fn one_name(self, test: &str) -> String {
         if self != Self::XcTest {
@@ -244,7 +244,7 @@ impl Family {
     }
 }
 
-/// What comes before a total.
+/// Announcement before a total.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Announced {
     /// A line of the tool's own, a few lines before.

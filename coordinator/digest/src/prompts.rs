@@ -64,12 +64,12 @@ const QUESTIONS: [(&[&str], &str); 1] = [(
      pipe into `buildpool run`)",
 )];
 
-/// A line that ends with one of these asks for a secret.
+/// A line with one of these endings requests a secret.
 const SECRETS: [&str; 2] = ["password:", "passphrase:"];
 const SECRET_REMEDY: &str = "give the secret in a file or a variable that the tool reads (`buildpool run --secret NAME` passes a variable), or use \
                              credentials of the worker";
 
-/// Adds to the cause of a bad ending that the command asked for input, where its last lines show that.
+/// Adds to the cause of a bad ending that the command requested input, if its last lines show this.
 pub(crate) fn explain(cause: &mut Option<Cause>, verdict: Verdict, tails: &[Vec<TailLine>]) {
     let is_bad = matches!(verdict, Verdict::Failed | Verdict::TimedOut);
     let Some(cause) = cause.as_mut().filter(|_| is_bad) else { return };

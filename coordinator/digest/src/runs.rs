@@ -212,13 +212,14 @@ impl Runs {
         }
     }
 
-    /// The last failure is this tool's and was told after `after`: it is told again. False if there is none.
+    /// Moves the last failure if it is this tool's and was printed after `after`: the tool repeats it. False if there is none.
     pub(crate) fn fails_still(&mut self, tool: &'static str, after: u64, order: u64) -> bool {
         let last = self.failures.last_mut().filter(|last| last.seen.what == tool && last.seen.order > after);
         last.map(|last| last.seen.order = order).is_some()
     }
 
-    /// Removes a tool's failures of the run that has just ended.
+    /// Removes a tool's failures after its success. A failure that was not counted is removed if it is
+    /// within the run that has just ended. Counted failures are removed unless they belong to other tests.
     pub(crate) fn takes_back(&mut self, tool: &'static str) {
         let scope = self.ended(tool);
         self.units.remove(first_word(tool));
@@ -243,8 +244,8 @@ impl Runs {
         self.failures.last().map(|failure| &failure.seen)
     }
 
-    /// What is known besides the log: tools whose failed tests did not pass later, tools whose failure the command does not mind,
-    /// and the tool that is the command's only one.
+    /// Applies facts from outside the log: tools with failed tests that did not pass later, tools with failures that the command
+    /// ignores, and the command's only tool.
     pub(crate) fn heed(
         &mut self,
         of_others: impl Iterator<Item = &'static str>,
@@ -257,7 +258,8 @@ impl Runs {
         self.alone = self.successes.iter().map(|success| success.tool).find(|tool| is_only(tool));
     }
 
-    /// The last failure that no success took back, of tools of this sort. `trusts` that what a test may have printed is a test's.
+    /// Returns the last failure of tools of this kind that no success cleared. With `trusts`, text that a test may have printed
+    /// counts as a test's output.
     pub(crate) fn standing(&self, is: fn(Apart) -> bool, trusts: bool) -> Option<&Seen<&'static str>> {
         let stands = |failure: &&Failure| {
             is(toolbox::of(failure.seen.what).apart) && !self.is_taken_back(failure, trusts)
@@ -287,8 +289,8 @@ impl Runs {
             || self.is_of_same_invocation(success, failure)
     }
 
-    /// Whether a runner that says nothing at its beginning may have run the test that printed a failure: a mere total of a linter's
-    /// errors without any of them.
+    /// Returns true if a runner without a start line may have run the test that printed a failure: only the total of a linter's
+    /// errors, without the errors.
     fn may_be_printed_by(&self, success: &Success, failure: &Failure) -> bool {
         let (tool, by) = (toolbox::of(failure.seen.what), toolbox::of(success.tool));
         let is_total = tool.apart == Apart::Always && !tool.builds && !failure.counted && !failure.shown;
@@ -320,7 +322,7 @@ impl Runs {
         self.successes.iter().any(|success| success.order > order && self.has_begun(success, order))
     }
 
-    /// Whether an error is of a run whose failure was taken back: the first one that was told after the error.
+    /// Returns true if an error belongs to a run with a cancelled failure: the first failure printed after the error.
     pub(crate) fn is_past(&self, order: u64) -> bool {
         let of_run = self.failures.iter().filter(|failure| failure.seen.order >= order);
         let of_run = of_run.min_by_key(|failure| failure.seen.order);

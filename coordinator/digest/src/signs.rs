@@ -109,8 +109,8 @@ impl Signs {
         }
     }
 
-    /// The last failure that no success took back. Without an exit code, a failure of a tool that may have been run again and
-    /// says nothing when it succeeds counts only if no tool succeeded after it.
+    /// Returns the last failure that no success cleared. A tool that may have run again can be silent when it succeeds. Without an
+    /// exit code, its failure counts only if no tool succeeded after it.
     pub(crate) fn standing_failure(&self, has_code: bool) -> Option<&Seen<&'static str>> {
         if has_code {
             return self.runs.standing(|_| true, true);
@@ -120,7 +120,7 @@ impl Signs {
         last.or_else(|| self.runs.standing(|apart| apart == Apart::Always, true))
     }
 
-    /// A failure or a word of death that only an exit code could take back: what succeeded after it had nothing to do with it.
+    /// Returns a failure or a death sign that only an exit code could clear, because the later success is unrelated to it.
     pub(crate) fn contradiction(&self) -> Option<&str> {
         let failure = self.runs.standing(|_| true, false).map(|seen| seen.line.as_str());
         failure.or_else(|| {
@@ -136,8 +136,8 @@ impl Signs {
             || seen.what.is_word() && (is_outside(seen.order) || is_outside(seen.last))
     }
 
-    /// What the command says of the tools that it runs: the failure of one may not count where another succeeded after it, or
-    /// it may be the only one. `failed` are families whose failed tests did not all pass later.
+    /// Applies the command: it may ignore a tool's failure if another tool succeeds after it, or run only one tool. `failed` are
+    /// families with failed tests that did not all pass later.
     pub(crate) fn heed(&mut self, command: &Command, failed: impl Iterator<Item = &'static str>) {
         let asked = |tool: &'static str| match toolbox::of(tool).host {
             Some(host) if !command.runs(tool) => host,
@@ -174,9 +174,9 @@ impl Signs {
         self.crashes.len() < before
     }
 
-    /// Makes signs of a crash of what only more than a line could tell: which tools were at work, whether the program ended badly.
-    /// `ended_badly` is none where only the log is there: then an exception ended the program if those are its last words, or
-    /// if a tool said after it that something failed.
+    /// Adds the signs of a crash that need more than one line: the running tools, and the ending of the program.
+    /// `ended_badly` is `None` if there is only the log. Then an exception ended the program if the log ends with it, or
+    /// if a tool reported a failure after it.
     pub(crate) fn complete(
         &mut self,
         was_at_work: impl Fn(Family) -> bool,
@@ -207,8 +207,8 @@ impl Signs {
         self.settled
     }
 
-    /// Crash signs, without words of death after which a tool counted its failed tests: what said them lived, or a test printed
-    /// them. The same holds within a run that succeeded, where the command `has_ended_well`.
+    /// Returns crash signs, without death signs after which a tool counted its failed tests: their program went on, or a test
+    /// printed them. The same applies inside a successful run, if the command `has_ended_well`.
     pub(crate) fn standing_crashes(&self, has_ended_well: bool) -> Vec<Seen<Indicator>> {
         let stands = |seen: &&Seen<Indicator>| {
             !seen.what.is_word()

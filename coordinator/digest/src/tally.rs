@@ -252,8 +252,8 @@ impl Tally {
         }
     }
 
-    /// Whether a program that tells of tests that passed has told the ends of all but the last: that one ended the process that
-    /// ran it, with 0, and the program took that for the end of all. Where more are open it may be silent about skipped ones.
+    /// Returns true if a program that prints passed tests has printed the ends of all tests but the last: that test ended its
+    /// process with 0, and the program took this for the end of all. If more are open, they may be skipped tests.
     fn last_one_is_open(&self, family: Family) -> bool {
         self.accounts.get(&family).is_some_and(|account| account.begins && account.tells_passes)
             && self.running.times(family) == 1
@@ -391,8 +391,8 @@ impl Tally {
         }
     }
 
-    /// A line of marks: some test ran, and a total follows, if such a program has just begun. None need follow once all have run
-    /// and none failed.
+    /// Handles a line of marks: a test ran, and a total follows, if such a program has just begun. A total may be missing after
+    /// all tests ran without a failure.
     pub(crate) fn marks(&mut self, family: Family, marks: &str, is_last: bool, at: Standing) {
         let Some(account) = self.accounts.get_mut(&family) else { return };
         let is_first = (at.after_blank || account.has_settings)
@@ -452,8 +452,8 @@ impl Tally {
         latest.map(|(_, test)| test).or_else(|| self.running().next())
     }
 
-    /// How many tests began or were announced and have not ended. None of a tool whose own total has all that began: the line that told of
-    /// an end was not known as one.
+    /// Returns the number of tests that began or were announced and have not ended. It is 0 for a tool with a total of all
+    /// started tests: the line with an end was not recognized.
     pub(crate) fn unfinished(&self) -> u64 {
         let mut running: BTreeMap<Family, u64> = BTreeMap::new();
         for (family, tests) in self.running.of_families().filter(|(family, _)| self.knows(*family)) {
@@ -527,7 +527,8 @@ impl Tally {
             && self.accounts.iter().any(counts)
     }
 
-    /// Whether another family with counts ran this family's tests.
+    /// Whether another family with counts ran this family's tests: it can run this family, and it had
+    /// begun before these tests were reported.
     fn is_driven(&self, family: Family) -> bool {
         let told_at = self.accounts.get(&family).map_or(0, |account| account.told_at);
         self.accounts.iter().any(|(driver, other)| {

@@ -35,7 +35,7 @@ pub(super) const RULES: &[Rule] = &[
         ],
     },
     Rule {
-        // Without the sign it may be any log's; its place and its total tell that esbuild failed.
+        // Without the sign the line may be of any log; its location and its total show that esbuild failed.
         name: "bundler.plain_error",
         pattern: r"^X \[ERROR\] (?P<m>.*)",
         acts: &[Act::Problem(

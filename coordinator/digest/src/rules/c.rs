@@ -1,4 +1,4 @@
-//! C, C++, Fortran, Ada and assembler compilers, linkers, and what drives them: make, ninja, cmake.
+//! C, C++, Fortran, Ada and assembler compilers, linkers, and their build drivers: make, ninja, cmake.
 
 use crate::toolbox::SCONS_TARGET;
 
@@ -20,7 +20,7 @@ fn excerpt(so_far: &[String], line: &str) -> Next {
     if in_excerpt || caret {
         return Next::Part;
     }
-    // What javac says about a symbol, and what GHC says below its heading.
+    // javac's lines about a symbol, and GHC's lines below its heading.
     let named = ["symbol:", "location:", "required:", "found:", "reason:"];
     let heading = so_far.first().is_some_and(|head| head.ends_with([']', ':']));
     if named.iter().any(|name| trimmed.starts_with(name))
@@ -53,7 +53,7 @@ fn is_message(line: &str) -> bool {
     [": error", ": note", ": warning", ": fatal error"].iter().any(|word| line.contains(word))
 }
 
-/// What gcc prints before a message that belongs to it.
+/// Lines that gcc prints before a message and that belong to it.
 fn lead(line: &str) -> bool {
     let trimmed = line.trim_start();
     trimmed.starts_with("In file included from")
@@ -68,7 +68,7 @@ const COMPILER_ERROR: Problem = problem(ERROR, Kind::Build, 92).follow(excerpt).
 const COMPILER_FATAL: Problem = problem(FATAL, Kind::Build, 95).follow(excerpt).lead(lead);
 const COMPILER_WARNING: Problem = problem(WARNING, Kind::Build, 60).follow(excerpt).lead(lead);
 
-/// `b.c:(.text+0x24): undefined reference to `g'`, with a line `b.c:7: …`: the source that asks for it.
+/// `b.c:(.text+0x24): undefined reference to `g'`, with a line `b.c:7: …`: the source that refers to it.
 fn linker_place(draft: &mut Draft) {
     for line in &draft.lines {
         let Some((place, _)) = line.split_once(": undefined reference to ") else { continue };
@@ -185,7 +185,7 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Sign(Sign::Failure("scons")), Act::Summary],
     },
     Rule {
-        // With `-i` it says so whatever became of the targets: it takes back its own failures.
+        // With `-i` it prints this for any result of the targets, so it cancels its own failures.
         name: "scons.ended",
         pattern: r"^scons: done building targets\.$",
         acts: &[Act::Sign(Sign::Success("scons")), Act::Summary],
@@ -284,7 +284,7 @@ fn gfortran_lines(so_far: &[String], line: &str) -> Next {
     if ends || so_far.last().is_some_and(internal) {
         Next::Last
     } else if line.starts_with("Internal Error") {
-        // What went wrong inside comes on a line of its own.
+        // The inner error comes on a separate line.
         Next::Part
     } else if so_far.len() > 8 {
         Next::Beyond

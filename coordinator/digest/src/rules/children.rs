@@ -1,17 +1,17 @@
-//! What tools say of programs that they ran and that died: compilers of their parts, build tools of compilers, test runners
-//! of the processes that their tests run in.
+//! Reports of tools about dead child processes: compilers about their parts, build tools about compilers, test runners
+//! about the processes of their tests.
 
 use super::{Act, ERROR, FATAL, Indicator, Kind, Next, Problem, Rule, Sign, TestEvent, indented, problem};
 use crate::tally::Family;
 
 const DIED: Problem = problem(FATAL, Kind::Crash, 93);
-/// A tool says that what it ran died, of the signal in group `sig` if the line names one.
+/// A tool reports the death of its process, with the signal in group `sig` if the line names one.
 const CHILD_DIED: Act = Act::Sign(Sign::Crash(Indicator::ChildDied("")));
 
-/// A test runner says so of one of its processes.
+/// A test runner reports the death of one of its processes.
 const WORKER_DIED: Act = Act::RunnerSays(Sign::Crash(Indicator::ChildDied("")));
 
-/// What maven says of a test process that died: its command, its exit code, the class that it ran.
+/// maven's lines about a dead test process: its command, its exit code, its test class.
 fn forked(so_far: &[String], line: &str) -> Next {
     let own = line.strip_prefix("[ERROR] ").unwrap_or_default();
     let known = ["Command was ", "Error occurred in starting fork", "Process Exit Code: ", "Crashed tests:"];
@@ -67,7 +67,7 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(DIED.follow(indented)), CHILD_DIED],
     },
     Rule {
-        // What is wrong is told by the rules for the compilers' messages.
+        // The rules for the compilers' messages find the error itself.
         name: "compiler.internal",
         pattern: concat!(
             r"^(?:(?:[A-Za-z]:)?[^\s:]+:(?:\d+:)* ?|[^\s(]+\(\d+\) ?: )?(?:(?:fatal )?error(?: C\d+)?: )?[Ii]nternal compiler error\b(?:: (?P<sig>",
@@ -132,7 +132,7 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Within("Workerpool Worker terminated", &WORKER_DIED)],
     },
     Rule {
-        // In the YAML of a file whose process died.
+        // In the YAML of a file with a dead process.
         name: "node_test.file_died",
         pattern: r"^\s+signal: '(?P<sig>SIG(?:ABRT|BUS|FPE|ILL|KILL|SEGV|SYS|TRAP))'$",
         acts: &[Act::Within("exitCode: ~", &WORKER_DIED)],
@@ -162,7 +162,7 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(DIED), CHILD_DIED],
     },
     Rule {
-        // What any program prints that is written in Go.
+        // Printed by any program written in Go.
         name: "go.program_died",
         pattern: concat!(r"^signal: (?P<sig>", words!(), r")(?: \(core dumped\))?$"),
         acts: &[

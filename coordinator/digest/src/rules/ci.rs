@@ -1,4 +1,4 @@
-//! What CI systems and the machine itself say: annotations, missing credentials, network, disk, limits.
+//! Lines of CI systems and of the machine: annotations, missing credentials, network, disk, limits.
 
 use super::{Act, Draft, ERROR, Indicator, Kind, Rule, Sign, WARNING, problem};
 
@@ -18,7 +18,7 @@ fn annotated(draft: &mut Draft) {
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
-        // A shell that traces what it runs, yarn, and GitHub's runner.
+        // A shell that traces its commands, yarn, and GitHub's runner.
         name: "ci.command",
         pattern: r"^(?:\+{1,3} |\$ |##\[command\]|\[command\])(?P<m>\S.*)$",
         acts: &[Act::Command],

@@ -11,7 +11,7 @@ use crate::tally::{Counts, Family};
 const SOME_FAILED: Count = |_| Some(Counts { failed: 1, ..Counts::default() });
 const ALL_PASSED: Count = |_| Some(Counts { passed: 1, ..Counts::default() });
 
-/// lab counts what it skipped beside the total.
+/// lab prints the number of skipped tests separately from the total.
 const WITHOUT_SKIPPED: Count = |groups| {
     let (total, failed) = (groups.number("n") + groups.number("all"), groups.number("failed"));
     Some(Counts {
@@ -22,7 +22,7 @@ const WITHOUT_SKIPPED: Count = |groups| {
     })
 };
 
-/// Where a program was last that said not where it failed: `a.cc(10): last checkpoint: …`.
+/// Last known position of a program that did not print the location of its failure: `a.cc(10): last checkpoint: …`.
 fn checkpoint(_: &[String], line: &str) -> Next {
     if line.contains(": last checkpoint: ") { Next::Last } else { Next::Beyond }
 }
@@ -50,7 +50,7 @@ fn first_assertion(draft: &mut Draft) {
     }
 }
 
-/// What Common Test says of a case, up to a blank line or the next case.
+/// Common Test's lines about a case, up to a blank line or the next case.
 fn case_lines(so_far: &[String], line: &str) -> Next {
     let suite = so_far[0].split(" ==> ").next().unwrap_or_default();
     let of_suite = line.strip_prefix(suite).and_then(|rest| rest.strip_prefix(" ==> "));
@@ -62,7 +62,7 @@ fn case_lines(so_far: &[String], line: &str) -> Next {
     }
 }
 
-/// The first frame that is none of Erlang's own: those have no directory.
+/// The first frame outside Erlang's own sources, which have no directory.
 fn erlang_frame(draft: &mut Draft) {
     let text = draft.lines.join(" ");
     let place = text.split("{file,\"").skip(1).find_map(|frame| {
@@ -76,12 +76,12 @@ fn erlang_frame(draft: &mut Draft) {
     }
 }
 
-/// What alcotest prints below the box with a test's name, up to a rule.
+/// alcotest's lines below the box with a test's name, up to a rule.
 fn below_box(so_far: &[String], line: &str) -> Next {
     up_to_rule(" ───", so_far, line)
 }
 
-/// What Nim's unittest says of a check, up to the line that names the test that failed.
+/// Lines of Nim's unittest about a check, up to the line that names the failed test.
 fn nim_lines(so_far: &[String], line: &str) -> Next {
     let said = line.trim_start();
     if said.starts_with("[FAILED] ") {
@@ -131,7 +131,7 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 94))],
     },
     Rule {
-        // What fails names the module, and what succeeds does not: a run is told by the number of its tests.
+        // A failure names the module, a success does not: the number of its tests identifies a run.
         name: "boost.begun",
         pattern: r"^Running (?P<t>\d+) test cases?\.\.\.$",
         acts: &[Act::Part(Family::BoostTest)],
@@ -275,7 +275,7 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Counts(Family::Zope, TOTAL), Act::Session(Family::Zope), Act::Summary],
     },
     Rule {
-        // How many passed is not told.
+        // The number of passed tests is missing.
         name: "catch2.compact_failed",
         pattern: r"^Failed (?:both |all )?(?P<failed>[1-9]\d*) test cases?, failed (?:both |all )?\d+ assertions?\.$",
         acts: &[Act::Session(Family::Catch2), Act::Counts(Family::Catch2, SORTS), Act::Summary],
@@ -299,7 +299,7 @@ pub(super) const RULES: &[Rule] = &[
         )],
     },
     Rule {
-        // How far it is, or what became of a case; the total of a good run comes right after the last one.
+        // Progress, or the result of a case; the total of a good run comes directly after the last one.
         name: "common_test.case",
         pattern: r"^(?:%%% \w+_SUITE(?:: \.*$| ==> )|Testing \S+: TEST COMPLETE, )",
         acts: &[Act::Heading(Family::CommonTest)],

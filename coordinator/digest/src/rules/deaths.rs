@@ -37,7 +37,7 @@ macro_rules! deaths {
     };
 }
 
-/// As programs have them in the middle of what they say.
+/// As programs print them in the middle of a line.
 macro_rules! words {
     () => {
         deaths!("[Aa]", "[Bb]", "[Ff]", "[Ii]", "[Kk]", "[Ss]", "[Tt]")

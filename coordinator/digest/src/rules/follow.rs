@@ -1,4 +1,4 @@
-//! What belongs to a finding below its first line, and the places that lines name.
+//! Lines below the first line of a finding that belong to it, and the locations that lines name.
 
 use super::{Draft, Next};
 
@@ -86,7 +86,7 @@ pub(crate) fn place(text: &str) -> Option<Place> {
     (!file.is_empty()).then(|| (Some(file.to_owned()), line, column))
 }
 
-/// Sets a draft's place from such a text; false if it is none.
+/// Sets a draft's location from such a text. Returns false if the text has no location.
 pub(crate) fn set_place(draft: &mut Draft, text: &str) -> bool {
     match place(text) {
         Some((file, line, column)) => {

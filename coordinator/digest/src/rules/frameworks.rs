@@ -3,10 +3,10 @@
 use super::{Act, Count, Draft, ERROR, Kind, Next, Rule, SORTS, Sign, problem};
 use crate::tally::{Counts, Family};
 
-/// A total begins whose numbers follow on lines of their own.
+/// Begins a total with its numbers on separate lines.
 const NONE_YET: Count = |_| Some(Counts::default());
 
-/// What EUnit says of a test that failed: up to a blank line, or the rule above its total.
+/// EUnit's lines about a failed test: up to a blank line, or the rule above its total.
 fn eunit_lines(so_far: &[String], line: &str) -> Next {
     if line.trim().is_empty() || line.starts_with("=====") || so_far.len() > 40 {
         Next::Beyond
@@ -54,7 +54,7 @@ pub(super) const RULES: &[Rule] = &[
         )],
     },
     Rule {
-        // It is printed only where something failed or was cancelled; the number of those that were cancelled is not told.
+        // Printed only after a failure or a cancellation; the number of cancelled tests is missing.
         name: "eunit.summary",
         pattern: r"^  Failed: (?P<failed>\d+)\.  Skipped: (?P<skipped>\d+)\.  Passed: (?P<passed>\d+)\.$",
         acts: &[

@@ -1,17 +1,17 @@
-//! Shapes that many tools share, for those that no other table knows. All anchored: a word in the middle of a sentence
-//! means nothing.
+//! Forms that many tools share, for tools without a table. All are anchored: a word in the middle of a sentence
+//! does not count.
 
 use super::{
     Act, Draft, ERROR, Kind, Level, Next, Rule, WARNING, drawn, indented, paragraph, pointed, problem,
 };
 
-/// What comes after a place that has a line for itself.
+/// Text after a location on a separate line.
 fn said(so_far: &[String], line: &str) -> Next {
     let says = ["rror", "arning", "ailed"].iter().any(|word| line.contains(word));
     if so_far.len() == 1 && !says || so_far.len() > 12 { Next::Beyond } else { paragraph(so_far, line) }
 }
 
-/// A place alone says nothing.
+/// A location alone has no message.
 fn alone(draft: &mut Draft) {
     draft.spurious = draft.lines.len() == 1;
 }

@@ -4,7 +4,7 @@ use super::TestEvent::{Failed, Passed, Skipped, Started};
 use super::{Act, Draft, ERROR, FATAL, Indicator, Kind, Next, Problem, Rule, Sign, problem};
 use crate::tally::Family;
 
-/// What a failed test printed: indented lines.
+/// Output of a failed test: indented lines.
 fn test_lines(_: &[String], line: &str) -> Next {
     if line.starts_with([' ', '\t']) && !line.trim().is_empty() && !line.trim_start().starts_with("--- ") {
         Next::Part
@@ -41,12 +41,12 @@ fn race(_: &[String], line: &str) -> Next {
     }
 }
 
-/// What a test logged before the line that tells how it ended.
+/// Log of a test before the line with its result.
 fn logged(line: &str) -> bool {
     line.starts_with("    ") && !line.trim_start().starts_with("--- ")
 }
 
-/// Where the test said that something is wrong: the first line of its log.
+/// Location of the failure in the test: the first line of its log.
 pub(super) fn log_place(draft: &mut Draft) {
     let place = draft.lines.iter().find_map(|line| {
         let place = line.trim_start().split_once(": ").map_or(line.trim(), |(place, _)| place);
@@ -59,7 +59,7 @@ pub(super) fn log_place(draft: &mut Draft) {
 
 const PANIC: Problem = problem(FATAL, Kind::Crash, 95).follow(goroutines).owning().refine(panic_place);
 
-/// The first frame that is in none of Go's own sources: below their `src` stand directories without a dot.
+/// The first frame outside Go's own sources: below their `src` are directories without a dot.
 fn panic_place(draft: &mut Draft) {
     let frame = draft.lines.iter().find_map(|line| {
         let (place, _) = line.trim_start().split_once(" +0x")?;
@@ -79,7 +79,7 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Test(Family::Go, Started), Act::Speaks],
     },
     Rule { name: "go.goes_on", pattern: r"^=== (?:CONT|NAME)\s+(?P<t>\S+)$", acts: &[Act::Speaks] },
-    // What a test printed last may stand before the line that tells its end.
+    // The last output of a test may precede its result on the same line.
     Rule {
         name: "go.pass",
         pattern: r"^.*--- PASS: (?P<t>\S+) \([\d.]+s\)$",
@@ -98,7 +98,7 @@ pub(super) const RULES: &[Rule] = &[
             Act::Problem(problem(ERROR, Kind::Test, 94).follow(test_lines).lead(logged).refine(log_place)),
         ],
     },
-    // A test's own log; what failed of it is told by the line that says so.
+    // A test's own log; the line with its result reports the failure.
     Rule { name: "go.log", pattern: r"^ {4,}\S+\.go:\d+: ", acts: &[Act::Harmless, Act::Logs] },
     Rule {
         name: "go.package_failed",

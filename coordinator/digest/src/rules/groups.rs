@@ -28,7 +28,7 @@ pub(super) struct Compiled {
     after_anything: OnceLock<Option<AfterAnything>>,
 }
 
-/// What comes after the `.*` that a pattern begins with. Read by itself it takes a fraction of the time.
+/// The part of a pattern after its leading `.*`. Matching it alone takes a fraction of the time.
 struct AfterAnything {
     /// Finds the text that it begins with.
     text: Finder<'static>,
@@ -52,7 +52,7 @@ impl Compiled {
 
     /// Where the groups of a line are that it matches.
     fn slots(&self, line: &[u8]) -> Slots {
-        // `.*` takes as much as it can: what comes after it is at the last place where it can be, if it is there at all.
+        // `.*` is greedy: the part after it matches at the last possible position.
         let after = self.after_anything.get_or_init(|| AfterAnything::of(self.rule.pattern));
         after.as_ref().and_then(|after| after.slots(line)).unwrap_or_else(|| self.slots_of_all(line))
     }
@@ -89,7 +89,7 @@ impl AfterAnything {
         Some(Self { text: Finder::new(&text.0).into_owned(), rest: Reader::new(rest) })
     }
 
-    /// None where only the whole pattern can tell.
+    /// `None` if only the whole pattern can decide.
     fn slots(&self, line: &[u8]) -> Option<Slots> {
         // Forwards it is searched for many bytes at a time.
         let next = |from: usize| self.text.find(line.get(from..)?).map(|at| from + at);
@@ -103,7 +103,7 @@ impl Reader {
         Self { split: Split::of(&pattern), pattern, general: OnceLock::new() }
     }
 
-    /// The groups of what matches from this place on; none if nothing does.
+    /// Groups of a match from this position on. `None` if there is no match.
     fn slots(&self, line: &[u8], from: usize) -> Option<Slots> {
         match self.split.as_ref().map(|split| split.slots(line, from)) {
             Some(Ok(slots)) => slots,
@@ -126,8 +126,8 @@ fn general(pattern: &Hir) -> Regex {
         .expect("the automaton that matched was built from the same pattern")
 }
 
-/// The named groups of a match. They are read when the first is asked for, since most matches are not asked. What a rule
-/// calls `m`, the message, only says in the tables what the rest of the line is.
+/// The named groups of a match. They are computed at the first access, because most matches need none. The group `m`, the
+/// message, only documents the rest of the line in the tables.
 pub(crate) struct Groups<'a> {
     line: &'a [u8],
     rule: &'a Compiled,
@@ -156,7 +156,7 @@ impl<'a> Groups<'a> {
 
 #[cfg(test)]
 impl Compiled {
-    /// Whether splitting reads the same groups as the general matcher; none if it reads none.
+    /// Returns true if splitting reads the same groups as the general matcher.
     pub(super) fn reads_alike(&self, line: &[u8]) -> Option<bool> {
         let alone = self.alone.get_or_init(|| Reader::new(until_read(&parsed(self.rule.pattern))));
         let split = alone.split.as_ref()?.slots(line, 0).ok()?;

@@ -36,7 +36,7 @@ fn node_lines(so_far: &[String], line: &str) -> Next {
     }
 }
 
-/// The first stack line outside node_modules tells the place.
+/// The first stack line outside node_modules has the location.
 pub(super) fn js_place(draft: &mut Draft) {
     for line in &draft.lines {
         let trimmed = line.trim_start();
@@ -79,13 +79,13 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "tsc.says",
-        // What a test prints stands behind a sign in TAP.
+        // Output of a test follows a sign in TAP.
         pattern: r"^(?:[^\s(#][^(]*\(\d+,\d+\): |[^\s:]+:\d+:\d+ - )?error TS\d+: ",
         acts: &[Act::Sign(Sign::Failure("tsc"))],
     },
     Rule {
         name: "tsc.found",
-        // mypy says behind it how many files it has checked.
+        // mypy prints the number of checked files after it.
         pattern: r"^Found (?P<n>[1-9]\d*) errors?(?: in [^(]*)?\.?$",
         acts: &[Act::Sign(Sign::Failure("tsc")), Act::Summary],
     },
@@ -166,7 +166,7 @@ fn uncaught_place(draft: &mut Draft) {
     if let (None, Some(first)) = (&draft.file, first.filter(|first| first.starts_with('/'))) {
         let _placed = super::set_place(draft, &first);
     }
-    // What is thrown stands below the excerpt, and may be no error.
+    // The thrown value is below the excerpt, and may not be an error.
     let position =
         |is: fn(&str) -> bool| draft.lines.iter().skip(1).position(|line| is(line)).map(|at| at + 1);
     let is_caret =

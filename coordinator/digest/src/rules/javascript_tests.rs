@@ -4,7 +4,7 @@ use super::javascript::js_place;
 use super::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, problem};
 use crate::tally::{Counts, Family};
 
-/// Lines that are taken for what a test of vitest printed.
+/// Limit on lines that count as output of a vitest test.
 const PRINTED_LINES_MAX: usize = 40;
 
 /// A jest failure: from its bullet to the next one, or the suite's end.
@@ -48,7 +48,7 @@ fn vitest(so_far: &[String], line: &str) -> Next {
     }
 }
 
-/// What a test printed, up to a blank line; vitest prints none where the text has no end of a line.
+/// Output of a test, up to a blank line; vitest prints no blank line if the text has no line end.
 fn printed(so_far: &[String], line: &str) -> Next {
     let trimmed = line.trim_start();
     let own = ["FAIL ", "✓ ", "❯ ", "× ", "⎯⎯", "Test Files ", "Tests ", "stdout | ", "stderr | "];
@@ -61,7 +61,7 @@ fn printed(so_far: &[String], line: &str) -> Next {
     }
 }
 
-/// A heading that names a file and no test, `a.spec.mjs [ a.spec.mjs ]`, says nothing of what was wrong with it.
+/// A heading with a file and no test, `a.spec.mjs [ a.spec.mjs ]`, does not contain the error.
 fn vitest_failure(draft: &mut Draft) {
     js_place(draft);
     if draft.test.as_deref().is_some_and(|test| !test.contains(" > ") && test.ends_with(" ]")) {
@@ -116,14 +116,14 @@ fn mocha_lines(so_far: &[String], line: &str) -> Next {
     if !begun || so_far.iter().any(is_frame) {
         Next::Beyond
     } else if line.starts_with(|c: char| c.is_alphanumeric()) {
-        // Only what comes after it tells a message's next line from another program's words.
+        // Only the following text separates a message's next line from another program's output.
         Next::Maybe
     } else {
         Next::Part
     }
 }
 
-/// What node prints of an exception: its message, which may have several lines and an excerpt, its stack and its own fields.
+/// node's output for an exception: its message, which may have several lines and an excerpt, its stack and its own fields.
 fn exception_lines(so_far: &[String], line: &str) -> Next {
     let is_frame = |line: &str| line.trim_start().starts_with("at ");
     let framed = so_far.iter().any(|line| is_frame(line));
@@ -133,7 +133,7 @@ fn exception_lines(so_far: &[String], line: &str) -> Next {
     } else if line.trim().is_empty() {
         Next::Maybe
     } else if framed || so_far.len() < 12 {
-        // Only a stack tells a message's next lines from other output.
+        // Only a stack separates a message's next lines from other output.
         if framed || is_frame(line) { Next::Part } else { Next::Maybe }
     } else {
         Next::Beyond
@@ -152,7 +152,7 @@ fn exception(draft: &mut Draft) {
     }
 }
 
-/// A test of mocha's JSON, up to what went wrong in it.
+/// A test of mocha's JSON, up to its error.
 fn json_test(so_far: &[String], line: &str) -> Next {
     if line.trim_start().starts_with("\"err\": {}") || line.starts_with("    }") {
         Next::Last
@@ -174,7 +174,7 @@ fn stream_failure(draft: &mut Draft) {
     }
 }
 
-/// What went wrong as mocha would have printed it; nothing if nothing did.
+/// The error as mocha would have printed it. Empty if there is no error.
 fn json_failure(draft: &mut Draft) {
     let value = |key: &str| {
         let line = draft.lines.iter().find_map(|line| line.trim_start().strip_prefix(key))?;
@@ -215,7 +215,7 @@ const MARKS: Count = |groups| {
     Some(Counts { passed, failed: total.saturating_sub(passed), skipped: 0, expected: 0 })
 };
 
-/// What stands above the place of a failure of ava.
+/// Lines above the location of an ava failure.
 fn ava_title(line: &str) -> bool {
     let own = line.trim_start();
     own.is_empty() || line.starts_with("  ") && !line.starts_with("   ") && !own.starts_with(['─', '✔', '✘'])
@@ -253,7 +253,7 @@ fn ava_test(draft: &mut Draft) {
     }
 }
 
-/// What jasmine says of a failure, which begins with a heading.
+/// jasmine's lines about a failure, which begin with a heading.
 fn jasmine_lines(so_far: &[String], line: &str) -> Next {
     if so_far.len() == 1 && line.trim_end() != "  Message:" || so_far.len() > 40 {
         Next::Beyond
@@ -262,7 +262,7 @@ fn jasmine_lines(so_far: &[String], line: &str) -> Next {
     }
 }
 
-/// A numbered line without such a heading is none.
+/// A numbered line without such a heading is not a failure.
 fn jasmine(draft: &mut Draft) {
     draft.spurious = draft.lines.len() == 1;
     js_place(draft);
@@ -453,7 +453,7 @@ pub(super) const RULES: &[Rule] = &[
         ],
     },
     Rule {
-        // The files that it counts in TAP are none of its tests.
+        // The files that it counts in TAP are not tests.
         name: "node_tap.total",
         pattern: r"^# \{ total: \d+(?:, (?:pass: (?P<passed>\d+)|fail: (?P<failed>\d+)|todo: (?P<todo>\d+)|skip: (?P<skipped>\d+)))* \}$",
         acts: &[Act::Session(Family::NodeTap), Act::Counts(Family::NodeTap, JEST), Act::Summary],
@@ -545,7 +545,7 @@ fn jest_console(draft: &mut Draft) {
     js_place(draft);
 }
 
-/// A line without anything under it tells only that the test failed.
+/// A line without further lines below it shows only that the test failed.
 fn node_test(draft: &mut Draft) {
     draft.bare = draft.lines.len() == 1;
     js_place(draft);
@@ -553,7 +553,7 @@ fn node_test(draft: &mut Draft) {
 
 /// A numbered line without anything under it is a line of a spec report, not the failure's own block.
 fn mocha_only(draft: &mut Draft) {
-    // What RSpec says under an example that is pending begins like a comment.
+    // RSpec's text under a pending example begins like a comment.
     let next = draft.lines.iter().skip(1).map(|line| line.trim()).find(|line| !line.is_empty());
     let pending = next.is_some_and(|next| next.starts_with("# "));
     // In a spec report a test that is skipped may come next.
@@ -582,7 +582,7 @@ fn mocha_only(draft: &mut Draft) {
     }
 }
 
-/// A line of a list says that a test failed, what is wrong is told elsewhere.
+/// A line of a list names a failed test; the error is elsewhere.
 fn listed(draft: &mut Draft) {
     super::pointed(draft);
     draft.bare = draft.lines.len() == 1;

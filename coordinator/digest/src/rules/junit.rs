@@ -5,7 +5,7 @@ use super::{Act, Count, Draft, ERROR, Kind, Next, Rule, SORTS, Sign, indented, p
 use crate::tally::{Counts, Family};
 use crate::toolbox::JUNIT_CONTAINERS;
 
-/// Most lines of a failure that JUnitCore tells: its stacks are whole.
+/// Maximum number of lines of a JUnitCore failure: its stacks are complete.
 const FAILURE_LINES_MAX: usize = 80;
 
 /// JUnitCore counts those that ran, and of them those that failed.
@@ -14,7 +14,7 @@ const CORE: Count = |groups| {
     Some(Counts { passed: run.saturating_sub(failed), failed, ..Counts::default() })
 };
 
-/// The test and where it is written: the two lines above what was thrown.
+/// The test and its location: the two lines above the exception.
 fn console_lead(line: &str) -> bool {
     let is_source = line.starts_with("    MethodSource [") || line.starts_with("    ClassSource [");
     is_source || line.starts_with("  ") && !line.starts_with("   ") && line.contains(':')
@@ -41,7 +41,7 @@ fn core_lines(so_far: &[String], line: &str) -> Next {
     }
 }
 
-/// A numbered line is anybody's; below one of JUnit's stands what was thrown, with its stack.
+/// Other programs print numbered lines too; below JUnit's line is the exception with its stack.
 fn core_failure(draft: &mut Draft) {
     let has_stack = draft.lines.iter().any(|line| line.starts_with("\tat ") || line.starts_with("    at "));
     draft.spurious = !has_stack;

@@ -12,7 +12,7 @@ const SUREFIRE: Count = |groups| {
     Some(Counts { passed: run.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
 };
 
-/// What follows `[ERROR]` with the same mark, indented.
+/// Indented lines with the same mark after `[ERROR]`.
 fn maven_lines(so_far: &[String], line: &str) -> Next {
     let Some(rest) = line.strip_prefix("[ERROR]") else { return stack(so_far, line) };
     if rest.starts_with("   ") && !rest.trim().is_empty() { Next::Part } else { Next::Beyond }
@@ -41,13 +41,13 @@ fn gradle_lines(so_far: &[String], line: &str) -> Next {
     }
 }
 
-/// `* Where:`, above what went wrong: `Build file '/w/build.gradle' line: 6`.
+/// `* Where:`, above the error: `Build file '/w/build.gradle' line: 6`.
 fn gradle_where(line: &str) -> bool {
     let files = ["Build file '", "Settings file '", "Initialization script '", "Script '"];
     line == "* Where:" || files.iter().any(|file| line.starts_with(file)) && line.contains(" line: ")
 }
 
-/// What went wrong stands below its heading, and why in the deepest of the lines that begin there with `>`.
+/// The error is below its heading. Its reason is the deepest of the lines that begin there with `>`.
 fn gradle_cause(draft: &mut super::Draft) {
     let place = draft.lines.iter().find_map(|line| {
         let (file, row) = line.split_once('\'')?.1.split_once("' line: ")?;
@@ -60,13 +60,13 @@ fn gradle_cause(draft: &mut super::Draft) {
     let is_reason = |line: &&String| line.trim_start().starts_with("> ");
     let deeper = draft.lines.iter().skip(heading + 2).take_while(is_reason).count();
     let mut head = heading + 1 + deeper;
-    // Groovy's compiler says what on the next line.
+    // Groovy's compiler prints the message on the next line.
     head += usize::from(draft.lines.get(head).is_some_and(|line| line.ends_with("> startup failed:")));
     draft.head = Some(head.min(draft.lines.len() - 1));
     gradle_echo(draft);
 }
 
-/// That tests failed or sources did not compile is told where they did.
+/// Failed tests and sources that did not compile are reported at their own lines.
 fn gradle_echo(draft: &mut super::Draft) {
     let echoes = ["There were failing tests", "Compilation failed; see", "Compilation error. See log"];
     if draft.lines.iter().any(|line| echoes.iter().any(|echo| line.contains(echo))) {
@@ -198,7 +198,7 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(problem(ERROR, Kind::Build, 90))],
     },
     Rule {
-        // What only a build that failed ends with: all that is left of it behind `tail`.
+        // Only a failed build ends with this; it is all that `tail` leaves of it.
         name: "maven.help",
         pattern: r"^\[ERROR\] (?:-> \[Help \d+\]|\[Help \d+\] http|To see the full stack trace of the errors, re-run Maven|Re-run Maven using|For more information about the errors and possible solutions|After correcting the problems, you can resume the build|  mvn <args> -rf )",
         acts: &[Act::Sign(Sign::FailureToo("maven")), Act::Harmless],
@@ -240,7 +240,7 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Sign(Sign::Failure("gradle or ant")), Act::Summary],
     },
     Rule {
-        // Of both. Ant says so where it was told not to mind what failed, too.
+        // Of both. Ant prints it too if it is configured to ignore failures.
         name: "ant.success",
         pattern: r"^BUILD SUCCESSFUL$",
         acts: &[Act::Sign(Sign::TakesBack("gradle or ant")), Act::Summary],
@@ -366,7 +366,7 @@ fn is_frame(line: &str) -> bool {
     line.trim_start().starts_with("at ")
 }
 
-/// What was thrown: `java.lang.AssertionError: no`, `org.junit.ComparisonFailure: no`, of whatever package.
+/// An exception of any package: `java.lang.AssertionError: no`, `org.junit.ComparisonFailure: no`.
 fn is_thrown(line: &str) -> bool {
     let name = line.split([':', ' ']).next().unwrap_or_default();
     let is_class = |name: &str| name.starts_with(|c: char| c.is_ascii_uppercase());
@@ -414,12 +414,12 @@ fn maven_test(draft: &mut super::Draft) {
         None if test.contains('.') => test,
         None => of_frame().unwrap_or(test),
     });
-    // What was thrown says more than that something was.
+    // The exception has more information than the note that there was one.
     draft.head = (draft.lines.len() > 1).then_some(1);
     java_place(draft);
 }
 
-/// The second telling of a compiler's message marks all of its lines.
+/// The second copy of a compiler's message marks all of its lines.
 fn maven_unmarked(draft: &mut super::Draft) {
     for line in draft.lines.iter_mut().skip(1) {
         if let Some(rest) = line.strip_prefix("[ERROR] ") {

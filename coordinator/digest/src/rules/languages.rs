@@ -17,7 +17,7 @@ fn report(so_far: &[String], line: &str) -> Next {
     if other || line.trim().is_empty() || so_far.len() > 40 { Next::Beyond } else { Next::Part }
 }
 
-/// The lines of a box whose left side is drawn.
+/// Lines of a box with a drawn left side.
 fn in_box(_: &[String], line: &str) -> Next {
     if line.starts_with('│') { Next::Part } else { Next::Beyond }
 }
@@ -27,7 +27,7 @@ fn php_lines(so_far: &[String], line: &str) -> Next {
     if frame && so_far.len() < 40 { Next::Part } else { Next::Beyond }
 }
 
-/// TeX says where on a line `l.12 …`, and what it did not read on the next one.
+/// TeX prints the position on a line `l.12 …`, and the unread rest on the next one.
 fn tex_lines(so_far: &[String], line: &str) -> Next {
     let last = so_far.last().is_some_and(|line| line.starts_with("l."));
     if last {

@@ -31,7 +31,7 @@ fn modelsim_lines(so_far: &[String], line: &str) -> Next {
     }
 }
 
-/// A heading without rows is only a path; the worst row tells the severity, the first one the place.
+/// A heading without rows is only a path; the worst row has the severity, the first one the location.
 fn worst_row(draft: &mut Draft) {
     let mut severity = None;
     for line in &draft.lines[1..] {
@@ -79,7 +79,7 @@ fn table(so_far: &[String], line: &str) -> Next {
     if row && so_far.len() < 100 { Next::Part } else { Next::Beyond }
 }
 
-/// The first row tells the place; a table without rows is none.
+/// The first row has the location; a table without rows does not count.
 fn first_row(draft: &mut Draft) {
     draft.lines.retain(|line| !line.starts_with("----"));
     draft.line = draft.lines.iter().find_map(|line| line.split_once(" | ")?.0.trim().parse().ok());

@@ -1,4 +1,4 @@
-//! What a line must contain for a pattern to match: the cheapest reason not to ask.
+//! Texts that a line must contain for a pattern to match: the cheapest reason to skip a pattern.
 
 use regex_syntax::hir::literal::{ExtractKind, Extractor, Literal};
 use regex_syntax::hir::{Class, Hir, HirKind};
@@ -8,12 +8,12 @@ const TEXTS_MAX: usize = 80;
 /// How often a repeated part is written out, so that texts grow longer than the part.
 const UNROLLED_MAX: u32 = 3;
 
-/// Texts of which each match contains at least one; none if nothing is known. Never empty, and no text in it is.
+/// Texts; each match contains at least one of them. `None` if no text is known. The list and its texts are never empty.
 pub(super) fn required(pattern: &Hir) -> Option<Vec<Vec<u8>>> {
     Known::of(pattern).required()
 }
 
-/// Texts of which each match begins with one; none if they are not known, or many.
+/// Texts; each match begins with one of them. `None` if they are unknown or too many.
 pub(super) fn beginnings(pattern: &Hir) -> Option<Vec<Vec<u8>>> {
     let mut texts = Extractor::new().kind(ExtractKind::Prefix).extract(pattern);
     texts.minimize_by_preference();
@@ -21,7 +21,7 @@ pub(super) fn beginnings(pattern: &Hir) -> Option<Vec<Vec<u8>>> {
     (texts.len() <= TEXTS_MAX).then_some(texts)
 }
 
-/// What is known of the text that a part of a pattern matches.
+/// Known properties of the text that a part of a pattern matches.
 #[derive(Debug, Default)]
 struct Known {
     /// All texts that it matches, if they are few.

@@ -1,6 +1,6 @@
-//! What a line can mean. A rule is a pattern, anchored at the beginning of the cleaned line, and what follows from it.
+//! Rules: a rule is a pattern, anchored at the beginning of the cleaned line, and its effects.
 //!
-//! How all patterns of all tools are asked at once is in [`set`]. Patterns see bytes, so that invalid UTF-8 hides nothing. One file a tool family.
+//! [`set`] matches all patterns of all tools at once. Patterns match bytes, so that invalid UTF-8 hides nothing. Each file has one tool family.
 
 #[macro_use]
 mod deaths;
@@ -46,18 +46,18 @@ use crate::endings::signal_named;
 use crate::tally::{Counts, Family};
 use buildpool_protocol::report::Severity;
 
-/// What a problem is about; decides what is likelier to be the cause.
+/// Subject of a problem. It decides which problem is more likely to be the cause.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Kind {
     /// A process died.
     Crash,
-    /// Machine, network, device: not the code's fault.
+    /// Machine, network or device: an infrastructure problem.
     Infrastructure,
     /// It does not compile or link.
     Build,
     /// A test failed.
     Test,
-    /// A program or tool said that something is wrong.
+    /// A program or tool reported an error.
     Runtime,
     /// A linter's remark.
     Lint,
@@ -65,57 +65,57 @@ pub(crate) enum Kind {
     Consequence,
 }
 
-/// Where the severity of a problem is read from.
+/// Source of the severity of a problem.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Level {
-    /// Always this.
+    /// Always this severity.
     Is(Severity),
-    /// From the word in group `s`.
+    /// The word in group `s`.
     Word,
     /// A remark without a severity word.
     Remark,
 }
 
-/// Whether a line that follows the head of a problem belongs to it.
+/// Whether a line after the head of a problem belongs to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
-    /// It does.
+    /// The line belongs to it.
     Part,
-    /// It does, and is the last one.
+    /// The line belongs to it and is its last one.
     Last,
-    /// It does not, and neither does anything after it.
+    /// The line does not belong to it, and no later line does.
     Beyond,
-    /// It does if a later line does: a blank line, a source line above its caret.
+    /// The line belongs to it if a later line does: a blank line, a source line above its caret.
     Maybe,
 }
 
-/// Decides on a following line: the head, the lines so far (head included), the line.
+/// Decides about a following line. Arguments: the head, the lines so far (with the head), the line.
 pub(crate) type Follow = fn(so_far: &[String], line: &str) -> Next;
 
-/// A problem that a line begins.
+/// A problem that begins at a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Problem {
     pub(crate) level: Level,
     pub(crate) kind: Kind,
-    /// How sure, in percent, before anything else is known.
+    /// Certainty in percent, before other evidence.
     pub(crate) sure: u8,
-    /// Which following lines belong to it; none if absent.
+    /// Selects the following lines that belong to it. `None`: no line does.
     pub(crate) follow: Option<Follow>,
-    /// Problems inside its lines are part of it and not findings of their own.
+    /// Problems inside its lines are part of it, not separate findings.
     pub(crate) owns: bool,
-    /// What stands at the margin below a blank line belongs to it only if a later line does, and not if a rule speaks to it.
+    /// Unindented lines below a blank line belong to it only if a later line does, and not if a rule matches them.
     pub(crate) apart_after_blank: bool,
-    /// It says only that a test failed.
+    /// It reports only that a test failed.
     pub(crate) bare: bool,
-    /// Lines right before it that belong to it: `In function 'f':`, `required from here`.
+    /// Lines directly before it that belong to it: `In function 'f':`, `required from here`.
     pub(crate) lead: Option<fn(&str) -> bool>,
-    /// It is in the file that was named last.
+    /// Its file is the last named one.
     pub(crate) in_file: bool,
-    /// Corrects place, test and severity when the lines are complete.
+    /// Corrects location, test and severity when its lines are complete.
     pub(crate) refine: Option<fn(&mut Draft)>,
 }
 
-/// A problem under way, as a rule may refine it when its lines are complete.
+/// A problem with its lines, which a rule may correct when they are complete.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Draft {
     pub(crate) lines: Vec<String>,
@@ -123,32 +123,32 @@ pub(crate) struct Draft {
     pub(crate) file: Option<String>,
     pub(crate) line: Option<u32>,
     pub(crate) column: Option<u32>,
-    /// Another severity than the rule's.
+    /// Severity that replaces the rule's.
     pub(crate) severity: Option<Severity>,
-    /// The lines that followed show that it is none.
+    /// True if the following lines show that it is not a problem.
     pub(crate) spurious: bool,
-    /// Another kind than the rule's.
+    /// Kind that replaces the rule's.
     pub(crate) kind: Option<Kind>,
-    /// It says only that a test failed: nothing followed.
+    /// True if it reports only that a test failed, without further lines.
     pub(crate) bare: bool,
-    /// Which line says it in short, if not the first.
+    /// Index of the line that summarizes it, if not the first.
     pub(crate) head: Option<usize>,
-    /// The same failure is told in two places: once as a block, once as a line with the full name.
+    /// Set if the same failure is printed in two places: as a block, and as a line with the full name.
     pub(crate) join: Option<Join>,
 }
 
-/// Tellings of one failure, by what they have in common.
+/// Reports of one failure, identified by their common part.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Join {
     /// The block, which comes first.
     Block(String),
     /// The line with the full name.
     Title(String),
-    /// The line that says that it failed, before both.
+    /// The line that reports the failure before both.
     Line(String),
 }
 
-/// What happened to a test.
+/// Event of a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TestEvent {
     Started,
@@ -156,38 +156,38 @@ pub(crate) enum TestEvent {
     Failed,
     Skipped,
     ExpectedFailure,
-    /// It ended; how is told, and counted, elsewhere.
+    /// It ended. Another line has the result.
     Ended,
 }
 
 /// A sign about the whole run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sign {
-    /// A known tool says that all went well; its name.
+    /// A known tool reports success; the tool's name.
     Success(&'static str),
-    /// A known tool says that it failed; its name.
+    /// A known tool reports failure; the tool's name.
     Failure(&'static str),
-    /// A known tool says by the way that it failed; its name. What it said of it before is its word.
+    /// A known tool reports failure in passing; its name. Its earlier report is its last word.
     FailureToo(&'static str),
-    /// A tool says in a mere word that it failed; it counts if the tool has said so before.
+    /// A tool reports failure with a single word. It counts if the tool has reported failure before.
     StillFailure(&'static str),
-    /// A tool tells in a mere number that it had errors; its name. It counts if an error of a build was seen.
+    /// A tool reports a number of errors; its name. It counts if a build error was found.
     TotalOfErrors(&'static str),
-    /// A tool says that it failed in words that anybody may say; they count if something else is known of this family's tool.
+    /// A tool reports failure with words that other programs use too. They count if another line shows this family's tool.
     FailureUnder(Family),
-    /// A tool says that what it said of its own failure is no more; its name. Says nothing about how the run went.
+    /// A tool withdraws its earlier report of failure; its name. It is not a result of the run.
     TakesBack(&'static str),
-    /// A tool was at work; its name. Says nothing about how it went.
+    /// A tool is running; its name. It is not a result.
     Tool(&'static str),
-    /// A run of a tool begins; its name. Whatever it ran before has ended.
+    /// A run of a tool begins; its name. Its earlier run has ended.
     Begins(&'static str),
-    /// A test runner says that it found no tests.
+    /// A test runner found no tests.
     NoTests,
     /// A sign of a crash.
     Crash(Indicator),
-    /// A sign of a crash if this family's tool was at work, by its own words before or after.
+    /// A sign of a crash if this family's tool is running, by its own lines before or after.
     CrashUnder(Family, Indicator),
-    /// An exception says this of the program that it ends; a trace that comes later takes it back, as the program went on.
+    /// An exception reports the end of its program. A later trace cancels it, because the program went on.
     Raised(Indicator),
     /// A trace begins.
     Trace,
@@ -228,14 +228,14 @@ pub(crate) enum Indicator {
     Panic,
     Killed,
     OutOfMemory,
-    /// A shell or make names the signal of a program that it ran; empty until it is read from the line's group `sig`.
+    /// A shell or make names the signal of a program that it ran. Empty until it is read from group `sig`.
     Died(&'static str),
-    /// A tool says that what it ran died, of this signal if it names one; empty until it is read from the group `sig`.
+    /// A tool reports the death of its process, with the signal if it names one. Empty until it is read from group `sig`.
     ChildDied(&'static str),
 }
 
 impl Indicator {
-    /// Whether it is no more than a word, which a test may print as well.
+    /// True if it is only a word that a test may print too.
     pub(crate) const fn is_word(self) -> bool {
         matches!(
             self,
@@ -253,7 +253,7 @@ impl Indicator {
 /// Reads counts from a summary line.
 pub(crate) type Count = fn(&Groups<'_>) -> Option<Counts>;
 
-/// Each sort has its own number.
+/// Each kind of test has its own number.
 const SORTS: Count = |groups| {
     Some(Counts {
         passed: groups.number("passed"),
@@ -263,131 +263,131 @@ const SORTS: Count = |groups| {
     })
 };
 
-/// What is not told of a total passed.
+/// The rest of a total passed.
 const TOTAL: Count = |groups| {
     let (total, skipped) = (groups.number("n"), groups.number("skipped"));
     let failed = groups.number("failed") + groups.number("errors");
     Some(Counts { passed: total.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
 };
 
-/// What follows from a line.
+/// Effect of a matched line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
-    /// It begins a problem.
+    /// Begins a problem.
     Problem(Problem),
-    /// It tells about the test in group `t`.
+    /// Reports an event of the test in group `t`.
     Test(Family, TestEvent),
-    /// The test that began last ended; the line does not name it.
+    /// Ends the test that began last. The line does not name it.
     Ends(Family),
-    /// It is a tool's summary of its tests, and says how the run went.
+    /// A tool's summary of its tests, which is a result of the run.
     Counts(Family, Count),
-    /// It is such a summary if the next line is the tool's own: anybody may say its words.
+    /// A summary if the next line is the tool's own, because other programs may print the same words.
     Awaits(Family, Count),
-    /// It is the tool's own line right below its summary.
+    /// The tool's own line directly below its summary.
     Confirms(Family),
-    /// It is a summary if something announced it a few lines before.
+    /// A summary if another line announced it a few lines before.
     Announced(Family, Count),
-    /// It is a summary of a part of the tests, or of those that ran so far: it does not say how the run went.
+    /// A summary of a part of the tests, or of the tests so far. It is not a result of the run.
     Partial(Family, Count),
-    /// A program of this family is at work.
+    /// A program of this family is running.
     AtWork(Family),
-    /// It announces a summary.
+    /// Announces a summary.
     Heading(Family),
-    /// It is a line of a summary, and says that something went wrong which the summary's tests are no part of: the run failed,
-    /// however its tests ended.
+    /// A line of a summary that reports a failure outside the summary's tests: the run failed,
+    /// with any results of its tests.
     Amiss(Family),
-    /// It says how many tests there are.
+    /// Number of tests.
     Plan(Family),
-    /// It says how many tests (`n`, or `selected` of them) run now; a total follows when they have.
+    /// Number of tests (`n`, or `selected` of them) that run now; a total follows after them.
     Announces(Family),
-    /// A program of this family begins, which may run tests or do something else.
+    /// A program of this family begins. It may run tests or other work.
     Header(Family),
-    /// What the program that has just begun runs its tests with: it does run them.
+    /// A line of the program that has just begun, which shows that it runs tests.
     Settings(Family),
-    /// Marks of tests that ran (`marks`), below a blank line if no settings came before: a run that began with a header just
-    /// before, and that a total follows. It may tell how many (`k`) of all (`n`) have run.
+    /// Marks of finished tests (`marks`), below a blank line if no settings came before. The run began with a header just
+    /// before, and a total follows. The line may have the number of finished tests (`k`) of all (`n`).
     Marks(Family),
-    /// A directory's list, whose line before looks like the mark of a test.
+    /// The list of a directory. The line before it looks like the mark of a test.
     NoMarks(Family),
-    /// It adds to the summary that came before: `3 failing`.
+    /// Adds to the summary before it: `3 failing`.
     Adds(Family, Count),
-    /// It tells how many of the summary that came before did not simply pass: `FAILED (failures=3)`.
+    /// Number of tests of the summary before it that did not simply pass: `FAILED (failures=3)`.
     Moves(Family, Count),
-    /// The run under way of this tool is of the unit in group `u`, in that of group `w` if there is one.
+    /// The current run of this tool works on the unit in group `u`, in that of group `w` if present.
     Unit(&'static str),
-    /// The run under way failed at that unit.
+    /// The current run failed at that unit.
     FailedUnit(&'static str),
-    /// What failed is tried again by the same process.
+    /// The same process tries the failed part again.
     TriesAgain(&'static str),
-    /// It announces the command line in group `m`.
+    /// Announces the command line in group `m`.
     Command,
-    /// It announces a command line of xcodebuild, in group `m`.
+    /// Announces a command line of xcodebuild, in group `m`.
     XcodebuildCommand,
-    /// It tells the result of the action in group `u`.
+    /// Reports the result of the action in group `u`.
     ActionResult,
     /// The next total of this family is of the tests that failed before.
     RerunsFailed(Family),
-    /// It begins a test session: counts that come after it are those of another one.
+    /// Begins a test session. Later counts belong to this session.
     Session(Family),
-    /// A program of this family has ended; completely if all its tests passed.
+    /// A program of this family has ended, completely if all its tests passed.
     Over(Family, bool),
-    /// The program under way tells of each test that passed.
+    /// The current program reports each passed test.
     TellsPasses(Family),
-    /// The tests of a part of the run follow, named by group `t`: only those of the same part are the same tests.
+    /// The tests of a part of the run follow, named by group `t`. Only tests of the same part are the same tests.
     Part(Family),
-    /// A part of the run failed, which groups `goal` and `project` name.
+    /// A part of the run failed; groups `goal` and `project` name it.
     FailedPart(Family),
-    /// The tests of a family that began and have not ended never will, whatever its program says at its end.
+    /// Tests of a family that began and have not ended will never end, even if the program later reports otherwise.
     Cut(Family),
-    /// It names the file (`f`) that the failures after it are in.
+    /// Names the file (`f`) of the failures after it.
     File,
-    /// A runner names the test in group `t` as one that passed only after it had failed.
+    /// A runner names the test in group `t` as one that passed only after a failure.
     Flaky,
-    /// What is logged from here on is said by the test in group `t`.
+    /// Later output belongs to the test in group `t`.
     Speaks,
-    /// It is said by that test: its failure has it, wherever that is told.
+    /// The line belongs to that test's output; the failure of the test contains it.
     Logs,
-    /// It is a sign about the run.
+    /// A sign about the run.
     Sign(Sign),
-    /// A test runner says that a process in which it ran tests died, of the signal in group `sig` if it names one. It says so
-    /// within the message of a failed test, too.
+    /// A test runner reports the death of a process that ran tests, by the signal in group `sig` if it names one. This counts
+    /// inside the message of a failed test too.
     WorkerDied,
-    /// A test runner says so of a process of its own, within the message of a failed test too. It may run the test in another
-    /// process: a later total tells.
+    /// A test runner reports the death of its own process, inside the message of a failed test too. It may run the test in
+    /// another process: a later total decides.
     RunnerSays(Sign),
-    /// It says so where it is a line of a message that has this text.
+    /// The same, if it is a line of a message with this text.
     Within(&'static str, &'static Act),
-    /// It is worth keeping as the tool's last word.
+    /// Kept as the tool's last word.
     Summary,
-    /// It is no problem, whatever it looks like to rules that come later.
+    /// Not a problem, even if a later rule matches.
     Harmless,
-    /// No rule that comes later is heard.
+    /// No later rule is matched.
     Alone,
 }
 
 impl Act {
-    /// The family whose program is at work where something says so before its total. Of many, a session is no more than their
-    /// total's.
+    /// The family whose program is running if another line shows this before its total. For many families, a session is only
+    /// their total.
     pub(crate) const fn at_work(self) -> Option<Family> {
         match self {
             Self::Test(family, _) | Self::AtWork(family) | Self::Announces(family) => Some(family),
-            // A total's own heading begins no run.
+            // A total's own heading does not begin a run.
             Self::Heading(family) if family.announces().is_none() => Some(family),
             _ => None,
         }
     }
 }
 
-/// A pattern and what follows.
+/// A pattern and its effects.
 #[derive(Debug)]
 pub(crate) struct Rule {
-    /// `tool.what`, for explanations and tests.
+    /// `tool.name`, for explanations and tests.
     pub(crate) name: &'static str,
     pub(crate) pattern: &'static str,
     pub(crate) acts: &'static [Act],
 }
 
-/// Problem with defaults, for the tables.
+/// A problem with default values, for the tables.
 pub(crate) const fn problem(level: Level, kind: Kind, sure: u8) -> Problem {
     Problem {
         level,
@@ -445,7 +445,7 @@ pub(crate) const FATAL: Level = Level::Is(Severity::Fatal);
 pub(crate) const INFO: Level = Level::Is(Severity::Info);
 pub(crate) const WARNING: Level = Level::Is(Severity::Warning);
 
-/// Tables in order: of two rules that begin a problem on the same line the earlier one counts.
+/// Tables in order. If two rules begin a problem on the same line, the earlier one counts.
 const TABLES: &[&[Rule]] = &[
     apple::RULES,
     children::RULES,
@@ -471,7 +471,7 @@ const TABLES: &[&[Rule]] = &[
     generic::RULES,
 ];
 
-/// Severity of a word that tools use.
+/// Severity of a word that tools print.
 pub(crate) fn severity_of_word(word: &str) -> Severity {
     let word = word.trim();
     let lower = word.to_ascii_lowercase();

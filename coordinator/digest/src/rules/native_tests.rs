@@ -18,12 +18,12 @@ fn gtest_lines(so_far: &[String], line: &str) -> Next {
     }
 }
 
-/// What cmocka says of a failure stands above the line with its place.
+/// cmocka's message is above the line with its location.
 fn cmocka_lead(line: &str) -> bool {
     line.starts_with("[  ERROR   ] --- ")
 }
 
-/// What busted says of a failure stands above its last line, which names the test.
+/// busted's message is above its last line, which names the test.
 fn busted_lead(line: &str) -> bool {
     !line.starts_with('[')
 }
@@ -43,7 +43,7 @@ fn tap_lines(so_far: &[String], line: &str) -> Next {
     }
 }
 
-/// What node and others say about a failure in YAML; that a test failed because one inside it did is told by that one.
+/// Messages of node and others in YAML. The failure of a test because of an inner test is reported by the inner one.
 fn tap_place(draft: &mut Draft) {
     for line in &draft.lines {
         let Some((key, value)) = line.trim().split_once(": ") else { continue };
@@ -100,7 +100,7 @@ fn ctest_name(draft: &mut Draft) {
     }
 }
 
-/// A failure that is expected, with what it says.
+/// An expected failure with its message.
 const TODO: Problem = problem(INFO, Kind::Test, 50).follow(tap_lines).owning();
 
 pub(super) const RULES: &[Rule] = &[
@@ -170,7 +170,7 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Adds(Family::GoogleTest, SORTS)],
     },
     Rule {
-        // It failed outside of tests: it says so only where something failed. Other runners end so where nothing did.
+        // A failure outside of tests: printed only after a failure. Other runners end with this line without one.
         name: "gtest.failed_outside",
         pattern: r"^(?:\d+: )?\s+0 FAILED TESTS$",
         acts: &[Act::Sign(Sign::FailureUnder(Family::GoogleTest)), Act::Summary],
@@ -338,7 +338,7 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Test(Family::Tap, Skipped), Act::Alone],
     },
     Rule {
-        // So cmocka tells of a test that was skipped; others say of such a one that it is ok, and have no name behind the word.
+        // cmocka's line for a skipped test. Other tools print `ok` for one, without a name after the word.
         name: "tap.cmocka_skip",
         pattern: r"^not ok (?P<k>\d+) # SKIP (?P<t>\w+)$",
         acts: &[Act::Test(Family::Tap, Skipped), Act::Alone],

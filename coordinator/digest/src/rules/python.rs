@@ -4,7 +4,7 @@ use super::TestEvent::{Failed, Passed, Started};
 use super::{Act, Count, Draft, ERROR, FATAL, Indicator, Join, Kind, Next, Rule, Sign, problem};
 use crate::tally::{Counts, Family};
 
-/// What a traceback begins with.
+/// Beginning of a traceback.
 const HEADING: &str = "Traceback (most recent call last):";
 
 fn last_place(draft: &mut Draft) {
@@ -19,10 +19,10 @@ fn innermost(lines: &[String]) -> Option<(String, Option<u32>)> {
     places().find(is_own).or_else(|| places().next())
 }
 
-/// Parts of the paths of Python's own library, and of what is installed.
+/// Parts of the paths of Python's own library and of installed packages.
 const FOREIGN: &[&str] = &["/lib/python", "site-packages/", "dist-packages/", "<frozen ", "<string>"];
 
-/// The last place of the traceback that is told last; of a group of exceptions, of its first.
+/// The last location of the last traceback; of a group of exceptions, of its first one.
 fn raised_at(draft: &mut Draft) {
     let begins = |line: &String| line.contains(HEADING) && !line.trim_start().starts_with('|');
     let from = draft.lines.iter().rposition(begins).unwrap_or(0);
@@ -158,7 +158,7 @@ fn traceback(so_far: &[String], line: &str) -> Next {
             is_closed.is_some_and(|last| last.starts_with('+') && last[1..].chars().all(|c| c == '-'));
         return match (is_drawn(line), is_closed) {
             (true, _) => Next::Part,
-            // A message's further lines are not drawn beside the bar.
+            // Further lines of a message have no bar.
             (false, false) => Next::Maybe,
             (false, true) => Next::Beyond,
         };
@@ -178,7 +178,7 @@ fn ended(so_far: &[String]) -> bool {
         })
 }
 
-/// What could not be loaded, and where the last line of the trace is.
+/// The module that could not be loaded, and the last line of the trace.
 fn conftest(draft: &mut Draft) {
     draft.head = draft.lines.iter().position(|line| line.starts_with("E  "));
     last_place(draft);
@@ -296,7 +296,7 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).refine(title))],
     },
     Rule {
-        // A quiet run (`-qq`) ends with these lines and tells no total.
+        // A quiet run (`-qq`) ends with these lines and has no total.
         name: "pytest.failed_test",
         pattern: r"^(?:FAILED|ERROR)(?: \[[\d.]+s\])? \S+?\.py::[^\s\[]+(?:\[.*?\])?(?: - .*|\s*)$",
         acts: &[Act::Sign(Sign::Failure("pytest"))],
@@ -376,7 +376,7 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Test(Family::Unittest, Failed), Act::Problem(problem(ERROR, Kind::Test, 90).bare())],
     },
     Rule {
-        // What the test prints may follow on the same line.
+        // Output of the test may follow on the same line.
         name: "unittest.at_work",
         pattern: r"^\w+ \([\w.]+\)(?: \[.*\])? \.\.\. ",
         acts: &[Act::AtWork(Family::Unittest)],
@@ -399,7 +399,7 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Moves(Family::Unittest, UNITTEST_REST)],
     },
     Rule {
-        // An unexpected success is none of its failures, in what it says and in its exit code.
+        // An unexpected success does not count as a failure, in its text and in its exit code.
         name: "trial.passed",
         pattern: r"^PASSED \((?:(?:skips=(?P<skipped>\d+)|expectedFailures=(?P<expected>\d+)|(?:unexpectedSuccesses|successes)=\d+)(?:, )?)+\)$",
         acts: &[Act::Moves(Family::Unittest, UNITTEST_REST), Act::Summary],
@@ -457,7 +457,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "python.fatal",
-        // What runs a test may have begun its line.
+        // The program that runs a test may have begun its line.
         pattern: r"^(?:\S+\.py(?:::\S+)? |\w+ \([\w.]+\) \.\.\. )?[.FEsxX]*Fatal Python error: (?P<m>.*)",
         acts: &[
             Act::Problem(problem(FATAL, Kind::Crash, 96).follow(fatal_lines)),

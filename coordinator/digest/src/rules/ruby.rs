@@ -7,7 +7,7 @@ use crate::tally::{Counts, Family};
 
 const EXAMPLES: Count = |groups| {
     let (total, skipped) = (groups.number("n"), groups.number("pending"));
-    // What failed outside of examples is none of them.
+    // A failure outside of examples is not a failure of an example.
     let failed = groups.number("failed") + groups.number("errors");
     let passed = total.saturating_sub(failed + skipped);
     Some(Counts { passed, failed: failed + groups.number("outside"), skipped, expected: 0 })
@@ -43,7 +43,7 @@ fn place(draft: &mut Draft) {
     draft.spurious = draft.lines.len() == 1;
 }
 
-/// What went wrong outside of examples: up to the next such message or the run's last words.
+/// An error outside of examples: up to the next such message or the run's last lines.
 fn outside(so_far: &[String], line: &str) -> Next {
     let ends = ["An error occurred ", "Run options:", "Finished in ", "No examples found", "Randomized with"];
     if ends.iter().any(|end| line.starts_with(end)) || so_far.len() > 20 {
@@ -158,7 +158,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule { name: "phpunit.runtime", pattern: r"^Runtime: +PHP \d", acts: &[Act::Settings(Family::PhpUnit)] },
     Rule {
-        // What `ls -a` and `find .` print behind the header of `phpunit --version`: its first line is a mark, too.
+        // Output of `ls -a` and `find .` after the header of `phpunit --version`: its first line is a mark, too.
         name: "phpunit.no_marks",
         pattern: r"^\.(?:\.$|/)",
         acts: &[Act::NoMarks(Family::PhpUnit)],

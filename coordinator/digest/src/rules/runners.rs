@@ -19,7 +19,7 @@ fn in_rules(so_far: &[String], line: &str) -> Next {
     up_to_rule("════════", so_far, line)
 }
 
-/// A task that failed and whose failure does not matter.
+/// A failed task with an ignored failure.
 fn ignoring(_: &[String], line: &str) -> Next {
     if line.trim() == "...ignoring" { Next::Last } else { Next::Beyond }
 }
@@ -85,7 +85,7 @@ fn text_lines(so_far: &[String], line: &str) -> Next {
     if line.trim().is_empty() || so_far.len() > 30 { Next::Beyond } else { Next::Part }
 }
 
-/// A case of a JUnit report, whose failure follows.
+/// A case of a JUnit report; its failure follows.
 fn xml_case(line: &str) -> bool {
     let line = line.trim();
     line.starts_with("<testcase ") && !line.ends_with("/>") && !line.ends_with("</testcase>")
@@ -294,7 +294,7 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Session(Family::Cucumber), Act::Counts(Family::Cucumber, SCENARIOS), Act::Summary],
     },
     Rule {
-        // Where nothing but skipped ones is beside them it was a dry run, which ends well.
+        // With only skipped tests it was a dry run, which ends well.
         name: "cucumber.bad",
         pattern: r"^\d+ scenarios? \((?:[1-9]\d* undefined\)|.*\b[1-9]\d* undefined, .*\b(?:pending|passed)\))$",
         acts: &[Act::Sign(Sign::Failure("cucumber"))],

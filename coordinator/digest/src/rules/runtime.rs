@@ -20,7 +20,7 @@ fn what(so_far: &[String], line: &str) -> Next {
     if so_far.len() == 1 && line.trim_start().starts_with("what():") { Next::Last } else { Next::Beyond }
 }
 
-/// The stack below what valgrind says, and what it says about the address.
+/// valgrind's stack below its message, and its text about the address.
 fn valgrind_lines(so_far: &[String], line: &str) -> Next {
     let body = line.trim_start_matches(|c: char| c == '=' || c.is_ascii_digit());
     if line.starts_with("==") && body.starts_with("  ") && so_far.len() < 40 {
@@ -46,7 +46,7 @@ const DIED: Problem = problem(FATAL, Kind::Crash, 88);
 pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "shell.segfault",
-        // What a shell, make, zsh, gdb, gfortran and the kernel say; a program's own words may have anything before them.
+        // Lines of a shell, make, zsh, gdb, gfortran and the kernel; in a program's own text, other words may precede them.
         pattern: r"^(?:(?:\S+: )?(?:(?:line )?\d+: +)?(?:\d+ +)?|g?n?make(?:\[\d+\])?: \*\*\* \[.*\] |\[\d+\] *[-+]? *\d+ +|.*\[\d+\]: |(?:Program|Thread .*) received signal SIGSEGV[,:] )(?:Segmentation fault|segmentation fault|segfault at [0-9a-f]+)(?:: 11)?(?: ip .*|[,.]? ?\(core dumped\).*| {2,}.*| - .*|\.)?$",
         acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::Died("SIGSEGV")))],
     },

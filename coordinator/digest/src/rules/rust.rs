@@ -43,7 +43,7 @@ fn cargo_lines(so_far: &[String], line: &str) -> Next {
     if line.trim().is_empty() {
         return Next::Maybe;
     }
-    // What bun and others say about an assertion.
+    // Text of bun and others about an assertion.
     let compared = line.starts_with("Expected") || line.starts_with("Received");
     if compared && so_far.len() < 12 {
         return Next::Part;
@@ -81,7 +81,7 @@ fn captured(_: &[String], line: &str) -> Next {
     }
 }
 
-/// What nextest writes over a test's output, which it indents.
+/// nextest's heading above a test's output, which it indents.
 fn is_nextest_heading(line: &str) -> bool {
     ["  stdout ─", "  stderr ─", "  output ─"].iter().any(|heading| line.starts_with(heading))
 }
@@ -150,7 +150,7 @@ fn one_more_plain(so_far: &[String], line: &str) -> Next {
     }
 }
 
-/// What the runtime says when it ends the process.
+/// Text of the runtime at the end of the process.
 fn runtime_words(_: &[String], line: &str) -> Next {
     if line.starts_with("fatal runtime error: ") { Next::Last } else { Next::Beyond }
 }
@@ -181,7 +181,7 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::FailedUnit("cargo build")],
     },
     Rule {
-        // The total of the tests says so too.
+        // The total of the tests has this information too.
         name: "cargo.test_failed",
         pattern: r"^error: test failed, to rerun(?P<m>.*)",
         acts: &[

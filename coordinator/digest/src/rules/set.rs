@@ -1,10 +1,9 @@
-//! All rules, asked at once.
+//! All rules, matched at once.
 //!
-//! Most lines of a log mean nothing, and are to cost little. So the rules are a few automata. The rules that begin with text
-//! give a line up after a few bytes. All others would read most of it; of them it is known which texts a line must contain, and
-//! where one occurs it wakes them. They are apart because a rule that may begin with anything multiplies the states of all that
-//! are in an automaton with it. Of most such rules it is known with which texts they go on after anything: these are asked
-//! from there.
+//! Most lines of a log match no rule and must cost little. So the rules are compiled into a few automata. Rules that begin with
+//! text fail after a few bytes of a line. All others would read most of it. A line must contain one of their known texts, and
+//! an occurrence activates them. They are separate because a rule with an open beginning multiplies the states of its
+//! automaton. Most such rules have known texts after the open beginning: they are matched from there.
 
 use super::groups::{Compiled, Groups};
 use super::literals::{beginnings, required, shortest};
@@ -24,7 +23,7 @@ use std::sync::{Arc, LazyLock};
 
 /// From this length on a text is rare, in bytes.
 const RARE_BYTES_MIN: usize = PICKED_BYTES;
-/// Most places of a line from which rules are asked; where there are more, they are asked about the line as a whole.
+/// Limit on the positions of a line from which rules are matched. With more, they are matched on the whole line.
 const PLACES_MAX: usize = 4;
 /// A pattern that begins with so many bytes of text is soon given up.
 const SOON_BYTES_MIN: usize = 3;
@@ -52,11 +51,11 @@ const AUTOMATA: usize = 5;
 /// Which automaton a rule is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Sort {
-    /// It begins with text, and is given up after a few bytes of another line: asked always.
+    /// Begins with text, and fails after a few bytes of another line: always matched.
     Soon,
-    /// It may begin with much, and nothing rare need occur: asked always.
+    /// May begin with many texts, and needs no rare text: always matched.
     Open,
-    /// It may begin with much, and needs a rare text: asked where one occurs.
+    /// May begin with many texts, and needs a rare text: matched where one occurs.
     Rare,
     /// The same, and it begins with anything at all.
     Anywhere,
@@ -73,25 +72,25 @@ impl Sort {
     }
 }
 
-/// What a text wakes.
+/// Rules that a text activates.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Wakes {
     Rare,
     Anywhere,
     /// The rules that begin with anything and go on with such a text, from where it is.
     Here,
-    /// No rule: it says that something is wrong.
+    /// No rule: the text shows that a line reports a problem.
     Doubt,
 }
 
-/// What asking about a line works with: the automata's states so far, and the answer.
+/// State of the matcher: the automata's states so far, and the result.
 struct Caches {
     automata: [Cache; AUTOMATA],
     /// Where texts begin with which rules go on after anything.
     places: Vec<usize>,
-    /// Indices of the rules that speak to the line, ascending.
+    /// Indices of the rules that match the line, ascending.
     spoken: Vec<u16>,
-    /// The line contains a text that says that something is wrong.
+    /// True if the line contains a text that reports a problem.
     doubtful: bool,
 }
 
@@ -141,7 +140,7 @@ impl RuleSet {
         Self { rules, texts: Texts::new(texts), automata, caches }
     }
 
-    /// Somebody who asks about lines and does not hear the rules that are left out.
+    /// A matcher for lines that ignores the disabled rules.
     pub(crate) fn asker<'r>(&'r self, left_out: &'r [u16]) -> Asker<'r> {
         Asker { set: self, left_out, caches: self.caches.get() }
     }
@@ -184,16 +183,16 @@ impl Caches {
     }
 }
 
-/// Asks the rules about one line after the other.
+/// Matches the rules on one line after the other.
 pub(crate) struct Asker<'r> {
     set: &'r RuleSet,
-    /// Indices of rules that are not heard.
+    /// Indices of disabled rules.
     left_out: &'r [u16],
     caches: PoolGuard<'r, Caches, Box<dyn Fn() -> Caches + Send + Sync + UnwindSafe + RefUnwindSafe>>,
 }
 
 impl Asker<'_> {
-    /// Whether any rule speaks to the line.
+    /// Returns true if a rule matches the line.
     pub(crate) fn speaks(&mut self, line: &[u8]) -> bool {
         let RuleSet { texts, automata, .. } = self.set;
         let [soon, open, rare, anywhere, here] = &**automata;
@@ -236,12 +235,12 @@ impl Asker<'_> {
         !spoken.is_empty()
     }
 
-    /// Whether the line that was asked about last contains a text that says that something is wrong.
+    /// Returns true if the last matched line contains a text that reports a problem.
     pub(crate) fn is_doubtful(&self) -> bool {
         self.caches.doubtful
     }
 
-    /// Calls with each rule that speaks to the line that was asked about last, in the order of the tables.
+    /// Calls the function with each rule that matches the last line, in the order of the tables.
     pub(crate) fn each(&self, line: &[u8], mut found: impl FnMut(usize, &'static Rule, &Groups<'_>)) {
         for index in &self.caches.spoken {
             let index = usize::from(*index);
@@ -277,7 +276,7 @@ impl Automaton {
         let Ok(mut state) = self.dfa.start_state_forward(cache, &input) else { return };
         let mut at = from;
         while at < line.len() {
-            // Almost all states are plain ones that are known: they are passed through without asking what they are.
+            // Almost all states are plain and cached: they are passed without a check of their kind.
             while !state.is_tagged() && at < line.len() {
                 let next = self.dfa.next_state_untagged(cache, state, line[at]);
                 if next.is_tagged() {
@@ -309,7 +308,7 @@ mod tests {
     use regex::bytes::RegexSetBuilder;
     use std::path::Path;
 
-    /// Lines of each log that are asked: its beginning and its end.
+    /// Lines of each log that are matched: its beginning and its end.
     const LINES: usize = 20;
 
     fn logs(folder: &Path, logs: &mut Vec<Vec<u8>>) {

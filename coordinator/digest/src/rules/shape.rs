@@ -1,4 +1,4 @@
-//! What can be said of a pattern without asking it.
+//! Properties of a pattern that are known without a match.
 
 use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
 
@@ -41,7 +41,7 @@ pub(super) fn until_known(pattern: &Hir) -> Hir {
     }
 }
 
-/// The pattern up to the last text that a rule reads. A message is read by none.
+/// The pattern up to the last text that a rule reads. Messages are not read.
 pub(super) fn until_read(pattern: &Hir) -> Hir {
     match pattern.kind() {
         HirKind::Concat(parts) => Hir::concat(without_rest(parts).to_vec()),
@@ -61,7 +61,7 @@ fn without_rest(parts: &[Hir]) -> &[Hir] {
     if kept.len() == whole { parts } else { kept }
 }
 
-/// What comes after the `.*` that a pattern begins with. None if it does not, or if that may take less than it can.
+/// The part of a pattern after its leading `.*`. `None` if there is no such beginning, or if it is not greedy.
 pub(super) fn after_anything(pattern: &Hir) -> Option<Hir> {
     let HirKind::Concat(parts) = pattern.kind() else { return None };
     let [start, anything, rest @ ..] = parts.as_slice() else { return None };
@@ -70,7 +70,7 @@ pub(super) fn after_anything(pattern: &Hir) -> Option<Hir> {
     is_it.then(|| Hir::concat(rest.to_vec()))
 }
 
-/// Whether it matches whatever a line may contain.
+/// Returns true if it matches any content of a line.
 pub(super) fn is_any_rest(part: &Hir) -> bool {
     match part.kind() {
         HirKind::Capture(capture) => is_any_rest(&capture.sub),
@@ -101,7 +101,7 @@ pub(super) fn begins_with_anything(pattern: &Hir) -> bool {
 
 /// How a pattern begins, in the fewest bytes that a way through it takes.
 pub(super) struct Beginning {
-    /// Bytes that only few texts have, before a part that takes anything of any length; none if there is no such part.
+    /// Bytes that few texts have, before a part that takes any text of any length. `None` if there is no such part.
     pub(super) wide_after: Option<usize>,
     /// Bytes that only few texts have, in all of it.
     narrow: usize,

@@ -2,7 +2,7 @@
 //!
 //! Nearly all patterns of the tables are texts, runs, and choices between such. A general matcher keeps note of all that it has
 //! tried; to try the same things in the same order on a line of which it is known that it matches takes a tenth of the time.
-//! What would take many steps is left to the general matcher.
+//! Patterns that would take many steps are left to the general matcher.
 
 use super::groups::Slots;
 use super::shape::is_any_rest;
@@ -48,13 +48,13 @@ struct Run {
     then: Option<u8>,
 }
 
-/// What is still to be tried.
+/// Open alternatives.
 enum Left {
     /// To go on with this step at this place.
     Step(usize, usize),
     /// To end the run of this step at one of these places.
     Ends(usize, usize, usize),
-    /// Nothing; what was noted before is to be noted again.
+    /// Restores an earlier state.
     Noted(usize, Option<NonMaxUsize>),
 }
 
@@ -63,7 +63,7 @@ enum Left {
 pub(super) struct TooLong;
 
 impl Split {
-    /// None if the pattern has more than that in it.
+    /// `None` if the pattern has other parts.
     pub(super) fn of(pattern: &Hir) -> Option<Self> {
         let mut split = Self::default();
         split.add(pattern)?;
@@ -125,7 +125,7 @@ impl Split {
         Some(())
     }
 
-    /// A run of bytes; none if the part is more than a byte.
+    /// A run of bytes; `None` if the part is longer than a byte.
     fn run(&mut self, part: &Hir, min: u32, max: Option<u32>, greedy: bool) -> Option<()> {
         let mut class = Box::new([false; 256]);
         match part.kind() {
@@ -148,7 +148,7 @@ impl Split {
         Some(())
     }
 
-    /// Where the groups are of what matches from this place on; none if nothing does.
+    /// Positions of the groups of a match from this position on. `None` if there is no match.
     pub(super) fn slots(&self, line: &[u8], from: usize) -> Result<Option<Slots>, TooLong> {
         let mut slots = Slots::default();
         let mut left = Vec::new();
@@ -189,7 +189,7 @@ impl Split {
         }
     }
 
-    /// What is to be tried next, and where.
+    /// The next alternative and its position.
     fn back(&self, line: &[u8], slots: &mut Slots, left: &mut Vec<Left>) -> Option<(usize, usize)> {
         loop {
             match left.pop()? {

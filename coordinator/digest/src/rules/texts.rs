@@ -1,17 +1,17 @@
 //! Which of many texts occur in a line, found by looking at each place of it once.
 //!
-//! An automaton that looks for hundreds of texts takes one step after the other, each waiting for the one before. Here four bytes
-//! are picked of each text that few lines have, and a table of bits says of any four bytes whether they may be picked ones. A
-//! place is asked about without waiting for the one before it, and almost all places are answered by the table.
+//! An automaton that searches hundreds of texts depends on its previous state at each step. Here, four rare bytes
+//! are picked from each text, and a bit table marks the hashes of picked bytes. The lookup of a position does not depend on the
+//! previous one, and the table rejects almost all positions.
 
 /// Bytes of a text that are picked.
 pub(super) const PICKED_BYTES: usize = 4;
-/// Places that are asked about together.
+/// Number of positions that are looked up together.
 const BLOCK_PLACES: usize = 8;
 /// Bits of the hash of picked bytes: the table of bits takes 8 KiB, and stays where the processor reads fastest.
 const HASH_BITS: u32 = 16;
 
-/// Texts to look for, and what each stands for.
+/// Texts to search for, with the value of each.
 pub(super) struct Texts<T> {
     /// A bit for each hash, whether some text's picked bytes have it.
     picked: Box<[u64; 1 << (HASH_BITS - 6)]>,
@@ -54,7 +54,7 @@ impl<T: Copy + Ord> Texts<T> {
         Self { picked, texts, first }
     }
 
-    /// Calls with what each text that occurs stands for, and where it begins.
+    /// Calls the function with the value and the position of each text that occurs.
     pub(super) fn each(&self, line: &[u8], mut found: impl FnMut(T, usize)) {
         let places = line.len().saturating_sub(PICKED_BYTES - 1);
         let mut from = 0;
@@ -70,12 +70,12 @@ impl<T: Copy + Ord> Texts<T> {
         (from..places).filter(picked).for_each(|place| self.at(line, place, &mut found));
     }
 
-    /// The lowest bit says whether some text's picked bytes have this hash.
+    /// The lowest bit is set if the picked bytes of a text have this hash.
     fn bit(&self, hash: u16) -> u64 {
         self.picked[usize::from(hash >> 6)] >> (hash & 63)
     }
 
-    /// Tells of the texts whose picked bytes are at this place, where some text's have the same hash.
+    /// Reports the texts with these picked bytes at this position, if a text has the same hash.
     #[inline]
     fn at(&self, line: &[u8], place: usize, found: &mut impl FnMut(T, usize)) {
         let here = first_bytes(&line[place..]);

@@ -18,7 +18,7 @@ impl Counts {
         self.passed.saturating_add(self.failed).saturating_add(self.skipped).saturating_add(self.expected)
     }
 
-    /// Whether some test ended as it should, and none as it should not.
+    /// Returns true if a test ended as expected, and no test ended otherwise.
     pub(crate) const fn is_good(&self) -> bool {
         self.failed == 0 && self.passed.saturating_add(self.expected) > 0
     }
@@ -86,7 +86,7 @@ impl Ledger {
         self.failed.name(part);
     }
 
-    /// Whether each total that counts failed tests has a later one of the same tests that counts none.
+    /// Returns true if each total with failed tests has a later one of the same tests without failures.
     pub(super) fn failures_are_past(&self, family: Family) -> bool {
         let Some(open) = self.open else { return self.failed.are_past() };
         let mut failed = self.failed.clone();
@@ -114,9 +114,9 @@ pub(super) struct Account {
     pub(super) loose: Ledger,
     /// The number of the line that announced a total.
     pub(super) heading: Option<u64>,
-    /// The open total, or the one to come, says that something besides its tests went wrong.
+    /// The open total, or the next one, reports a failure outside its tests.
     pub(super) amiss: bool,
-    /// The number of the line with which a program began that has told of no test yet.
+    /// Number of the line at which a program began that has reported no test yet.
     pub(super) header: Option<u64>,
     /// That program printed its test settings.
     pub(super) has_settings: bool,
@@ -187,7 +187,7 @@ impl Account {
         (self.announced, self.ended) = (0, 0);
     }
 
-    /// Tests that were announced, or planned, of which no end was told and no total since.
+    /// Announced or planned tests without a result, and without a total since.
     pub(super) fn left(&self) -> u64 {
         // A plan without results may be an unrelated range of numbers.
         let results = self.by_test.total();

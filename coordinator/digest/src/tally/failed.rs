@@ -1,4 +1,4 @@
-//! Totals that count failed tests, until a later total of the same tests counts none.
+//! Totals with failed tests, until a later total of the same tests has no failure.
 
 use super::{Counts, Family};
 use crate::limits::FAILED_TOTALS_MAX;
@@ -17,15 +17,15 @@ pub(super) struct FailedTotals {
     by_total: BTreeSet<Key>,
     /// The same the other way round.
     by_failed: BTreeSet<Key>,
-    /// There were more than are kept: nothing takes them back.
+    /// There were more than the limit: they are never cleared.
     more: bool,
 }
 
 impl FailedTotals {
-    /// A total. It takes back those before it that are of the same tests: of the same named part, and of as many tests; without
-    /// names, so many tests are the same if there are [`SAME_TESTS_MIN`] or more. Where the name of a part tells which tests are
-    /// in it, their number says nothing. A good one that `reruns_failed` tests is of those that failed, if there are as many. A
-    /// run that stopped early counts fewer than were `announced`.
+    /// Adds a total. It clears earlier totals of the same tests: of the same named part, and of as many tests. Without names,
+    /// equal numbers mean the same tests from [`SAME_TESTS_MIN`] on. If the name of a part identifies its tests, their number
+    /// is ignored. A good total with `reruns_failed` is of the failed tests, if there are as many. A run that stopped early
+    /// counts fewer tests than `announced`.
     pub(super) fn add(
         &mut self,
         family: Family,
@@ -67,7 +67,7 @@ impl FailedTotals {
         }
     }
 
-    /// Whether none is left.
+    /// Returns true if no such total is left.
     pub(super) fn are_past(&self) -> bool {
         self.by_total.is_empty() && !self.more
     }
@@ -149,10 +149,10 @@ mod tests {
         assert!(!are_past(Family::Check, &[(None, GOOD), (None, BAD)]));
         let skipped = Counts { passed: 0, skipped: 3, ..GOOD };
         assert!(!are_past(Family::Check, &[(None, BAD), (None, skipped)]));
-        // Two more failures of the same tests are none of others.
+        // Two more failures of the same tests are not failures of others.
         let worse = Counts { passed: 0, failed: 3, ..GOOD };
         assert!(are_past(Family::Check, &[(Some(1), BAD), (Some(1), worse), (Some(1), GOOD)]));
-        // What ran again and failed again takes nothing of others back.
+        // Tests that ran and failed again clear no failure of others.
         let of_three = Counts { passed: 6, failed: 3, ..GOOD };
         assert!(!are_past_if_rerun(&[(of_three, false), (BAD, true), (one, true)]));
     }

@@ -1,10 +1,10 @@
-//! One raw line into what a terminal would have shown: colours and cursor moves removed, overwritten progress dropped,
+//! Converts one raw line into the text that a terminal would show: colours and cursor moves removed, overwritten progress dropped,
 //! CI prefixes cut, NUL and other controls removed. The result may still be invalid UTF-8.
 
 use buildpool_protocol::shown::sequence_length;
 use memchr::memchr;
 
-/// What an UTF-8 file may begin with.
+/// Possible beginning of a UTF-8 file.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Months as `ts` and syslog write them.
 const MONTHS: [&[u8]; 12] =
@@ -128,7 +128,7 @@ fn ci_prefix(line: &[u8]) -> usize {
     at
 }
 
-/// Bytes of what GitLab puts after its time stamp: the stream's number and kind, and `+` where a line goes on: `01O `, `00E+`.
+/// Bytes of GitLab's mark after its time stamp: the stream's number and kind, and `+` if the line continues: `01O `, `00E+`.
 fn gitlab_length(line: &[u8]) -> usize {
     let known = line.len() >= 3
         && line[..2].iter().all(u8::is_ascii_hexdigit)
@@ -155,8 +155,8 @@ fn utc_stamp(line: &[u8]) -> Option<usize> {
     Some(end + 1 + usize::from(line.get(end + 1) == Some(&b' ')))
 }
 
-/// Bytes of a time stamp at the front, with what separates it from the text: `2024-05-21 10:00:05,123 `, `[10:00:05] `,
-/// `[10:00:05]: `, `(10:00:05) `, `10:00:05.123 `, `May 21 10:00:05 `. 0 if there is none. Indentation after it stays.
+/// Bytes of a time stamp at the front, with its separator: `2024-05-21 10:00:05,123 `, `[10:00:05] `,
+/// `[10:00:05]: `, `(10:00:05) `, `10:00:05.123 `, `May 21 10:00:05 `. 0 without a time stamp. Indentation after it stays.
 pub(crate) fn stamp_length(line: &[u8]) -> usize {
     let (mut at, bracket) = match line.first() {
         Some(b'#') => return buildkit_length(line),
@@ -204,11 +204,11 @@ pub(crate) fn stamp_length(line: &[u8]) -> usize {
     separator_length(&line[at..], bracket).map_or(0, |blanks| at + blanks)
 }
 
-/// Blanks between a stamp and the text: one, what comes after it is the text's own indentation. A stamp without brackets may
-/// have two before a word: so do Jenkins, and loggers that pad the level. None if what stands before it is no stamp.
+/// Blanks between a stamp and the text: one; further blanks are the text's own indentation. A stamp without brackets may
+/// have two before a word, as Jenkins and loggers with padded levels print. `None` if the text before it is not a stamp.
 fn separator_length(rest: &[u8], bracket: bool) -> Option<usize> {
     match rest {
-        // A blank line, whose end somebody trimmed.
+        // A blank line with a trimmed end.
         [] if bracket => Some(0),
         [b' ', b' ', text, ..] if !bracket && (text.is_ascii_alphanumeric() || *text == b'[') => Some(2),
         [b' ' | b'\t', ..] => Some(1),
@@ -216,7 +216,7 @@ fn separator_length(rest: &[u8], bracket: bool) -> Option<usize> {
     }
 }
 
-/// Bytes of `May 21 10:00:05 `, as `ts` and syslog write. 0 if it is none.
+/// Bytes of `May 21 10:00:05 `, as `ts` and syslog write. 0 without such a stamp.
 fn month_length(line: &[u8]) -> usize {
     let Some(stamp) = line.get(..15) else { return 0 };
     let digit = |at: usize| stamp[at].is_ascii_digit();
@@ -233,7 +233,7 @@ fn month_length(line: &[u8]) -> usize {
     separator_length(&line[15..], false).map_or(0, |blanks| 15 + blanks)
 }
 
-/// Bytes of what BuildKit puts before a step's output: `#8 2.101 `. 0 if it is none.
+/// Bytes of BuildKit's prefix of a step's output: `#8 2.101 `. 0 without a prefix.
 fn buildkit_length(line: &[u8]) -> usize {
     let digits = |from: usize| line[from..].iter().take(12).take_while(|byte| byte.is_ascii_digit()).count();
     let step = digits(1);
@@ -248,12 +248,12 @@ fn buildkit_length(line: &[u8]) -> usize {
     if end > seconds + 1 && line.get(end) == Some(&b' ') { end + 1 } else { 0 }
 }
 
-/// Bytes as text; what is no UTF-8 is replaced. Almost all lines are valid, which is known sooner than what of them is not.
+/// Bytes as text, with replacements for invalid UTF-8. Almost all lines are valid, which is the faster check.
 pub(crate) fn lossy(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Into::into)
 }
 
-/// At most `chars` characters: the head, a count of what is cut, and the end. Never cuts inside a character.
+/// At most `chars` characters: the head, a count of the cut part, and the end. Never cuts inside a character.
 pub(crate) fn clip_chars(text: &str, chars: usize) -> std::borrow::Cow<'_, str> {
     if text.len() <= chars {
         return text.into();

@@ -1,4 +1,4 @@
-//! Tools that print all they have to say as JSON in one line: what they would have printed without it.
+//! Tools that print their whole output as JSON in one line: the text that they would have printed otherwise.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 const BEGINNINGS: [&[u8]; 5] =
     [br#"[{"filePath":"#, br#"[{"source":"#, br#"{"file": "#, br#"{"cell":"#, br#"{"numTotalTestSuites":"#];
 
-/// The reports of eslint and stylelint, a problem of mypy or ruff, or vitest's report: each has what no other has.
+/// Reports of eslint and stylelint, a problem of mypy or ruff, or vitest's report: each has unique keys.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Document {
@@ -111,7 +111,7 @@ struct VitestTest {
     failure_messages: Option<Vec<String>>,
 }
 
-/// The text that a document stands for; none if the line is no such document.
+/// The text of a document. `None` if the line is not such a document.
 pub(crate) fn told(line: &[u8]) -> Option<String> {
     if !line.ends_with(b"}") && !line.ends_with(b"]")
         || !BEGINNINGS.iter().any(|beginning| line.starts_with(beginning))

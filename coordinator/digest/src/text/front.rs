@@ -1,5 +1,5 @@
-//! What stands before a line's own text: a program's time stamp, and the name of the task that a runner of several tasks
-//! puts before each of its lines.
+//! Prefix of a line before its own text: a program's time stamp, and the name of the task that a runner of several tasks
+//! prints before each of its lines.
 
 use super::clean::stamp_length;
 use memchr::memchr3;
@@ -52,16 +52,16 @@ const TASKS: &[&str] = &[
     "watch",
 ];
 
-/// What stands before a line's own text.
+/// Prefix of a line before its own text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Front {
     /// Its length, in bytes.
     pub(crate) length: usize,
-    /// The task's name in it; empty if there is none.
+    /// Name of the task in the prefix; empty if there is no name.
     pub(crate) task: Range<usize>,
 }
 
-/// What stands before the text of a line.
+/// Prefix before the text of a line.
 pub(crate) fn front(line: &[u8]) -> Front {
     let mut front = Front::default();
     for _ in 0..PARTS_MAX {
@@ -98,7 +98,7 @@ pub(crate) fn front_length(line: &[u8]) -> usize {
     front(line).length
 }
 
-/// Bytes of a task's name at the front, and of the name with what separates it.
+/// Bytes of a task's name at the front, and of the name with its separator.
 fn task(line: &[u8]) -> Option<(usize, usize)> {
     let head = &line[..line.len().min(TASK_BYTES_MAX)];
     match head.first()? {

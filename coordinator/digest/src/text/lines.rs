@@ -1,7 +1,7 @@
 //! Bytes into lines, at any chunking.
 //!
 //! A line ends at LF. A line longer than [`LINE_BYTES_MAX`] is cut: its head and its last bytes are kept. Progress that a
-//! tool redraws with CR and never ends is cut at a CR, so that the latest state is what remains.
+//! tool redraws with CR and never ends is cut at a CR, so that the latest state remains.
 
 use crate::limits::{LINE_BYTES_MAX, LINE_TAIL_BYTES};
 use memchr::{memchr_iter, memrchr};
@@ -90,7 +90,7 @@ impl Lines {
         self.skipped = 0;
     }
 
-    /// Adds to the line under way. What happens at the bound depends on byte counts alone, never on chunk borders.
+    /// Adds to the current line. The cut at the limit depends on byte counts alone, never on chunk borders.
     fn extend(&mut self, mut part: &[u8], line: &mut impl FnMut(RawLine<'_>)) {
         while !part.is_empty() {
             let room = LINE_BYTES_MAX - self.carry.len();
@@ -110,7 +110,7 @@ impl Lines {
         }
     }
 
-    /// Ends the line at its last CR, if there is one: what came before has been overwritten.
+    /// Ends the line at its last CR, if there is one: the text before was overwritten.
     fn cut_progress(&mut self, line: &mut impl FnMut(RawLine<'_>)) -> bool {
         let Some(cut) = memrchr(b'\r', &self.carry) else { return false };
         let to = self.from + cut as u64 + 1;

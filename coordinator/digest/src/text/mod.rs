@@ -1,4 +1,4 @@
-//! Text as it really is: bytes into lines, lines into what a terminal would have shown.
+//! Text of a log: bytes into lines, lines into the text that a terminal would show.
 
 mod clean;
 mod document;

@@ -98,7 +98,7 @@ fn test(record: &Record) -> Option<String> {
         "ok" => "ok",
         "ignored" => "ignored",
         "failed" if record.stdout.is_empty() => "FAILED",
-        // The heading of the list ends what the test printed.
+        // The heading of the list ends the output of the test.
         "failed" => {
             let printed = record.stdout.trim_end();
             return Some(format!("test {name} ... FAILED\n---- {name} stdout ----\n{printed}\n\nfailures:"));
