@@ -17,8 +17,7 @@ const HARD: [&str; 34] = [
 /// Hard words allowed in 1,000 words of comments, of pages, and of text in string literals.
 const LIMITS: [(Kind, u32); 3] = [(Kind::Comment, 5), (Kind::Page, 5), (Kind::Text, 3)];
 /// Crates above these limits, with the figure that they must not exceed. Lower it after each improvement.
-const ABOVE: [(&str, Kind, u32); 2] =
-    [("coordinator/digest", Kind::Comment, 21), ("coordinator/digest", Kind::Text, 5)];
+const ABOVE: [(&str, Kind, u32); 1] = [("coordinator/digest", Kind::Text, 5)];
 /// Fewer words than this give no stable figure.
 const WORDS_MIN: u32 = 500;
 /// Shorter literals are names and fragments, not prose.

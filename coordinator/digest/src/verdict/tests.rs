@@ -333,6 +333,8 @@ fn a_log_alone_passes_on_a_last_word_only() {
     let none = Some(("XCTest output", KnownFrom::Marker));
     let case = Case { success: Some(&tested), no_tests: none, ..good.clone() };
     check(&case, "log_no_tests", Verdict::Inconclusive, CrashType::Unknown);
+    let case = Case { action_left: Some("archive"), ..good.clone() };
+    check(&case, "log_action_left", Verdict::Inconclusive, CrashType::Unknown);
     let case = Case { tests_failed: 1, ..log.clone() };
     check(&case, "log_tests_failed", Verdict::Failed, CrashType::TestFailure);
     let case = Case { tests_failed: 1, ..good.clone() };
