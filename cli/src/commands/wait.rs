@@ -146,6 +146,7 @@ pub(crate) async fn for_end(
                     terminal::warn(&format!("{}; trying again, the job is not affected", chain(&error)));
                 }
                 is_away = true;
+                // No event reports that an unreachable coordinator is back.
                 tokio::time::sleep(RETRY_AFTER.min(limit.left())).await;
             }
             Err(error) => return Err(error.into()),

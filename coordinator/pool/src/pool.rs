@@ -74,7 +74,7 @@ pub(crate) enum Timer {
     SecretsMissing(JobId),
     /// A queued job was cancelled just before a restart.
     CancelQueued(JobId),
-    /// A job that somebody asked to end should have ended by now.
+    /// The limit of a cancel has passed, and its job has not ended.
     CancelOverdue(JobId),
 }
 
@@ -435,7 +435,7 @@ impl Pool {
         }
     }
 
-    /// From now on, a job that somebody asked to end has so long to end.
+    /// Starts the limit within which a cancelled job must end.
     pub(crate) fn limit_cancel(&mut self, now: Now, id: JobId) {
         if self.jobs.get(&id).is_some_and(|job| job.cancel.is_some()) {
             let at = self.kill_deadline(id, now.clock).saturating_add(limits::CANCEL_MARGIN);

@@ -19,9 +19,9 @@ use tokio::sync::{mpsc, watch};
 pub(crate) const FED_MAX: usize = 64;
 /// Bytes that share one flush to the disk.
 const FLUSH_BYTES: usize = 1 << 20;
-/// A client hears of room in steps of this size, in bytes.
+/// Step in which the client receives permission to send more, in bytes.
 const ROOM_STEP_BYTES: u64 = STDIN_WINDOW_BYTES / 8;
-/// A disk that refused bytes is tried again after this long.
+/// Delay before a retry on a disk that refused bytes. No event reports free space.
 const WRITE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// What a client sends.
@@ -30,7 +30,7 @@ pub(crate) enum Fed {
     End(StdinEnd),
 }
 
-/// Stores what a client sends, and tells the client how far it may send.
+/// Stores the client's input, and sends the client the position up to which it may send.
 pub(crate) async fn store(back: Back, request: u32, job: JobId, mut fed: mpsc::Receiver<Fed>) {
     let input = match back.shared.input(job).await {
         Ok(Some(input)) => input,

@@ -18,7 +18,7 @@ pub struct Access {
     /// The only workers that may run the job, by name; any worker if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub workers: Vec<String>,
-    /// Labels that a worker needs beside those that the job asks for.
+    /// Labels that a worker needs, in addition to those of the job.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<Selector>,
 }

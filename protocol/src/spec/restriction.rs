@@ -11,7 +11,7 @@ pub struct Restriction {
     /// The only workers, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub workers: Vec<String>,
-    /// Labels that a worker needs, whatever the job asks for.
+    /// Labels that a worker needs, in addition to those of the job.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<Selector>,
     /// The only projects, as snapshots name them.

@@ -1,4 +1,4 @@
-//! Standard input of a job: what the submitter gives is what the command reads.
+//! Standard input of a job: the command reads the submitter's bytes.
 
 use buildpool_tests::mcp::Gateway;
 use buildpool_tests::{Finished, Place, Pool, PoolBuilder, keeper_of, wait_for, wait_until};

@@ -104,7 +104,7 @@ fn limits_are_recorded_before_the_first_signal() {
     }
 }
 
-/// A supervisor after a timeout, whose tree was asked for stacks.
+/// A supervisor after a timeout that has requested the stacks of the tree.
 fn printing_stacks() -> Bench {
     let after = Duration::from_secs(60);
     let mut bench = Bench::running(Plan { timeout: Some(after), ..plan() });
