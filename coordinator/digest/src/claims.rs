@@ -16,12 +16,14 @@ const AGAINST_A_GOOD_END: &[&str] = &[
     "zero_crash_report",
     "zero_report_problem",
     "zero_unfinished",
+    "zero_without_total",
     "zero_collapsed",
     "zero_tests_missed",
     "zero_no_tests",
     "zero_action_left",
     "log_action_left",
     "log_unfinished",
+    "log_without_total",
 ];
 
 /// Returns true if the evidence files contain a crash report or an error.

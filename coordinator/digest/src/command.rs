@@ -6,7 +6,7 @@ use crate::xcodebuild;
 /// Programs that run the program named in their arguments.
 const CARRIERS: &[&str] = &[
     "env", "npx", "bunx", "exec", "run", "time", "nice", "command", "pnpm", "yarn", "poetry", "uv", "pipenv",
-    "hatch", "pdm", "dlx", "timeout", "nohup", "stdbuf",
+    "hatch", "pdm", "dlx", "timeout", "nohup", "stdbuf", "bundle",
 ];
 /// Commands after `||` that make a failure not count.
 const PARDONS: &[&str] = &["true", ":", "echo"];
@@ -71,6 +71,17 @@ impl Command {
     pub(crate) fn xcodebuild_action(&self) -> Option<&'static str> {
         let last = self.0.iter().rev().find(|part| part.is_of("xcodebuild"))?;
         xcodebuild::last_action(last.words.iter().map(String::as_str))
+    }
+
+    /// Returns true if the command is not known.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns true if a word of the command contains one of these texts.
+    pub(crate) fn names_any(&self, texts: &[&str]) -> bool {
+        let mut words = self.0.iter().flat_map(|part| &part.words);
+        words.any(|word| texts.iter().any(|text| word.contains(text)))
     }
 
     /// Returns true if the command runs this tool.

@@ -113,6 +113,7 @@ impl Digest {
             options,
             mut finds,
             doubtful,
+            unclosed,
             tally,
             mut signs,
             summary,
@@ -169,6 +170,7 @@ impl Digest {
                 .then(|| evidence::standing_error(&finds, &ranked, &signs.runs, &command))
                 .flatten(),
             has_pipe: command.has_pipe(),
+            without_total: unclosed.result(&command, options.purpose == Purpose::Tests),
             action_left: signs.runs.action_left(command.xcodebuild_action()),
             collapsed,
             tests_missed: command

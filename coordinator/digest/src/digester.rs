@@ -17,6 +17,7 @@ use crate::tally::{Standing, Tally};
 use crate::template::Capture;
 use crate::text::{Cleaner, Front, Lines, RawLine, Tail, carried, clip_chars, front, front_length, lossy};
 use crate::transcript::{Ends, Transcript};
+use crate::unclosed::Unclosed;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::GapEntry;
 use buildpool_protocol::spec::{Purpose, TemplateSpec};
@@ -85,6 +86,8 @@ struct StreamState {
     count: u64,
     /// The last line was blank.
     blank: bool,
+    /// The stream ended inside the last line.
+    is_cut: bool,
     /// The message that began last is of something that a configuration tried out.
     probing: bool,
     /// The file that failures are in, where a tool names it once.
@@ -121,6 +124,7 @@ pub struct Digester {
     cleaner: Cleaner,
     finds: Finds,
     doubtful: Doubtful,
+    unclosed: Unclosed,
     tally: Tally,
     signs: Signs,
     summary: VecDeque<SummaryLine>,
@@ -147,6 +151,7 @@ impl Digester {
         let rules = RuleSet::all();
         let left_out = options.without_rules.as_deref().map_or_else(Vec::new, |name| rules.named(name));
         let capture = options.template.as_ref().and_then(Capture::new);
+        let unclosed = Unclosed::new(&options.command);
         Self {
             options,
             heard: vec![false; rules.rules().count()],
@@ -156,6 +161,7 @@ impl Digester {
             cleaner: Cleaner::default(),
             finds: Finds::default(),
             doubtful: Doubtful::default(),
+            unclosed,
             tally: Tally::default(),
             signs: Signs::default(),
             summary: VecDeque::new(),
@@ -247,6 +253,7 @@ impl Digester {
                 options: self.options,
                 finds: self.finds.into_ordered(),
                 doubtful: self.doubtful,
+                unclosed: self.unclosed,
                 tally: self.tally,
                 signs: self.signs,
                 summary: self.summary.into(),
@@ -264,7 +271,9 @@ impl Digester {
 
     fn raw_line(&mut self, asker: &mut Asker<'_>, stream: Stream, raw: RawLine<'_>) {
         let mut cleaner = std::mem::take(&mut self.cleaner);
-        self.streams[stream.index()].count += 1;
+        let state = &mut self.streams[stream.index()];
+        state.count += 1;
+        state.is_cut = raw.to - raw.from == raw.bytes.len() as u64;
         if memchr::memchr(b'\r', raw.bytes.strip_suffix(b"\r").unwrap_or(raw.bytes)).is_some() {
             self.overwritten(asker, &mut cleaner, stream, &raw);
         }
@@ -342,6 +351,7 @@ impl Digester {
             self.suite = Some(self.order);
         }
         state.blank = is_blank(own);
+        self.unclosed.line(own, standing.after_blank, state.is_cut);
         if speaks {
             let line = Line { stream, text: line, front, body, printed, standing, from, to };
             self.interpret(asker, &line, part);
@@ -378,6 +388,7 @@ pub(crate) struct Gathered {
     pub(crate) options: Options,
     pub(crate) finds: Finds,
     pub(crate) doubtful: Doubtful,
+    pub(crate) unclosed: Unclosed,
     pub(crate) tally: Tally,
     pub(crate) signs: Signs,
     pub(crate) summary: Vec<SummaryLine>,

@@ -39,6 +39,7 @@ mod text;
 mod tier;
 mod toolbox;
 mod transcript;
+mod unclosed;
 mod verdict;
 mod view;
 mod xcodebuild;

@@ -32,6 +32,13 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
             format!("The command exited 0, but {}: the run was cut short.", unfinished(case)),
         );
     }
+    if let Some(line) = case.without_total {
+        let text = format!(
+            "The command exited 0, but no total follows the test results `{line}`: the run was cut short{}.",
+            pipe(case)
+        );
+        return contradiction("zero_without_total", text);
+    }
     if let (Some(action), None) = (case.action_left, case.failure) {
         return contradiction(
             "zero_action_left",
@@ -150,9 +157,12 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
     }
 }
 
-/// Returns true if xcodebuild printed a success marker of a test action.
+/// Returns true if a test action of xcodebuild or `swift test` ran: its success marker, or a total of
+/// XCTest or Swift Testing, which a build never prints.
 pub(super) fn says_tested(case: &Case<'_>) -> bool {
+    let counts = |source: &str| source.contains("XCTest") || source.contains("Swift Testing");
     case.success.is_some_and(|seen| seen.what == "xcodebuild" && seen.line.contains("** TEST "))
+        || case.no_tests.is_some_and(|(source, _)| counts(source))
 }
 
 /// Advice for the end of a sentence if a pipe can hide the exit code.

@@ -82,6 +82,15 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
             let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
             return ruling("log_unended", inconclusive, CrashType::Unknown, marker, text);
         }
+        if let Some(line) = case.without_total {
+            let text = format!(
+                "{} says that it succeeded (`{}`), but no total follows the test results `{line}`.",
+                success.what,
+                success.line.trim()
+            );
+            let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
+            return ruling("log_without_total", inconclusive, CrashType::Unknown, marker, text);
+        }
         if let (true, Some((source, _))) = (says_tested(case), case.no_tests) {
             let text = format!(
                 "{} says that it succeeded (`{}`), but no tests ran, by {source}.",

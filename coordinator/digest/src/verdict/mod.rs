@@ -60,6 +60,8 @@ pub(crate) struct Case<'a> {
     pub(crate) standing_error: Option<&'a str>,
     /// Requested xcodebuild action without a result, although another action has one.
     pub(crate) action_left: Option<&'a str>,
+    /// Last line of test results that no total follows.
+    pub(crate) without_total: Option<&'a str>,
     /// The command has a pipe, which hides the exit codes of all programs except the last.
     pub(crate) has_pipe: bool,
     /// First remark of a linter, if there is nothing else.

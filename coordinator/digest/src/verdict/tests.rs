@@ -257,6 +257,8 @@ fn zero_passes_only_with_nothing_against_it() {
     assert_eq!(ruling.cause.expect("there is a cause").known_from, KnownFrom::CrashReport);
     let case = Case { unfinished: 3, ..good.clone() };
     check(&case, "zero_unfinished", Verdict::Inconclusive, CrashType::Unknown);
+    let case = Case { without_total: Some("...."), ..good.clone() };
+    check(&case, "zero_without_total", Verdict::Inconclusive, CrashType::Unknown);
     let case = Case { report_problem: Some("a.swift:1: no"), build_errors: true, ..good.clone() };
     let ruling = check(&case, "zero_report_problem", Verdict::Failed, CrashType::BuildFailure);
     assert_eq!(ruling.cause.expect("there is a cause").known_from, KnownFrom::Report);
@@ -329,6 +331,8 @@ fn a_log_alone_passes_on_a_last_word_only() {
     check(&case, "log_contradiction", Verdict::Inconclusive, CrashType::Unknown);
     let case = Case { unfinished: 1, ..good.clone() };
     check(&case, "log_unfinished", Verdict::Inconclusive, CrashType::Unknown);
+    let case = Case { without_total: Some("...."), ..good.clone() };
+    check(&case, "log_without_total", Verdict::Inconclusive, CrashType::Unknown);
     let tested = seen("xcodebuild", "** TEST SUCCEEDED **");
     let none = Some(("XCTest output", KnownFrom::Marker));
     let case = Case { success: Some(&tested), no_tests: none, ..good.clone() };

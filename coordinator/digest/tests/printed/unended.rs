@@ -45,6 +45,15 @@ pub(crate) const UNENDED: &[Run] = &[
         log: "PHPUnit 10.5.0 by Sebastian Bergmann and contributors.\n\nRuntime:       PHP 8.2.0\nConfiguration: /w/app/phpunit.xml\nRandom Seed:   1700000000\n\n...............................................................  63 / 120 ( 52%)\n..S",
         ..RUN_CUT
     },
+    Run { what: "pytest, quiet, a percentage", log: "........F. [ 34%]\n", ..RUN_CUT },
+    Run { what: "mocha, spec", log: "\n\n  Calc\n    ✔ adds\n    ✔ subs\n", ..RUN_CUT },
+    Run { what: "rspec, spec", log: "\nRandomized with seed 30066\n\nCalc\n  adds\n", ..RUN_CUT },
+    Run {
+        what: "XCTest, no tests behind a formatter",
+        log: "Executed 0 tests, with 0 failures (0 unexpected) in 0.000 (0.001) seconds\nTest Succeeded\n",
+        tests: Some([0, 0, 0, 0]),
+        ..RUN_CUT
+    },
     // A later total or a test list does not mean that the run was cut short.
     Run {
         what: "pytest, a list",

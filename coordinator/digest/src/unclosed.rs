@@ -1,0 +1,178 @@
+//! Finds results of tests that the runner's total does not follow: its run was cut short.
+
+use crate::command::Command;
+use crate::text::{clip_chars, lossy};
+
+/// Maximum number of bytes of a line that are searched.
+const LOOKED_BYTES_MAX: usize = 200;
+/// Maximum length of a line in a cause, in characters.
+const LINE_CHARS_MAX: usize = 60;
+/// Parts of the names of programs that run tests.
+const TEST_WORDS: &[&str] = &["test", "spec", "mocha", "phpunit", "check", "ava", "tox", "nox", "rake"];
+/// Words of totals. A line with one of them and a number ends the results before it.
+const TOTAL_WORDS: &[&str] =
+    &["pass", "fail", "total", "test", "spec", "example", "success", "finish", "complet", "ran "];
+/// Runners that print marks or lines of results, and always a total.
+const RUNNERS: &[&str] = &["pytest", "rspec", "mocha", "unittest"];
+
+/// Layout of results.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Layout {
+    /// Marks of pytest with a percentage: `..F. [ 34%]`.
+    Percent,
+    /// Marks alone, complete up to the end of their line or not: `..F.`.
+    Marks { is_cut: bool },
+    /// Lines with a tick below the title of a suite: `    ✔ adds`.
+    Ticks,
+    /// Indented names below the name of a group, after rspec's seed or of its command.
+    Names,
+}
+
+/// Results without a total so far.
+#[derive(Debug, Default)]
+pub(crate) struct Unclosed {
+    open: Option<(Layout, String)>,
+    /// Indentation of the last line below a blank one.
+    title: Option<usize>,
+    /// The command runs rspec.
+    is_rspec: bool,
+    /// rspec printed its seed, and no total yet.
+    has_seed: bool,
+}
+
+impl Unclosed {
+    /// A new state for a command.
+    pub(crate) fn new(command: &str) -> Self {
+        Self { is_rspec: Command::new(command).runs("rspec"), ..Self::default() }
+    }
+
+    /// Adds a line. `is_cut`: the stream ended inside it.
+    pub(crate) fn line(&mut self, own: &[u8], after_blank: bool, is_cut: bool) {
+        let own = own[..own.len().min(LOOKED_BYTES_MAX)].trim_ascii_end();
+        let (indent, text) = split(own);
+        let Some(first) = text.first() else { return };
+        if matches!(first, b'.' | b'F' | b's' | b'x' | b'E' | b',' | b'!')
+            && let Some(percent) = marks(text)
+        {
+            let layout = match percent {
+                Some(100) => return self.open = None,
+                Some(_) => Layout::Percent,
+                None => Layout::Marks { is_cut },
+            };
+            return self.open = Some((layout, shown(own)));
+        }
+        if text.starts_with("✓".as_bytes()) || text.starts_with("✔".as_bytes()) {
+            if indent >= 4 && self.title.is_some_and(|title| title >= 2) {
+                self.open = Some((Layout::Ticks, shown(own)));
+            }
+            return;
+        }
+        self.has_seed |= indent == 0 && text.starts_with(b"Randomized with seed ");
+        let has_names = self.is_rspec || self.has_seed;
+        if (self.open.is_some() || has_names) && is_total(text) {
+            *self = Self { is_rspec: self.is_rspec, ..Self::default() };
+        } else if after_blank {
+            self.title = Some(indent);
+        } else if has_names && indent >= 2 && self.title.is_some() && self.open.is_none() {
+            self.open = Some((Layout::Names, shown(own)));
+        }
+    }
+
+    /// Returns the last line of results without a total. The command decides in doubtful cases: marks and ticks
+    /// alone may be the progress of a program that is not a test runner.
+    pub(crate) fn result(&self, command: &Command, is_test_run: bool) -> Option<&str> {
+        let (layout, line) = self.open.as_ref()?;
+        let runner = RUNNERS.iter().any(|runner| command.runs(runner));
+        let may_test = is_test_run || command.is_empty() || command.names_any(TEST_WORDS);
+        let counts = match layout {
+            Layout::Percent => true,
+            Layout::Marks { is_cut } => runner || *is_cut && may_test,
+            Layout::Ticks => may_test,
+            Layout::Names => true,
+        };
+        counts.then_some(line)
+    }
+}
+
+/// Number of leading blanks, and the rest.
+fn split(own: &[u8]) -> (usize, &[u8]) {
+    let text = own.trim_ascii_start();
+    (own.len() - text.len(), text)
+}
+
+fn shown(own: &[u8]) -> String {
+    clip_chars(lossy(own).trim(), LINE_CHARS_MAX).into_owned()
+}
+
+/// Returns `Some` if the line has only marks of tests, at least one of them passed, with the percentage behind them.
+fn marks(text: &[u8]) -> Option<Option<u32>> {
+    let end = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
+    let (marks, rest) = (&text[..end], text[end..].trim_ascii());
+    let is_mark =
+        |byte: &u8| matches!(byte, b'.' | b'F' | b'E' | b's' | b'x' | b'X' | b'R' | b'*' | b',' | b'!');
+    if !marks.contains(&b'.') || !marks.iter().all(is_mark) {
+        return None;
+    }
+    if rest.is_empty() {
+        return Some(None);
+    }
+    let percent = rest.strip_prefix(b"[")?.strip_suffix(b"%]")?;
+    let percent = std::str::from_utf8(percent.trim_ascii()).ok()?;
+    percent.parse().ok().map(Some)
+}
+
+/// Returns true for a line with a number and a word of a total.
+fn is_total(text: &[u8]) -> bool {
+    if !text.iter().any(u8::is_ascii_digit) && text != b"OK" {
+        return false;
+    }
+    let lower = text.to_ascii_lowercase();
+    TOTAL_WORDS.iter().any(|word| memchr::memmem::find(&lower, word.as_bytes()).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(log: &str, command: &str) -> Option<String> {
+        let mut unclosed = Unclosed::new(command);
+        let mut after_blank = false;
+        for line in log.split_inclusive('\n') {
+            unclosed.line(line.as_bytes(), after_blank, !line.ends_with('\n'));
+            after_blank = line.trim().is_empty();
+        }
+        unclosed.result(&Command::new(command), false).map(str::to_owned)
+    }
+
+    #[test]
+    fn results_without_a_total_are_unclosed() {
+        for (log, command) in [
+            ("....", ""),
+            ("..s.x\n..", "./run_tests.sh"),
+            ("...\n", "pytest -q | cat"),
+            (".......... [ 34%]\n", "true"),
+            ("\n  ..", "npx mocha -R dot"),
+            ("\n\n  Calc\n    ✔ adds\n    ✔ subs\n", ""),
+            ("\n  Calc\n    ✔ adds\nprinted by a test\n", "npm test"),
+            ("\nCalc\n  adds\n  subs\n", "bundle exec rspec -fd; true"),
+            ("\nRandomized with seed 4\n\nCalc\n  adds\n", ""),
+            ("..\n2 passed in 0.1s\n...", "pytest -q a; pytest -q b"),
+        ] {
+            assert!(result(log, command).is_some(), "{log:?} of {command:?}");
+        }
+        for (log, command) in [
+            ("....", "until curl -s a; do printf .; done"),
+            ("...\n", "node --experimental-x a.js"),
+            (".... [100%]\n", "pytest -qq"),
+            ("....\n4 passed in 0.01s\n", "pytest -q"),
+            ("....\n----\nRan 4 tests in 0.1s\n\nOK\n", "python -m unittest"),
+            ("\n  Calc\n    ✔ adds\n\n  1 passing (2ms)\n", ""),
+            ("\n  Install\n    ✔ copied\n", "npm ci"),
+            ("\nCalc\n  adds\n\nFinished in 0.1 seconds\n1 example, 0 failures\n", "rspec -fd"),
+            ("\nCalc\n  adds\n", "make"),
+            ("Usage: a\n\nOptions:\n  -a\n  -b\n", ""),
+        ] {
+            assert_eq!(result(log, command), None, "{log:?} of {command:?}");
+        }
+    }
+}
