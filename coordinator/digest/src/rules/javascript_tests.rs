@@ -547,8 +547,13 @@ fn jest_console(draft: &mut Draft) {
 
 /// A line without further lines below it shows only that the test failed.
 fn node_test(draft: &mut Draft) {
-    draft.bare = draft.lines.len() == 1;
+    let mut below = draft.lines.iter().skip(1).map(|line| line.trim()).filter(|line| !line.is_empty());
+    draft.bare = below.all(|line| line == "'test failed'");
     js_place(draft);
+    if draft.bare && draft.lines.len() > 1 {
+        // node could not load the file, and has printed the reason above.
+        draft.kind = Some(Kind::Consequence);
+    }
 }
 
 /// A numbered line without anything under it is a line of a spec report, not the failure's own block.

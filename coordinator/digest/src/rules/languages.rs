@@ -51,6 +51,23 @@ fn after_in(draft: &mut Draft) {
     }
 }
 
+/// The place of a PHP error. The first frame outside of `vendor` replaces a place inside a dependency.
+fn php_place(draft: &mut Draft) {
+    after_in(draft);
+    let is_foreign = |file: &str| file.contains("/vendor/") || file.starts_with("vendor/");
+    if !draft.file.as_deref().is_some_and(is_foreign) {
+        return;
+    }
+    let frames = draft.lines.iter().filter_map(|line| {
+        let (place, _) = line.strip_prefix('#')?.split_once(' ')?.1.split_once("): ")?;
+        let (file, row) = place.rsplit_once('(')?;
+        Some((file.to_owned(), row.parse::<u32>().ok()?))
+    });
+    if let Some((file, row)) = frames.into_iter().find(|(file, _)| !is_foreign(file)) {
+        (draft.file, draft.line, draft.column) = (Some(file), Some(row), None);
+    }
+}
+
 /// `on main.tf line 12`.
 fn on_line(draft: &mut Draft) {
     for line in &draft.lines {
@@ -155,7 +172,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "php.error",
         pattern: r"^PHP (?P<s>(?:Parse|Fatal|Recoverable fatal) error|Warning|Deprecated|Notice): +(?P<m>.*)",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Runtime, 90).follow(php_lines).refine(after_in))],
+        acts: &[Act::Problem(problem(Level::Word, Kind::Runtime, 90).follow(php_lines).refine(php_place))],
     },
     Rule {
         name: "perl.died",

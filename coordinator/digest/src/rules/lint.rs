@@ -34,7 +34,7 @@ fn modelsim_lines(so_far: &[String], line: &str) -> Next {
 /// A heading without rows is only a path; the worst row has the severity, the first one the location.
 fn worst_row(draft: &mut Draft) {
     let mut severity = None;
-    for line in &draft.lines[1..] {
+    for (at, line) in draft.lines.iter().enumerate().skip(1) {
         let mut words = line.split_whitespace();
         let place = words.next().unwrap_or_default();
         let mut numbers = place.split(':').map(|number| number.parse::<u32>().ok());
@@ -48,6 +48,7 @@ fn worst_row(draft: &mut Draft) {
             severity = Some(found);
             draft.line = Some(row);
             draft.column = Some(column);
+            draft.head = Some(at);
         }
     }
     draft.severity = severity;

@@ -28,6 +28,53 @@ fn busted_lead(line: &str) -> bool {
     !line.starts_with('[')
 }
 
+/// Lines above a failure of Catch2: the heading with the names of the test case and its sections.
+fn catch2_lead(line: &str) -> bool {
+    !line.starts_with("~~~~") && !line.starts_with("====")
+}
+
+/// Reads the test's name from the heading between two rules, and removes the lines above it.
+fn catch2_name(draft: &mut Draft) {
+    let Some(head) = draft.lines.iter().position(|line| line.ends_with(": FAILED:")) else { return };
+    let is_rule = |line: &String| line.len() > 40 && line.bytes().all(|byte| byte == b'-');
+    let mut names = Vec::new();
+    let mut rules = draft.lines[..head].iter().enumerate().rev().filter(|(_, line)| is_rule(line));
+    if let (Some((end, _)), Some((start, _))) = (rules.next(), rules.next()) {
+        names = draft.lines[start + 1..end].to_vec();
+    }
+    if !names.is_empty() {
+        draft.test = Some(names.iter().map(|name| name.trim()).collect::<Vec<_>>().join(" / "));
+    }
+    draft.head = Some(names.len());
+    draft.lines.splice(..head, names);
+}
+
+/// Lines of node's output about a test file that it could not load, up to its version.
+fn node_comment(so_far: &[String], line: &str) -> Next {
+    if !line.starts_with('#') || so_far.len() > 20 {
+        Next::Beyond
+    } else if line.starts_with("# Node.js v") {
+        Next::Last
+    } else {
+        Next::Part
+    }
+}
+
+/// Such output has a line with the error; without one it is a comment.
+fn node_not_loaded(draft: &mut Draft) {
+    let says = |line: &String| line.strip_prefix("# ").is_some_and(is_error_of_node);
+    draft.head = draft.lines.iter().position(says);
+    draft.spurious = draft.head.is_none();
+}
+
+/// `SyntaxError: …`, `Error [ERR_MODULE_NOT_FOUND]: …`.
+fn is_error_of_node(text: &str) -> bool {
+    text.split_once(':').is_some_and(|(name, _)| {
+        let name = name.split(' ').next().unwrap_or_default();
+        name.ends_with("Error") && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    })
+}
+
 /// A TAP failure's YAML block up to `...`, or `#` diagnostics.
 fn tap_lines(so_far: &[String], line: &str) -> Next {
     let trimmed = line.trim_start();
@@ -55,7 +102,10 @@ fn tap_place(draft: &mut Draft) {
             break;
         }
     }
-    if draft.lines.iter().any(|line| line.contains("'subtestsFailed'")) {
+    let says = |text: &str| draft.lines.iter().any(|line| line.trim() == text);
+    // node could not load the file, and has printed the reason above.
+    let is_of_file = says("error: 'test failed'") && says("failureType: 'testCodeFailure'");
+    if is_of_file || draft.lines.iter().any(|line| line.contains("'subtestsFailed'")) {
         draft.kind = Some(Kind::Consequence);
     }
 }
@@ -262,7 +312,9 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "catch2.place",
         pattern: r"^(?P<f>[^\s:]+):(?P<l>\d+): FAILED:",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 94).follow(gtest_lines))],
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Test, 94).lead(catch2_lead).follow(gtest_lines).refine(catch2_name),
+        )],
     },
     Rule {
         name: "catch2.passed",
@@ -317,6 +369,13 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 90)), Act::Sign(Sign::Failure("TAP"))],
     },
     Rule {
+        name: "node_test.not_loaded",
+        pattern: r"^# (?P<f>(?:/|file:///)\S+\.[cm]?[jt]sx?):(?P<l>\d+)$",
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Build, 93).follow(node_comment).owning().refine(node_not_loaded),
+        )],
+    },
+    Rule {
         // Perl's Test::More, where too few tests ran or the program ended after them.
         name: "tap.unplanned",
         pattern: r"^# Looks like (?P<m>you planned \d+ tests? but ran \d+|your test exited with \d+ .*)\.?$",
@@ -341,6 +400,32 @@ pub(super) const RULES: &[Rule] = &[
         // cmocka's line for a skipped test. Other tools print `ok` for one, without a name after the word.
         name: "tap.cmocka_skip",
         pattern: r"^not ok (?P<k>\d+) # SKIP (?P<t>\w+)$",
+        acts: &[Act::Test(Family::Tap, Skipped), Act::Alone],
+    },
+    Rule {
+        // vitest's files and suites. The tests inside are counted.
+        name: "vitest.tap_suite",
+        pattern: r"^ *(?:not )?ok \d+ - \S.*? # time=[\d.]+ms \{$",
+        acts: &[Act::Harmless, Act::Alone],
+    },
+    Rule {
+        name: "vitest.tap_failed",
+        pattern: r"^ +not ok \d+ - (?P<t>.*?) # time=[\d.]+ms$",
+        acts: &[
+            Act::Test(Family::Tap, Failed),
+            Act::Problem(problem(ERROR, Kind::Test, 90).follow(tap_lines).refine(tap_place)),
+            Act::Sign(Sign::Failure("TAP")),
+            Act::Alone,
+        ],
+    },
+    Rule {
+        name: "vitest.tap_passed",
+        pattern: r"^ +ok \d+ - (?P<t>.*?) # time=[\d.]+ms$",
+        acts: &[Act::Test(Family::Tap, Passed), Act::Alone],
+    },
+    Rule {
+        name: "vitest.tap_skipped",
+        pattern: r"^ {4,}ok \d+ - (?P<t>.*?) # (?:SKIP|TODO)$",
         acts: &[Act::Test(Family::Tap, Skipped), Act::Alone],
     },
     Rule {

@@ -88,6 +88,11 @@ fn phpunit_lines(so_far: &[String], line: &str) -> Next {
     }
 }
 
+/// A frame of a backtrace is not a failed example.
+fn no_frame(draft: &mut Draft) {
+    draft.spurious = draft.test.as_deref().is_some_and(|test| test.starts_with("in "));
+}
+
 /// A failure of test-unit, up to its rule.
 fn test_unit(so_far: &[String], line: &str) -> Next {
     if line.starts_with("=====") || so_far.len() > 40 { Next::Beyond } else { Next::Part }
@@ -127,8 +132,13 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "rspec.rerun",
-        pattern: r"^rspec (?P<f>\./[^\s:]+):(?P<l>\d+) # (?P<t>.*)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 90)), Act::Summary],
+        pattern: r"^rspec (?P<f>\./[^\s:]+):(?P<l>\d+) # (?P<t>\S.*)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 90).bare()), Act::Summary],
+    },
+    Rule {
+        name: "rspec.list",
+        pattern: r"^(?P<f>\S+_spec\.rb):(?P<l>\d+):(?P<t>\S.*)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 88).refine(no_frame))],
     },
     Rule {
         name: "rspec.reruns",

@@ -59,6 +59,55 @@ fn robot_lines(so_far: &[String], line: &str) -> Next {
     }
 }
 
+/// A message of Robot's dotted output: up to the next rule.
+fn robot_dotted(so_far: &[String], line: &str) -> Next {
+    let is_result = ["PASS:", "FAIL:", "SKIP:", "XFAIL:", "ERROR:"].iter().any(|word| line.starts_with(word));
+    let is_rule = line.len() > 60 && line.bytes().all(|byte| matches!(byte, b'-' | b'='));
+    match (is_rule, is_result || so_far.len() > 12) {
+        (true, _) => Next::Last,
+        (false, true) => Next::Beyond,
+        (false, false) => Next::Maybe,
+    }
+}
+
+/// Removes the rule below the message.
+fn without_rule(draft: &mut Draft) {
+    if draft.lines.len() > 1 {
+        draft.lines.pop();
+    }
+}
+
+/// A step of behave: `Then the result is 7 # features/steps/s.py:8`.
+fn is_step(line: &str) -> bool {
+    let words = ["Given ", "When ", "Then ", "And ", "But ", "* "];
+    line.contains(" # ") && words.iter().any(|word| line.trim_start().starts_with(word))
+}
+
+/// The place of the failed step's code. The steps above it are not part of the message.
+fn step_place(draft: &mut Draft) {
+    let steps = draft.lines.iter().take_while(|line| is_step(line)).count();
+    draft.lines.drain(..steps.saturating_sub(1));
+    draft.head = Some(steps.min(1));
+    let place = draft.lines.first().and_then(|line| Some(line.rsplit_once(" # ")?.1.to_owned()));
+    draft.spurious = place.is_none();
+    let _placed = place.is_some_and(|place| set_place(draft, &place));
+}
+
+/// The lines below `Failure → a_spec.lua @ 3`, up to a blank one.
+fn busted_lines(so_far: &[String], line: &str) -> Next {
+    if line.trim().is_empty() || so_far.len() > 30 { Next::Beyond } else { Next::Part }
+}
+
+/// The test's name is the next line. The message begins below it, with the place of the failed assertion.
+fn busted_name(draft: &mut Draft) {
+    draft.spurious = draft.lines.len() < 3;
+    draft.test = draft.lines.get(1).map(|name| name.trim().to_owned());
+    if let Some(message) = draft.lines.get(2).cloned() {
+        draft.head = Some(2);
+        let _placed = message.split_once(": ").is_some_and(|(place, _)| set_place(draft, place));
+    }
+}
+
 fn diagnostics(so_far: &[String], line: &str) -> Next {
     let own = line.starts_with("# ") && !line.starts_with("# Looks like") && !line.contains("Failed test");
     if own && so_far.len() < 30 { Next::Part } else { Next::Beyond }
@@ -310,6 +359,18 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Session(Family::Behave), Act::Counts(Family::Behave, SORTS), Act::Summary],
     },
     Rule {
+        name: "behave.assertion",
+        pattern: r"^ +(?:ASSERT FAILED|Assertion Failed): (?P<m>.*)$",
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Test, 93).lead(is_step).follow(indented).owning().refine(step_place),
+        )],
+    },
+    Rule {
+        name: "robot.dotted",
+        pattern: r"^FAIL: (?P<t>[^\s():][^():]*)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(robot_dotted).refine(without_rule))],
+    },
+    Rule {
         name: "robot.failed",
         pattern: r"^(?P<t>\S.*?) +\| FAIL \|$",
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(robot_lines))],
@@ -334,6 +395,13 @@ pub(super) const RULES: &[Rule] = &[
         name: "testthat.summary",
         pattern: r"^\[ FAIL (?P<failed>\d+) \| WARN \d+ \| SKIP (?P<skipped>\d+) \| PASS (?P<passed>\d+) \]",
         acts: &[Act::Counts(Family::TestThat, SORTS), Act::Summary],
+    },
+    Rule {
+        name: "busted.failed",
+        pattern: r"^(?:Failure|Error) (?:\xe2\x86\x92|->) (?P<f>\S.*?) @ (?P<l>\d+)$",
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Test, 93).follow(busted_lines).owning().refine(busted_name),
+        )],
     },
     Rule {
         name: "busted.summary",

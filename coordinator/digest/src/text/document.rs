@@ -5,15 +5,24 @@ use serde::de::IgnoredAny;
 use std::fmt::Write as _;
 
 /// Bytes with which such documents begin.
-const BEGINNINGS: [&[u8]; 5] =
-    [br#"[{"filePath":"#, br#"[{"source":"#, br#"{"file": "#, br#"{"cell":"#, br#"{"numTotalTestSuites":"#];
+const BEGINNINGS: [&[u8]; 7] = [
+    br#"[{"filePath":"#,
+    br#"{"results":[{"filePath":"#,
+    br#"[{"source":"#,
+    br#"[{"kind": "#,
+    br#"{"file": "#,
+    br#"{"cell":"#,
+    br#"{"numTotalTestSuites":"#,
+];
 
-/// Reports of eslint and stylelint, a problem of mypy or ruff, or vitest's report: each has unique keys.
+/// Reports of eslint, stylelint and gcc, a problem of mypy or ruff, or vitest's report: each has unique keys.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Document {
     Eslint(Vec<EslintFile>),
+    EslintWithMetadata(EslintReport),
     Stylelint(Vec<StylelintFile>),
+    Gcc(Vec<GccDiagnostic>),
     Mypy(Mypy),
     Ruff(Ruff),
     Vitest(Vitest),
@@ -35,6 +44,37 @@ struct EslintMessage {
     #[serde(default)]
     line: u32,
     #[serde(default)]
+    column: u32,
+}
+
+/// Report of eslint's `--format json-with-metadata`.
+#[derive(Debug, Deserialize)]
+struct EslintReport {
+    results: Vec<EslintFile>,
+    #[serde(rename = "metadata")]
+    _metadata: IgnoredAny,
+}
+
+/// Diagnostic of gcc's `-fdiagnostics-format=json`.
+#[derive(Debug, Deserialize)]
+struct GccDiagnostic {
+    kind: String,
+    message: String,
+    locations: Vec<GccLocation>,
+    option: Option<String>,
+    #[serde(default)]
+    children: Vec<Self>,
+}
+
+#[derive(Debug, Deserialize)]
+struct GccLocation {
+    caret: GccPosition,
+}
+
+#[derive(Debug, Deserialize)]
+struct GccPosition {
+    file: String,
+    line: u32,
     column: u32,
 }
 
@@ -119,15 +159,9 @@ pub(crate) fn told(line: &[u8]) -> Option<String> {
         return None;
     }
     Some(match serde_json::from_slice(line).ok()? {
-        Document::Eslint(files) => problems(files.iter().map(|file| {
-            let rows = file.messages.iter().map(|message| Row {
-                line: message.line,
-                column: message.column,
-                is_error: message.severity > 1,
-                text: format!("{}  {}", message.message, message.rule_id.as_deref().unwrap_or_default()),
-            });
-            (file.file_path.as_str(), rows.collect())
-        })),
+        Document::Eslint(files) => eslint(&files),
+        Document::EslintWithMetadata(report) => eslint(&report.results),
+        Document::Gcc(diagnostics) => gcc(&diagnostics),
         Document::Stylelint(files) => problems(files.iter().map(|file| {
             let rows = file.warnings.iter().map(|warning| Row {
                 line: warning.line,
@@ -147,6 +181,33 @@ pub(crate) fn told(line: &[u8]) -> Option<String> {
         }
         Document::Vitest(report) => vitest(&report),
     })
+}
+
+fn eslint(files: &[EslintFile]) -> String {
+    problems(files.iter().map(|file| {
+        let rows = file.messages.iter().map(|message| Row {
+            line: message.line,
+            column: message.column,
+            is_error: message.severity > 1,
+            text: format!("{}  {}", message.message, message.rule_id.as_deref().unwrap_or_default()),
+        });
+        (file.file_path.as_str(), rows.collect())
+    }))
+}
+
+/// gcc's diagnostics, one a line, each with its notes below it.
+fn gcc(diagnostics: &[GccDiagnostic]) -> String {
+    let mut text = String::new();
+    for diagnostic in diagnostics.iter().flat_map(|one| std::iter::once(one).chain(&one.children)) {
+        if let Some(GccLocation { caret: GccPosition { file, line, column } }) = diagnostic.locations.first()
+        {
+            let _ = write!(text, "{file}:{line}:{column}: ");
+        }
+        let _ = write!(text, "{}: {}", diagnostic.kind, in_one_line(&diagnostic.message));
+        let option = diagnostic.option.as_ref().map(|option| format!(" [{option}]"));
+        let _ = writeln!(text, "{}", option.unwrap_or_default());
+    }
+    text
 }
 
 /// One row of a file's problems.

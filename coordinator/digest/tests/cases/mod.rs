@@ -23,11 +23,12 @@ include!("runners.rs");
 include!("machine.rs");
 include!("forms.rs");
 include!("children.rs");
+include!("tools.rs");
 
 /// All excerpts of failures.
 pub(crate) fn cases() -> impl Iterator<Item = &'static Case> {
     let children = CHILDREN.iter().map(|(case, _)| case);
-    COMPILERS.iter().chain(LINTERS).chain(RUNNERS).chain(MACHINE).chain(FORMS).chain(children)
+    COMPILERS.iter().chain(LINTERS).chain(RUNNERS).chain(MACHINE).chain(FORMS).chain(TOOLS).chain(children)
 }
 
 /// All excerpts without failures.
