@@ -27,6 +27,7 @@ pub mod manifest;
 mod noise;
 mod probes;
 mod prompts;
+mod reason;
 mod render;
 mod reports;
 mod rules;

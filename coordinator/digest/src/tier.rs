@@ -9,6 +9,7 @@ use crate::facts::History;
 use crate::found::{Finds, Fnv, Found};
 use crate::limits::{MESSAGE_LINES_MAX, SORT_FIRST_MAX};
 use crate::machine;
+use crate::reason::reason;
 use crate::rules::Kind;
 use buildpool_protocol::evidence::{Evidence, TestCase, TestReport, TestStatus};
 use buildpool_protocol::report::{CrashReport, Location, Severity, Verdict};
@@ -74,6 +75,12 @@ impl Ranked {
         let mut line = lines.next().unwrap_or_default().to_owned();
         let announced = lines.find(|line| !line.is_empty()).filter(|_| line.ends_with(':'));
         line.extend(announced.into_iter().flat_map(|said| [" ", said]));
+        if let Some(test) = self.found.test.as_ref().filter(|test| lacks_reason(&line, test)) {
+            let reason = reason(&self.found);
+            if !reason.is_empty() {
+                line = format!("{test}: {reason}");
+            }
+        }
         let line = crate::text::clip_chars(&line, 300);
         let place = |location: &Location| {
             let row = location.line.map_or(String::new(), |line| format!(":{line}"));
@@ -91,6 +98,15 @@ impl Ranked {
             _ => line.into_owned(),
         }
     }
+}
+
+/// Returns true for a runner's summary line that contains only the test, or only the beginning of
+/// the reason.
+fn lacks_reason(line: &str, test: &str) -> bool {
+    let Some((before, after)) = line.split_once(test) else { return false };
+    let has_letters = |text: &str| text.chars().any(char::is_alphanumeric);
+    let is_status = ["FAILED", "ERROR"].contains(&before.trim());
+    is_status && (!has_letters(after) || after.trim_end().ends_with("..."))
 }
 
 /// Rank of a kind as a cause. A smaller rank is more likely.

@@ -401,3 +401,46 @@ fn a_single_entry_is_named_in_the_singular() {
         assert!(shown.contains(said), "{said}: {shown}");
     }
 }
+
+/// Text of a long log in `minimal`.
+fn minimal(log: &str, code: i32) -> String {
+    let mut result = JobResult::default();
+    digest(log, code).render(Verbosity::Minimal, None, None, &mut result);
+    buildpool_digest::text(&result)
+}
+
+#[test]
+fn files_that_do_not_load_for_one_reason_are_one_line() {
+    let frames = "/w/venv/lib/python3.11/site-packages/_pytest/python.py:528: in importtestmodule\n    mod = import_path(\n".repeat(6);
+    let files: Vec<String> = (0..5).map(|number| format!("tests/test_{number}.py")).collect();
+    let sections: String = files.iter().map(|file| {
+        format!("_____ ERROR collecting {file} _____\n{frames}{file}:10: in <module>\n    import parser\nE     File \"/w/src/parser.py\", line 58\nE       class Parser\nE                   ^\nE   SyntaxError: expected ':'\n")
+    }).collect();
+    let list: String = files.iter().map(|file| format!("ERROR {file}\n")).collect();
+    let log = format!(
+        "===== test session starts =====\ncollected 0 items / 5 errors\n\n===== ERRORS =====\n{sections}===== short test summary info =====\n{list}!!!!! Interrupted: 5 errors during collection !!!!!\n===== 5 errors in 3.99s =====\n"
+    );
+    let shown = minimal(&log, 2);
+    assert!(shown.contains("|5 errors at /w/src/parser.py:58: SyntaxError: expected ':'\n"), "{shown}");
+    assert!(files[1..].iter().all(|file| shown.contains(&format!("|ERROR {file}\n"))), "{shown}");
+    assert_eq!(shown.matches("SyntaxError").count(), 3, "the cause, the first file and the group: {shown}");
+    assert!(shown.contains("cause: Exit code 2: tests/test_0.py: SyntaxError: expected ':'"), "{shown}");
+    assert!(!shown.contains("failed tests:"), "{shown}");
+}
+
+#[test]
+fn the_reason_of_a_panic_is_the_line_below_its_place() {
+    let tests: String = (0..5)
+        .map(|number| {
+            let frames = "   0: core::panicking::panic\n             at /rustc/0123456789abcdef0123456789abcdef01234567/library/core/src/panicking.rs:150:5\n".repeat(5);
+            format!("---- t{number} stdout ----\n\nthread 't{number}' (2432{number}) panicked at src/bytes.rs:137:36:\ncalled `Option::unwrap()` on a `None` value\nstack backtrace:\n{frames}\n")
+        })
+        .collect();
+    let names: String = (0..5).map(|number| format!("    t{number}\n")).collect();
+    let log = format!(
+        "running 5 tests\n\nfailures:\n\n{tests}\nfailures:\n{names}\ntest result: FAILED. 0 passed; 5 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.34s\n"
+    );
+    let shown = minimal(&log, 101);
+    let group = "5 tests fail at src/bytes.rs:137: called `Option::unwrap()` on a `None` value";
+    assert!(shown.contains(group), "{shown}");
+}

@@ -118,7 +118,7 @@ pub(super) fn cut_lines(lines: &[String], head: usize, lines_max: usize, chars_m
 }
 
 /// Returns true if a line is only a separator: blank, or a rule.
-pub(super) fn is_rule(line: &str) -> bool {
+pub(crate) fn is_rule(line: &str) -> bool {
     line.chars().all(|c| matches!(c, ' ' | '\t' | '-' | '=' | '_' | '*' | '─' | '━' | '═'))
 }
 

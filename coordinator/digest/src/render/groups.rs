@@ -1,9 +1,11 @@
-//! Groups tests that failed for the same reason: one in full, the others by name.
+//! Groups tests, and files that a runner could not load, that failed for the same reason: one in
+//! full, the others by name.
 
 use super::Page;
-use super::cut::{cut_end, is_rule};
+use super::cut::cut_end;
 use crate::compress;
 use crate::found::{Found, normalised};
+use crate::reason::reason;
 use crate::rules::Kind;
 use crate::tier::Ranked;
 use crate::view::thousands;
@@ -26,8 +28,9 @@ const GROUPS_TENTHS: usize = 8;
 const NAME_CHARS: usize = 2;
 /// Lines of an answer reserved for everything except test names.
 const OTHER_LINES: usize = 18;
-/// Minimum number of letters of a reason.
-const REASON_LETTERS_MIN: usize = 4;
+
+/// Beginning of pytest's line about a file that it could not load.
+const LOAD_ERROR: &str = "ERROR ";
 
 type Entry<'a> = (&'a Ranked, &'a Finding);
 
@@ -72,23 +75,33 @@ impl Page<'_> {
             let others = others.filter(|(index, _)| groups.iter().all(|group| group.members[0] != *index));
             others.skip(FLOOD_EXPANDED).for_each(|(index, _)| gone[index] = true);
         }
-        let mut names_left = 0;
-        for (entry, _) in ranked.iter().zip(&gone).filter(|(_, gone)| **gone) {
-            let name = entry.0.found.test.clone().unwrap_or_default();
-            if names_left == 0 && take(self, &name, NAME_CHARS) {
-                entry.0.found.lines.iter().for_each(|line| self.seen.add(line));
+        let (mut names_left, mut files_left) = (0, 0);
+        for ((ranked, finding), _) in ranked.iter().zip(&gone).filter(|(_, gone)| **gone) {
+            let name = ranked.found.test.clone().unwrap_or_default();
+            let is_test = is_test(&ranked.found);
+            let left = if is_test { &mut names_left } else { &mut files_left };
+            let chars = if is_test { NAME_CHARS } else { LOAD_ERROR.len() + super::findings::ID_CHARS };
+            if *left > 0 || !take(self, &name, chars) {
+                *left += 1;
+                continue;
+            }
+            ranked.found.lines.iter().for_each(|line| self.seen.add(line));
+            if is_test {
                 self.into.failed_tests.push(name);
             } else {
-                names_left += 1;
+                let message = format!("{LOAD_ERROR}{name}");
+                summaries.push(FindingSummary { message, ..FindingSummary::from(*finding) });
             }
         }
-        if names_left > 0 {
-            let get = match self.verbosity {
-                Verbosity::Minimal => self.job_call("--verbosity normal"),
-                Verbosity::Normal => self.job_call("--verbosity full"),
-                Verbosity::Full => self.logs_call(),
-            };
-            self.omit("failed_tests", names_left, 0, get);
+        for (what, left) in [("failed_tests", names_left), ("other_findings", files_left)] {
+            if left > 0 {
+                let get = match self.verbosity {
+                    Verbosity::Minimal => self.job_call("--verbosity normal"),
+                    Verbosity::Normal => self.job_call("--verbosity full"),
+                    Verbosity::Full => self.logs_call(),
+                };
+                self.omit(what, left, 0, get);
+            }
         }
         let mut gone = gone.iter();
         ranked.retain(|_| !gone.next().copied().unwrap_or(false));
@@ -96,7 +109,7 @@ impl Page<'_> {
     }
 }
 
-/// Tests that failed for the same reason.
+/// Tests or files that failed for the same reason.
 struct Group {
     reason: String,
     /// All of them failed at the location of the first.
@@ -112,16 +125,17 @@ impl Group {
             let row = location.line.map_or(String::new(), |line| format!(":{line}"));
             format!(" at {}{row}", location.file)
         });
-        format!("{count} tests fail{}: {}", place.unwrap_or_default(), self.reason)
+        let what = if is_test(first) { "tests fail" } else { "errors" };
+        format!("{count} {what}{}: {}", place.unwrap_or_default(), self.reason)
     }
 }
 
-/// Returns groups of at least [`GROUP_MIN`] failed tests, most likely first. They share reason and
+/// Returns groups of at least [`GROUP_MIN`] failures, most likely first. They share reason and
 /// location, or only the reason if there are many.
 fn groups(ranked: &[Entry<'_>]) -> Vec<Group> {
-    let tests = || ranked.iter().enumerate().filter(|(_, (ranked, _))| is_test(&ranked.found));
+    let tests = || ranked.iter().enumerate().filter(|(_, (ranked, _))| is_of_test(&ranked.found));
     let by = |with_place: bool| {
-        type Key<'a> = (String, Option<(&'a str, Option<u32>)>);
+        type Key<'a> = (bool, String, Option<(&'a str, Option<u32>)>);
         let mut all: BTreeMap<Key<'_>, Group> = BTreeMap::new();
         for (index, (ranked, _)) in tests() {
             let found = &ranked.found;
@@ -130,7 +144,7 @@ fn groups(ranked: &[Entry<'_>]) -> Vec<Group> {
                 continue;
             }
             let place = found.location.as_ref().map(|location| (location.file.as_str(), location.line));
-            let key = (normalised(&reason), place.filter(|_| with_place));
+            let key = (is_test(found), normalised(&reason), place.filter(|_| with_place));
             let group = all.entry(key).or_insert_with(|| Group {
                 reason,
                 is_one_place: with_place && place.is_some(),
@@ -146,47 +160,15 @@ fn groups(ranked: &[Entry<'_>]) -> Vec<Group> {
     by(tests().count() < FLOOD_MIN)
 }
 
-fn is_test(found: &Found) -> bool {
-    // pytest prints this for a file that it cannot collect. It is not a failed test.
-    let test = found.test.as_deref().unwrap_or_default();
-    let is_collection = found.lines.iter().any(|line| line.contains("ERROR ") && line.contains(test));
-    found.test.is_some() && found.kind == Kind::Test && found.severity <= Severity::Error && !is_collection
+/// Returns true for a failed test, and for a file with tests that the runner could not load.
+fn is_of_test(found: &Found) -> bool {
+    let kinds = [Kind::Test, Kind::Build];
+    found.test.is_some() && kinds.contains(&found.kind) && found.severity <= Severity::Error
 }
 
-/// Reason of a failed test on one line, without test name and location. Empty if no line contains
-/// it.
-fn reason(found: &Found) -> String {
+/// Returns true for a failed test. pytest prints `ERROR` for a file that it could not load.
+fn is_test(found: &Found) -> bool {
     let test = found.test.as_deref().unwrap_or_default();
-    let last = test.rsplit([':', '.', '/', ' ', '\u{203a}']).next().unwrap_or_default();
-    let of_line = |line: &String| {
-        let mut text = line.replace(test, " ");
-        if last.len() >= REASON_LETTERS_MIN {
-            text = text.replace(last, " ");
-        }
-        if let Some((_, after)) = found.location.as_ref().and_then(|location| text.split_once(&location.file))
-        {
-            let is_position = |c: char| c.is_ascii_digit() || matches!(c, ':' | ')' | ',');
-            text = after.trim_start_matches(is_position).to_owned();
-        }
-        let words =
-            text.trim_matches(|c: char| !c.is_alphanumeric() && !matches!(c, '\'' | '"' | '`' | ')' | ']'));
-        let words = ["FAILED", "FAIL", "Failed", "failed", "not ok"].iter().fold(words, |words, word| {
-            words.strip_prefix(word).unwrap_or(words).trim_start_matches(|c: char| !c.is_alphanumeric())
-        });
-        words.trim().to_owned()
-    };
-    let says_why = |text: &String| text.chars().filter(|c| c.is_alphabetic()).count() >= REASON_LETTERS_MIN;
-    let speaks = |line: &&String| {
-        ["rror", "xception", "xpected", "panicked", "assert", "Assert"].iter().any(|word| line.contains(word))
-    };
-    // A runner truncates the lines of its summary to the width of the terminal.
-    let is_whole = |line: &&String| !line.trim_end().ends_with(['.', '\u{2026}']);
-    let lines = || found.lines.iter().filter(|line| !is_rule(line));
-    let marked = lines().filter(|line| line.starts_with("E ")).map(of_line).find(says_why);
-    let spoken = || lines().filter(speaks);
-    marked
-        .or_else(|| spoken().filter(is_whole).map(of_line).find(says_why))
-        .or_else(|| spoken().map(of_line).find(says_why))
-        .or_else(|| lines().skip(found.head).map(of_line).find(says_why))
-        .unwrap_or_default()
+    let is_load_error = found.lines.iter().any(|line| line.contains(LOAD_ERROR) && line.contains(test));
+    is_of_test(found) && found.kind == Kind::Test && !is_load_error
 }

@@ -18,6 +18,7 @@ use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{JobResult, Omission, Verdict, Warnings};
 use buildpool_protocol::spec::{TemplateSpec, Verbosity};
 use cut::cut_end;
+pub(crate) use cut::is_rule;
 
 /// Logs of at most this many bytes are never compressed.
 const COMPRESSED_FROM_BYTES: u64 = 8_000;
