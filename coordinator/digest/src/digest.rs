@@ -200,7 +200,8 @@ impl Digest {
         let is_ruled = matches!(ruling.rule, "code_no_tests" | "zero_no_tests");
         let no_tests = case.no_tests.as_ref().filter(|_| !is_ruled);
         let no_tests = no_tests.map(|(source, _)| source.as_str());
-        let notes = reports::notes(&tally, tests_note.as_ref(), facts, verdict, no_tests);
+        let is_built = options.purpose != Purpose::Tests || ruling.crash_type != CrashType::BuildFailure;
+        let notes = reports::notes(&tally, tests_note.as_ref(), facts, verdict, no_tests, is_built);
         let state_word = verdict.name();
         let findings = ranked.iter().map(|ranked| finding(ranked, &options.job, state_word)).collect();
         let process_state = facts.ending.as_ref().map(ProcessState::from).unwrap_or_default();

@@ -49,13 +49,15 @@ pub(crate) fn believed_tests(tally: &Tally, facts: &Facts) -> (Option<TestCounts
 }
 
 /// Notes about differences between report and log, missing tests, memory, leaked processes and
-/// missing crash reports. Flaky and skipped tests come last.
+/// missing crash reports. Flaky and skipped tests come last. `is_built` is false for tests that
+/// failed to build: then each report is missing or from an earlier run, as expected.
 pub(crate) fn notes(
     tally: &Tally,
     believed: Option<&TestCounts>,
     facts: &Facts,
     verdict: Verdict,
     no_tests: Option<&str>,
+    is_built: bool,
 ) -> Vec<String> {
     let evidence = &facts.evidence;
     let no_tests = no_tests.map(|source| format!("no tests ran, by {source}"));
@@ -66,7 +68,7 @@ pub(crate) fn notes(
         .into_iter()
         .flatten()
         .chain(evidence.crash_report_absence.clone())
-        .chain(evidence.notes.clone())
+        .chain(evidence.notes.iter().filter(|_| is_built).cloned())
         .chain(last.into_iter().flatten())
         .collect()
 }

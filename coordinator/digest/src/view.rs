@@ -315,7 +315,7 @@ fn is_repeated(cause: &Cause, result: &JobResult) -> bool {
     let ends_with = |line: &str| !line.is_empty() && cause.text.ends_with(line);
     let is_count = result.tests.as_ref().is_some_and(|tests| tests.failed > 0)
         && cause.text.ends_with(&format!("; exit code {}.", result.exit_code.unwrap_or_default()))
-        && cause.known_from == KnownFrom::Marker;
+        && matches!(cause.known_from, KnownFrom::Marker | KnownFrom::Report);
     let first = result.tier_1_findings.first().and_then(|finding| finding.message.lines().next());
     let is_in_log = result.complete_log
         && result.filtered_output.as_ref().is_some_and(|log| log.lines().any(|line| ends_with(line.trim())));

@@ -7,6 +7,7 @@ use buildpool_protocol::evidence::{
 use buildpool_protocol::outcome::{CrashType, Ending};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{CrashReport, KnownFrom, Location, Severity, Verdict};
+use buildpool_protocol::spec::Purpose;
 
 fn digest(log: &str, code: Option<i32>, evidence: Evidence) -> Digest {
     let mut digester = Digester::new(Options::default());
@@ -418,4 +419,20 @@ fn what_the_log_leaves_out_of_a_failure_comes_from_the_report() {
     let told = found.findings.iter().find(|finding| finding.message.contains("no such luck"));
     let told = told.unwrap_or_else(|| panic!("{:?}", found.findings));
     assert_eq!(told.location.as_ref().and_then(|place| place.line), Some(3));
+}
+
+#[test]
+fn tests_that_do_not_build_need_no_note_about_missing_reports() {
+    let note = "report pattern \"**/TEST-*.xml\" matches nothing";
+    let notes = |purpose, log: &str| {
+        let mut digester = Digester::new(Options { purpose, ..Options::default() });
+        digester.push(Stream::Stdout, log.as_bytes());
+        let evidence = Evidence { notes: vec![note.to_owned()], ..Evidence::default() };
+        let facts = Facts { ending: Some(Ending::Exited { code: 1 }), evidence, ..Facts::default() };
+        digester.finish(&facts).notes
+    };
+    let build = "[ERROR] COMPILATION ERROR : \n[ERROR] /w/src/Parser.java:[32,42] incompatible types\n[INFO] BUILD FAILURE\n";
+    assert!(notes(Purpose::Tests, build).is_empty());
+    assert_eq!(notes(Purpose::Command, build), [note]);
+    assert_eq!(notes(Purpose::Tests, "FAILED tests/test_a.py::test_x - assert 1 == 2\n"), [note]);
 }
