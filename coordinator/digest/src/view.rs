@@ -115,16 +115,22 @@ impl TextPage {
         self.quote_after(&format!("{}{of}", finding.id), &finding.message);
     }
 
-    /// Adds the counts of omitted parts, each with the command that returns it.
+    /// Adds the counts of omitted parts. Each command that returns parts stands behind them, once.
     pub fn omitted(&mut self, cuts: &[Omission]) {
-        if cuts.is_empty() {
-            return;
+        let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
+        for omission in cuts {
+            match groups.iter_mut().find(|(get, _)| *get == omission.get) {
+                Some((_, parts)) => parts.push(cut(omission)),
+                None => groups.push((&omission.get, vec![cut(omission)])),
+            }
         }
-        let named = |omission: &Omission| match omission.get.as_str() {
-            "" => cut(omission),
-            get => format!("{}: `{get}`", cut(omission)),
+        let named = |(get, parts): &(&str, Vec<String>)| match (*get, parts.join(", ")) {
+            ("", parts) => parts,
+            (get, parts) => format!("{parts}: `{get}`"),
         };
-        self.line(format!("not shown: {}", cuts.iter().map(named).collect::<Vec<_>>().join("; ")));
+        if !groups.is_empty() {
+            self.line(format!("not shown: {}", groups.iter().map(named).collect::<Vec<_>>().join("; ")));
+        }
     }
 
     /// Adds suggested commands.
@@ -178,10 +184,19 @@ pub fn text_as(result: &JobResult, form: &TextForm<'_>) -> String {
     // A one-line answer lists no omitted parts: it leaves out only the output of a passed test run.
     let shows_output = result.stdout.is_some() || result.stderr.is_some() || result.filtered_output.is_some();
     if form.output && (!result.success || shows_output) {
-        page.omitted(&result.omitted);
+        let short = |cut: &Omission| Omission { get: with_short_id(&cut.get, result), ..cut.clone() };
+        page.omitted(&result.omitted.iter().map(short).collect::<Vec<_>>());
     }
-    page.next(&result.next);
+    page.next(&result.next.iter().map(|call| with_short_id(call, result)).collect::<Vec<_>>());
     page.done()
+}
+
+/// Returns a command or call with the short id of the job.
+fn with_short_id(command: &str, result: &JobResult) -> String {
+    match result.job_id.as_str() {
+        "" => command.to_owned(),
+        id => command.replace(id, result.shown_id()),
+    }
 }
 
 /// First line: verdict, counts, time, command and job.
@@ -523,7 +538,7 @@ fn cut(omission: &Omission) -> String {
     match omission.what.as_str() {
         "stdout" | "stderr" => format!("{lines} of {}", omission.what),
         "filtered_output" => format!("{lines} of the filtered output"),
-        crate::render::ORIGINAL => "the text above is compressed, the original".to_owned(),
+        crate::render::ORIGINAL => "the original of this compressed text".to_owned(),
         list => counted(omission.lines, &list.trim_end_matches('s').replace('_', " ")),
     }
 }

@@ -444,3 +444,33 @@ fn the_reason_of_a_panic_is_the_line_below_its_place() {
     let group = "5 tests fail at src/bytes.rs:137: called `Option::unwrap()` on a `None` value";
     assert!(shown.contains(group), "{shown}");
 }
+
+#[test]
+fn omitted_parts_share_a_call_and_calls_have_the_short_id() {
+    use buildpool_protocol::report::Omission;
+    let id = "01a20a91-9bf8-7371-bca7-ef4b4e45d29e";
+    let cut = |what: &str, lines, get: &str| Omission {
+        what: what.to_owned(),
+        lines,
+        bytes: 0,
+        get: format!("buildpool {get}"),
+    };
+    let logs = format!("logs {id} --stream interleaved");
+    let result = JobResult {
+        job_id: id.to_owned(),
+        short_id: Some("01a20a919bf8".to_owned()),
+        verdict: Some(Verdict::Failed),
+        omitted: vec![
+            cut("stdout", 79, &logs),
+            cut("warnings", 1, &format!("job {id} --verbosity full")),
+            cut("stderr", 418, &logs),
+        ],
+        next: vec![format!("buildpool job {id}")],
+        ..JobResult::default()
+    };
+    let shown = buildpool_digest::text(&result);
+    let line = "not shown: 79 lines of stdout, 418 lines of stderr: `buildpool logs 01a20a919bf8 --stream interleaved`; \
+                1 warning: `buildpool job 01a20a919bf8 --verbosity full`\n";
+    assert!(shown.contains(line), "{shown}");
+    assert!(shown.contains("next: buildpool job 01a20a919bf8\n") && !shown.contains(id), "{shown}");
+}

@@ -17,6 +17,8 @@ const FEW: usize = 4;
 const LAST_BYTES: usize = 1_000;
 /// Name of the omission if only the verdict is left.
 const EVERYTHING: &str = "everything else";
+/// Name of the omission for the text before compression.
+const ORIGINAL: &str = "original";
 /// Suffix of a truncated text.
 const MARK: &str = "…";
 
@@ -25,7 +27,7 @@ const MARK: &str = "…";
 pub(super) fn call_for(what: &str, job: &str, is_largest: bool) -> String {
     match what {
         "stdout" | "stderr" => call("get_job_logs", &json!({"job_id": job, "stream": what})),
-        "filtered_output" | "original" => {
+        "filtered_output" | ORIGINAL => {
             call("get_job_logs", &json!({"job_id": job, "stream": "interleaved"}))
         }
         _ if !is_largest => call("get_job", &json!({"job_id": job, "verbosity": "full"})),
@@ -65,8 +67,15 @@ pub(super) fn fit(mut result: JobResult, extras: &Extras, budget: &Budget) -> An
 
 /// Adds the call that returns it to each omission.
 fn name_calls(result: &mut JobResult, budget: &Budget) {
-    for omission in result.omitted.iter_mut().filter(|omission| omission.get.is_empty()) {
-        omission.get = call_for(&omission.what, &result.job_id, budget.is_largest());
+    // One call returns both streams.
+    let is_of_log = |omission: &&Omission| matches!(omission.what.as_str(), "stdout" | "stderr" | ORIGINAL);
+    let is_one_call = result.omitted.iter().filter(is_of_log).count() > 1;
+    for omission in &mut result.omitted {
+        if is_one_call && is_of_log(&&*omission) {
+            omission.get = call_for(ORIGINAL, &result.job_id, budget.is_largest());
+        } else if omission.get.is_empty() {
+            omission.get = call_for(&omission.what, &result.job_id, budget.is_largest());
+        }
     }
 }
 

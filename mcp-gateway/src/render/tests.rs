@@ -144,6 +144,46 @@ fn a_cut_keeps_the_end_of_the_text_and_counts_what_went() {
 }
 
 #[test]
+fn one_call_returns_all_omitted_parts_of_a_log() {
+    let omission = |what: &str, lines| Omission { what: what.into(), lines, ..Omission::default() };
+    let result = JobResult {
+        job_id: "j".into(),
+        state: JobState::Done,
+        verdict: Some(Verdict::Failed),
+        omitted: vec![omission("original", 0), omission("stdout", 79), omission("warnings", 1)],
+        ..JobResult::default()
+    };
+    let answer = job(result, &Extras::default(), &Budget::of(Verbosity::Minimal, "x"));
+    let log = r#"get_job_logs {"job_id":"j","stream":"interleaved"}"#;
+    let gets: Vec<_> =
+        answer.structured["omitted"].as_array().unwrap().iter().map(|cut| &cut["get"]).collect();
+    assert_eq!(gets[..2], [log, log]);
+    assert_ne!(gets[2], log);
+    assert_eq!(answer.text.matches("get_job_logs").count(), 1, "{}", answer.text);
+}
+
+#[test]
+fn a_command_of_the_first_line_is_not_repeated_with_its_reason() {
+    let text = |command: &str, details| {
+        let chosen = Some(format!("{command}, because Cargo.toml was found"));
+        let extras = Extras { chosen, details, ..Extras::default() };
+        let result = JobResult {
+            job_id: "j".into(),
+            state: JobState::Done,
+            verdict: Some(Verdict::Failed),
+            command: command.to_owned(),
+            ..JobResult::default()
+        };
+        job(result, &extras, &Budget::of(Verbosity::Minimal, "x")).text
+    };
+    let long = format!("cargo test {}", "--test a ".repeat(20));
+    for (command, details) in [("cargo test", false), ("cargo test", true), (&long, false)] {
+        assert!(text(command, details).contains("\nchosen because Cargo.toml was found"), "{command}");
+    }
+    assert!(text(&long, true).contains(&format!("\nchosen: {long}, because Cargo.toml was found")));
+}
+
+#[test]
 fn a_rejected_job_leads_to_workers_and_labels_not_to_a_log() {
     let result = JobResult {
         job_id: "j".into(),

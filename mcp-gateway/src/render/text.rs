@@ -4,12 +4,15 @@ use super::job::Extras;
 use buildpool_digest::{TextForm, text_as};
 use buildpool_protocol::report::JobResult;
 
+/// Limit on a command that the first line of an answer shows whole, in bytes.
+const SHORT_COMMAND_BYTES: usize = 90;
+
 /// Renders the whole text.
 pub(super) fn job(result: &JobResult, extras: &Extras) -> String {
     let mut extra = Vec::new();
     // A passed run is one line, which contains the command.
     if let Some(chosen) = extras.chosen.as_ref().filter(|_| !result.success) {
-        extra.push(format!("chosen: {chosen}"));
+        extra.push(self::chosen(chosen, result, extras.details));
     }
     if extras.reattached {
         extra.push(format!("reattached: this is the job of an earlier {}", earlier(extras)));
@@ -19,6 +22,16 @@ pub(super) fn job(result: &JobResult, extras: &Extras) -> String {
     }
     let form = TextForm { extra: &extra, output: true, details: extras.details };
     text_as(result, &form).trim_end().to_owned()
+}
+
+/// Returns the line about the chosen command. The first line of the answer shows the command, or its
+/// beginning and end if it is long. With `details`, a long command is repeated whole.
+fn chosen(chosen: &str, result: &JobResult, details: bool) -> String {
+    let is_shown = !details || result.command.len() <= SHORT_COMMAND_BYTES;
+    match chosen.strip_prefix(&result.command).and_then(|rest| rest.strip_prefix(", ")) {
+        Some(reason) if is_shown => format!("chosen {reason}"),
+        _ => format!("chosen: {chosen}"),
+    }
 }
 
 /// Returns the property that the earlier call shares with this one.

@@ -265,12 +265,15 @@ impl Page<'_> {
             let get = self.logs_call();
             self.omit(ORIGINAL, 0, 0, get);
         }
+        let is_cut = |stream: &Stream| self.digest.counts[stream.index()].0 > self.shown[stream.index()];
+        // One call returns both streams.
+        let is_one_call = self.is_compressed || Stream::ALL.iter().all(is_cut);
         for stream in Stream::ALL {
             let (lines, bytes) = self.digest.counts[stream.index()];
             let shown = self.shown[stream.index()];
             if lines > shown {
                 let until = if self.whole_end { lines - shown } else { lines };
-                let get = self.lines_call(stream, until);
+                let get = if is_one_call { self.logs_call() } else { self.lines_call(stream, until) };
                 let text = match stream {
                     Stream::Stdout => self.into.stdout.as_deref(),
                     Stream::Stderr => self.into.stderr.as_deref(),
