@@ -132,8 +132,8 @@ fn is_subject(before: &str) -> bool {
 /// above or below them.
 fn squeezed(text: &str) -> Cow<'_, str> {
     let blanks = |text: &str| text.len() - text.trim_start_matches([' ', '\t']).len();
-    // In a diff the indentation comes after the sign.
-    let sign = usize::from(text.starts_with(['+', '-']) && text[1..].starts_with([' ', '\t']));
+    // In a diff the indentation comes after the sign, in pytest's excerpts after `>` or `E`.
+    let sign = usize::from(text.starts_with(['+', '-', '>', 'E']) && text[1..].starts_with([' ', '\t']));
     let indent = sign + blanks(&text[sign..]);
     let (lead, body) = text.split_at(indent);
     if let Some(short) = without_rules(body) {
@@ -288,6 +288,12 @@ mod tests {
                 "    x  =  (1 +",
                 "           ^",
                 "SyntaxError: '(' was never closed",
+            ],
+            [
+                "E     File \"a.py\", line 1",
+                "E       class Parser",
+                "E                   ^",
+                "E   SyntaxError: expected ':'",
             ],
         ] {
             let before = excerpt.map(str::to_owned);

@@ -22,6 +22,8 @@ const FOREIGN: &[&str] = &[
     "/rustc/",
     "/.cargo/",
     "dist-packages",
+    "/lib/python3",
+    "<frozen ",
     "java.base/",
     "node:internal",
 ];
