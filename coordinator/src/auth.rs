@@ -50,7 +50,7 @@ pub struct Principal {
     pub name: String,
     /// Role of the token.
     pub role: Role,
-    /// Where the jobs of the token may run, and on which projects.
+    /// Where the jobs of the token may run, on which projects, and which jobs it may read.
     pub only: Restriction,
 }
 
@@ -167,7 +167,7 @@ impl Tokens {
     ) -> Result<TokenCreated, AuthError> {
         if role != Role::Submit && !only.is_none() {
             let text = format!(
-                "only_worker, only_label, only_project: a token of role `{}` can't be restricted; role submit can",
+                "only_worker, only_label, only_project, reads: a token of role `{}` can't be restricted; role submit can",
                 role.name()
             );
             return Err(AuthError::Restriction(text));

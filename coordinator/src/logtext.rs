@@ -27,9 +27,12 @@ const PATTERN_BYTES_MAX: usize = 1 << 20;
 /// its newline.
 const LINES_ENOUGH: u64 = LOG_ANSWER_CHARS as u64;
 
-/// Answers a query about the log of one attempt.
-pub(crate) async fn answer(shared: &Arc<Shared>, query: &LogQuery) -> Result<LogAnswer, LinkError> {
-    let job = shared.resolve(&query.job)?;
+/// Answers a query about the log of one attempt of this job. The job in the query was resolved to it.
+pub(crate) async fn answer(
+    shared: &Arc<Shared>,
+    job: JobId,
+    query: &LogQuery,
+) -> Result<LogAnswer, LinkError> {
     let (state, newest) = match shared.runtime.live(job).await {
         Some(live) => (live.state, live.attempts.last().map(|attempt| attempt.number)),
         None => {

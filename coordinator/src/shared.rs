@@ -15,7 +15,7 @@ use crate::transfer::TransferStore;
 use crate::trust::Trust;
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
-use buildpool_protocol::spec::JobSpec;
+use buildpool_protocol::spec::{JobSpec, Reads};
 use dashmap::DashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -72,8 +72,39 @@ impl Shared {
         self.tls.as_ref().and_then(|tls| tls.token_fingerprint())
     }
 
-    /// Resolves a job id or a unique prefix of one.
-    pub(crate) fn resolve(&self, text: &str) -> Result<JobId, LinkError> {
+    /// Resolves a job id, or a unique prefix of one, for a principal that may read the job. For a
+    /// principal that reads only its own jobs, those of others are the same as unknown ids.
+    pub(crate) fn resolve(&self, principal: &Principal, text: &str) -> Result<JobId, LinkError> {
+        let found = self.resolve_any(text);
+        if principal.only.reads == Reads::All {
+            return found;
+        }
+        match found {
+            Ok(job) if self.may_read(principal, job)? => Ok(job),
+            Err(error) if matches!(error.code, ErrorCode::Invalid | ErrorCode::Internal) => Err(error),
+            // The error for an ambiguous prefix lists ids, so it is not passed on either.
+            Ok(_) | Err(_) => {
+                let text = format!(
+                    "job `{text}`: no single job of `{name}` has this id, and the token reads its own jobs only (`reads own`); `buildpool jobs` lists them",
+                    name = principal.name
+                );
+                Err(LinkError::new(ErrorCode::UnknownJob, text))
+            }
+        }
+    }
+
+    /// Returns true if this principal may read this job.
+    pub(crate) fn may_read(&self, principal: &Principal, job: JobId) -> Result<bool, LinkError> {
+        match principal.only.reads {
+            Reads::All => Ok(true),
+            Reads::Own => {
+                let submitter = self.reader.principal_of(job).map_err(internal)?;
+                Ok(submitter.is_some_and(|submitter| submitter == principal.name))
+            }
+        }
+    }
+
+    fn resolve_any(&self, text: &str) -> Result<JobId, LinkError> {
         if let Ok(job) = text.parse() {
             return Ok(job);
         }

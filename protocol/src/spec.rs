@@ -18,7 +18,7 @@ pub use check::{
     OWN_VARIABLES, SpecError, check_artifact, check_given_variable, check_name, check_report,
     check_setup_input, is_trace_context,
 };
-pub use restriction::Restriction;
+pub use restriction::{Reads, Restriction};
 
 /// The command of a job.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

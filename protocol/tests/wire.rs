@@ -272,6 +272,7 @@ fn the_client_link_is_as_it_was() {
                 expires: None,
                 only: buildpool_protocol::spec::Restriction {
                     workers: vec!["mac-1".into()],
+                    reads: buildpool_protocol::spec::Reads::Own,
                     ..Default::default()
                 },
             },

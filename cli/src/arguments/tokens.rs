@@ -4,7 +4,7 @@ use super::values::role;
 use super::{Form, PoolOptions};
 use crate::durations;
 use buildpool_protocol::client_link::Role;
-use buildpool_protocol::spec::{Restriction, Selector};
+use buildpool_protocol::spec::{Reads, Restriction, Selector};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -99,7 +99,7 @@ pub(crate) struct AuditArguments {
     pub(crate) form: Form,
 }
 
-/// Where the jobs of a submit token may run, and on which projects.
+/// Where the jobs of a submit token may run, on which projects, and which jobs it may read.
 #[derive(Args, Debug)]
 pub(crate) struct RestrictionOptions {
     /// Let its jobs run on this worker only; repeat it for more
@@ -112,12 +112,16 @@ pub(crate) struct RestrictionOptions {
     /// more
     #[arg(long, value_name = "PROJECT")]
     only_project: Vec<String>,
+    /// Jobs that the token can read, with their logs and artifacts: all jobs of the pool, or only
+    /// those that were submitted under its name
+    #[arg(long, value_name = "all|own", default_value_t = Reads::All)]
+    reads: Reads,
 }
 
 impl RestrictionOptions {
     /// Returns the limits for the token.
     pub(crate) fn read(self) -> Restriction {
-        let Self { only_worker: workers, only_label: labels, only_project: projects } = self;
-        Restriction { workers, labels, projects }
+        let Self { only_worker: workers, only_label: labels, only_project: projects, reads } = self;
+        Restriction { workers, labels, projects, reads }
     }
 }

@@ -294,7 +294,8 @@ fn limits(only: &Restriction) -> String {
     let workers = only.workers.iter().map(|name| format!("worker {name}"));
     let labels = only.labels.iter().map(|selector| format!("label {selector}"));
     let projects = only.projects.iter().map(|project| format!("project {project}"));
-    workers.chain(labels).chain(projects).collect::<Vec<_>>().join(", ")
+    let reads = (!only.reads.is_all()).then(|| format!("reads {}", only.reads));
+    workers.chain(labels).chain(projects).chain(reads).collect::<Vec<_>>().join(", ")
 }
 
 fn show(tokens: &[TokenSummary], form: Form) -> Result<ExitCode, Failure> {

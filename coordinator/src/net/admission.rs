@@ -54,12 +54,12 @@ pub(crate) async fn submit(
 
 /// Returns what the configuration, the token and the kind of the job decide about its workers.
 fn access(back: &Back, spec: &JobSpec) -> Access {
-    let Restriction { workers, mut labels, projects: _ } = back.principal.only.clone();
+    let Restriction { workers, mut labels, projects: _, reads: _ } = back.principal.only.clone();
     if spec.network == Network::None {
         let (key, value) = NO_NETWORK_LABEL;
         labels.push(Selector { key: key.to_owned(), value: Some(value.to_owned()) });
     }
-    Access { workers, labels, ..back.shared.trust.access_of(&back.principal.name) }
+    Access { workers, labels, ..back.shared.trust.access_of(&back.principal) }
 }
 
 /// Passes a submit with known access rights to the pool.
@@ -105,7 +105,7 @@ async fn admit(back: &Back, request: u32, message: SubmitMessage) -> Result<Subm
 /// because the job may contain uncommitted files and variables.
 pub(crate) async fn retry(back: &Back, request: u32, text: &str, new: JobId) -> Result<Submitted, LinkError> {
     let shared = &back.shared;
-    let job = shared.resolve(text)?;
+    let job = shared.resolve(&back.principal, text)?;
     let (spec, submitter, snapshot) = match shared.runtime.live(job).await {
         Some(LiveJob { record, .. }) => {
             (record.spec.clone(), record.submitter.clone(), record.snapshot.clone())
@@ -127,9 +127,11 @@ pub(crate) async fn retry(back: &Back, request: u32, text: &str, new: JobId) -> 
         );
         return Err(LinkError::new(ErrorCode::Invalid, text));
     }
-    // The class is that of the original submitter, because the tree is theirs.
-    let class = shared.trust.class_of(&submitter);
-    let access = Access { class, ..access(back, &spec) };
+    let mut access = access(back, &spec);
+    if submitter != back.principal.name {
+        // The tree is the original submitter's.
+        access.class = shared.trust.class_again(&submitter, &spec.access.class);
+    }
     if spec.stdin.is_some() {
         let text = format!(
             "job {job} read a standard input, which the pool does not keep; submit it again with `buildpool run`"

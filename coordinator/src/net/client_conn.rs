@@ -91,8 +91,9 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
     let (bulk, bulk_out) = mpsc::channel(BULK_MAX);
     let (sink, stream) = socket.split();
     let quota = shared.config.quotas.of(&principal.name);
-    let class = shared.trust.class_of(&principal.name);
-    let who = Who::Client { snapshot_bytes: quota.snapshot_bytes, class };
+    let class = shared.trust.class_for(&principal);
+    let who =
+        Who::Client { snapshot_bytes: quota.snapshot_bytes, class, principal: Box::new(principal.clone()) };
     let back = Back { shared: shared.clone(), principal, connection: number, control, bulk };
     let (transfers, transfers_out) = Peer::new(shared.clone(), who);
     let (cut, last_word) = oneshot::channel();
@@ -421,7 +422,7 @@ impl Connection {
                 let back = self.back.clone();
                 let only = stream.only().filter(|_| self.protocol >= FOLLOW_OF_ONE_STREAM);
                 self.tasks.spawn(async move {
-                    match back.shared.resolve(&job) {
+                    match back.shared.resolve(&back.principal, &job) {
                         Ok(job) => {
                             let from = follow::From::of(cursor, attempt, tail);
                             let plan = follow::Plan { request, job, from, to_end, only };

@@ -5,6 +5,7 @@
 
 use super::reading;
 use super::router::{READERS, authenticate, refuse};
+use crate::auth::Principal;
 use crate::logtext;
 use crate::result;
 use crate::runtime::Wanted;
@@ -16,7 +17,7 @@ use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use buildpool_protocol::client_link::{LogAnswer, LogCursor, LogQuery, Progress, StreamChoice, View};
+use buildpool_protocol::client_link::{LogCursor, LogQuery, Progress, StreamChoice, View};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::limits::JOBS_PAGE_MAX;
@@ -98,12 +99,12 @@ async fn pool(
     headers: HeaderMap,
     listed: Result<Query<Listed>, QueryRejection>,
 ) -> Response {
-    answer(&shared, &headers, async {
+    answer(&shared, &headers, async |principal| {
         let Query(listed) = listed.map_err(invalid)?;
         let build = listed.build.as_deref().map(build).transpose()?;
         let limit = listed.limit.unwrap_or(JOBS_LISTED).clamp(1, JOBS_PAGE_MAX as u32 - 1);
         let wanted = Wanted { state: listed.state, build, limit: limit as usize + 1, ..Wanted::default() };
-        let mut jobs = reading::jobs(&shared, wanted).await?;
+        let mut jobs = reading::jobs(&shared, &principal, wanted).await?;
         let has_more = jobs.len() > limit as usize;
         jobs.truncate(limit as usize);
         // An empty list would be wrong for an unknown build: it could mean success or no result
@@ -115,7 +116,7 @@ async fn pool(
         Ok(Pool {
             version: VERSION,
             refuses_jobs: shared.refuses_jobs().map(|why| why.message),
-            workers: reading::workers(&shared).await,
+            workers: reading::workers(&shared, &principal).await,
             jobs,
             has_more,
         })
@@ -124,8 +125,8 @@ async fn pool(
 }
 
 async fn job(State(shared): State<Arc<Shared>>, headers: HeaderMap, Path(job): Path<String>) -> Response {
-    answer(&shared, &headers, async {
-        let job = shared.resolve(&job)?;
+    answer(&shared, &headers, async |principal| {
+        let job = shared.resolve(&principal, &job)?;
         let Some(live) = shared.runtime.live(job).await else {
             let view = View { verbosity: Some(Verbosity::Normal), ..View::default() };
             let finished = shared.finished(job)?;
@@ -143,13 +144,15 @@ async fn log(
     Path(job): Path<String>,
     part: Result<Query<Part>, QueryRejection>,
 ) -> Response {
-    answer::<LogAnswer>(&shared, &headers, async {
+    answer(&shared, &headers, async |principal| {
         let Query(Part { attempt, tail, cursor }) = part.map_err(invalid)?;
         let offset = (tail.is_none() && cursor.is_none()).then_some(0);
         let stream = StreamChoice::Interleaved;
+        let job = shared.resolve(&principal, &job)?;
         logtext::answer(
             &shared,
-            &LogQuery { job, attempt, stream, tail, cursor, offset, ..LogQuery::default() },
+            job,
+            &LogQuery { attempt, stream, tail, cursor, offset, ..LogQuery::default() },
         )
         .await
     })
@@ -160,14 +163,14 @@ async fn log(
 async fn answer<T: Serialize>(
     shared: &Shared,
     headers: &HeaderMap,
-    read: impl Future<Output = Result<T, LinkError>>,
+    read: impl AsyncFnOnce(Principal) -> Result<T, LinkError>,
 ) -> Response {
     let principal = match authenticate(shared, headers, &READERS) {
         Ok(principal) => principal,
         Err(response) => return response,
     };
     let answered = match shared.rates.within(&principal.name, Instant::now()) {
-        Ok(()) => read.await,
+        Ok(()) => read(principal).await,
         Err(error) => Err(error),
     };
     match answered {

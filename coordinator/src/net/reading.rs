@@ -1,6 +1,7 @@
 //! Read access to the pool, for links and for the web page. Nothing here changes state.
 
 use super::natural;
+use crate::auth::Principal;
 use crate::digesting;
 use crate::finished::Finished;
 use crate::logtext;
@@ -9,11 +10,13 @@ use crate::runtime::Wanted;
 use crate::shared::{Shared, internal, internal_log, rfc3339, wall_ms};
 use crate::store::{JobFilter, JobRecord, LogError};
 use buildpool_digest::Digest;
-use buildpool_pool::LiveJob;
+use buildpool_pool::{LiveJob, WorkerView};
 use buildpool_protocol::client_link::{JobSummary, LogQuery, StreamChoice, View, WorkerSummary};
-use buildpool_protocol::error::LinkError;
+use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits::JOBS_PAGE_MAX;
 use buildpool_protocol::report::{JobResult, JobState};
+use buildpool_protocol::spec::Reads;
 use std::sync::Arc;
 
 /// Number of output lines in the answer about a running job.
@@ -39,22 +42,21 @@ pub(crate) async fn live(shared: &Arc<Shared>, live: &LiveJob) -> JobResult {
     if result.state == JobState::Running {
         let progress = result::progress(live, &shared.hub);
         (result.running_test, result.silent_secs) = (progress.running_test, progress.silent_secs);
-        result.last_lines = last_lines(shared, &result.job_id).await;
+        result.last_lines = last_lines(shared, live.record.job).await;
     }
     result
 }
 
 /// Returns the last lines of a running job, both streams in order. If the log can't be read, the
 /// result is empty, because the state does not depend on it.
-async fn last_lines(shared: &Arc<Shared>, job: &str) -> Vec<String> {
+async fn last_lines(shared: &Arc<Shared>, job: JobId) -> Vec<String> {
     let query = LogQuery {
-        job: job.to_owned(),
         stream: StreamChoice::Interleaved,
         tail: Some(LAST_LINES),
         characters_max: Some(LAST_LINES_CHARS),
         ..LogQuery::default()
     };
-    let answer = logtext::answer(shared, &query).await.unwrap_or_default();
+    let answer = logtext::answer(shared, job, &query).await.unwrap_or_default();
     let text = answer.interleaved.unwrap_or_default();
     let clipped = |line: &str| line[..line.floor_char_boundary(LAST_LINE_BYTES)].to_owned();
     text.lines().map(clipped).collect()
@@ -98,8 +100,15 @@ const LISTED_COMMAND_BYTES_MAX: usize = 512;
 /// Maximum records that are read for one list.
 const RECORDS_READ_MAX: usize = 20 * JOBS_PAGE_MAX;
 
-/// Returns jobs that match, live and finished, newest first.
-pub(crate) async fn jobs(shared: &Shared, mut wanted: Wanted) -> Result<Vec<JobSummary>, LinkError> {
+/// Returns jobs that match and that the principal may read, live and finished, newest first.
+pub(crate) async fn jobs(
+    shared: &Shared,
+    principal: &Principal,
+    mut wanted: Wanted,
+) -> Result<Vec<JobSummary>, LinkError> {
+    if principal.only.reads == Reads::Own {
+        wanted.submitter = Some(own_name(principal, wanted.submitter)?);
+    }
     wanted.limit = wanted.limit.clamp(1, JOBS_PAGE_MAX);
     let (limit, now) = (wanted.limit, wall_ms());
     let mut found: Vec<(i64, JobSummary)> = Vec::new();
@@ -114,6 +123,21 @@ pub(crate) async fn jobs(shared: &Shared, mut wanted: Wanted) -> Result<Vec<JobS
     found.sort_by(|(a, left), (b, right)| b.cmp(a).then_with(|| right.job_id.cmp(&left.job_id)));
     found.dedup_by(|(_, left), (_, right)| left.job_id == right.job_id);
     Ok(found.into_iter().take(limit).map(|(_, summary)| shortened(summary)).collect())
+}
+
+/// Returns the only submitter whose jobs this principal may list.
+fn own_name(principal: &Principal, wanted: Option<String>) -> Result<String, LinkError> {
+    let name = &principal.name;
+    match wanted.filter(|wanted| wanted != name) {
+        None => Ok(name.clone()),
+        Some(wanted) => {
+            let text = format!(
+                "submitter: `{}`: the token `{name}` reads its own jobs only (`reads own`); valid is `{name}`",
+                wanted.escape_debug()
+            );
+            Err(LinkError::new(ErrorCode::Forbidden, text))
+        }
+    }
 }
 
 /// Returns the newest finished jobs that match.
@@ -151,29 +175,32 @@ fn shortened(mut summary: JobSummary) -> JobSummary {
     summary
 }
 
-/// Returns all workers of the pool, in the natural order of their names.
-pub(crate) async fn workers(shared: &Shared) -> Vec<WorkerSummary> {
+/// Returns all workers of the pool, in the natural order of their names. Each lists those of its jobs
+/// that the principal may read.
+pub(crate) async fn workers(shared: &Shared, principal: &Principal) -> Vec<WorkerSummary> {
     let mut workers = shared.runtime.workers().await;
     workers.sort_by(|left, right| natural::compare(&left.record.name, &right.record.name));
-    workers
-        .into_iter()
-        .map(|worker| WorkerSummary {
-            name: worker.record.name,
-            worker_id: worker.record.worker.to_string(),
-            token: worker.record.token,
-            connected: worker.connected,
-            draining: worker.draining,
-            quarantined: worker.quarantined,
-            slots: worker.record.slots,
-            busy: u32::try_from(worker.jobs.len()).unwrap_or(u32::MAX),
-            labels: worker.record.labels,
-            resources: worker.record.resources,
-            accepts: worker.record.accepts,
-            jobs: worker.jobs.iter().map(ToString::to_string).collect(),
-            last_seen: Some(rfc3339(if worker.connected { wall_ms() } else { worker.record.last_seen_ms })),
-            version: worker.record.version,
-        })
-        .collect()
+    workers.into_iter().map(|worker| summary(shared, principal, worker)).collect()
+}
+
+fn summary(shared: &Shared, principal: &Principal, worker: WorkerView) -> WorkerSummary {
+    let readable = worker.jobs.iter().filter(|job| shared.may_read(principal, **job).unwrap_or(false));
+    WorkerSummary {
+        name: worker.record.name,
+        worker_id: worker.record.worker.to_string(),
+        token: worker.record.token,
+        connected: worker.connected,
+        draining: worker.draining,
+        quarantined: worker.quarantined,
+        slots: worker.record.slots,
+        busy: u32::try_from(worker.jobs.len()).unwrap_or(u32::MAX),
+        labels: worker.record.labels,
+        resources: worker.record.resources,
+        accepts: worker.record.accepts,
+        jobs: readable.map(ToString::to_string).collect(),
+        last_seen: Some(rfc3339(if worker.connected { wall_ms() } else { worker.record.last_seen_ms })),
+        version: worker.record.version,
+    }
 }
 
 #[cfg(test)]

@@ -10,8 +10,9 @@ use crate::runtime::{Command, Note, Wanted};
 use crate::shared::internal;
 use buildpool_digest::Digest;
 use buildpool_pool::{ClientRef, Input, Submitter};
+use buildpool_protocol::TokenId;
 use buildpool_protocol::client_link::{
-    AuditEntry, FromClient, Role, ToClient, TokenCreated, TokenSummary, View,
+    AuditEntry, FromClient, LogAnswer, LogQuery, Role, ToClient, TokenCreated, TokenSummary, View,
 };
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
@@ -83,16 +84,16 @@ pub(crate) async fn serve(back: Back, message: FromClient) {
     let answer = match message {
         FromClient::Job { job, view, wait, progress, .. } => {
             match job_after(&back, &job, &view, wait, progress.then_some(request)).await {
-                Ok(result) => {
-                    answer_job(&back, request, result).await;
+                Ok((result, token)) => {
+                    answer_job(&back, request, result, token).await;
                     Ok(None)
                 }
                 Err(error) => Err(error),
             }
         }
-        FromClient::Logs { query, .. } => logtext::answer(&back.shared, &query)
-            .await
-            .map(|logs| Some(ToClient::Logs { request, logs: Box::new(logs) })),
+        FromClient::Logs { query, .. } => {
+            logs(&back, &query).await.map(|logs| Some(ToClient::Logs { request, logs: Box::new(logs) }))
+        }
         FromClient::Finding { job, finding, .. } => finding_of(&back, &job, &finding)
             .await
             .map(|finding| Some(ToClient::Finding { request, finding: Box::new(finding) })),
@@ -102,7 +103,8 @@ pub(crate) async fn serve(back: Back, message: FromClient) {
         FromClient::Jobs { state, build, submitter, label, verdict, limit, .. } => {
             let wanted = Wanted { state, build, submitter, label, verdict, limit: limit as usize };
             let _turn = back.shared.list_turn(&back.principal.name).await;
-            reading::jobs(&back.shared, wanted).await.map(|jobs| Some(ToClient::Jobs { request, jobs }))
+            let listed = reading::jobs(&back.shared, &back.principal, wanted).await;
+            listed.map(|jobs| Some(ToClient::Jobs { request, jobs }))
         }
         FromClient::Workers { .. } => {
             workers(&back, request).await;
@@ -205,17 +207,23 @@ pub(crate) async fn wait(back: Back, request: u32, mut submitted: Submitted) {
 
 /// Sends the state of a job. If its submitter polls the final result, the job is marked as
 /// delivered, so that an equal submit starts a new job. A read by others does not mark it.
-async fn answer_job(back: &Back, request: u32, result: JobResult) {
-    // Several tokens may have the same name, and role `read` must not change state.
-    let is_end = result.state == JobState::Done
-        && back.principal.role != Role::Read
-        && result.submitter.as_ref() == Some(&back.principal.name);
+async fn answer_job(back: &Back, request: u32, result: JobResult, token: Option<TokenId>) {
+    let is_end = result.state == JobState::Done && is_submitter(back, &result, token);
     let done = if is_end { result.job_id.parse().ok() } else { None };
     let answer = ToClient::Job { request, result: Box::new(result) };
     match done {
         Some(job) => deliver(back, job, answer).await,
         None => back.say(answer).await,
     }
+}
+
+/// Returns true if this is the token that submitted the job. If that token is no longer valid, or the
+/// job's record is older than the ids of tokens in records, its successor is a token of the same
+/// name, for example after a rotation.
+fn is_submitter(back: &Back, result: &JobResult, token: Option<TokenId>) -> bool {
+    let Principal { token: own, name, role, .. } = &back.principal;
+    let is_replaced = || token.is_none_or(|token| back.shared.tokens.check(token).is_err());
+    token == Some(*own) || *role != Role::Read && result.submitter.as_ref() == Some(name) && is_replaced()
 }
 
 /// Sends the result of a job and then records the delivery. After a crash between the two, the
@@ -237,32 +245,32 @@ async fn say_progress(back: &Back, request: u32, job: JobId) -> Option<()> {
 /// Sends the current state of a job.
 pub(crate) async fn job_now(back: &Back, request: u32, job: JobId) {
     match job_after(back, &job.to_string(), &View::default(), Duration::ZERO, None).await {
-        Ok(result) => back.say(ToClient::Job { request, result: Box::new(result) }).await,
+        Ok((result, _)) => back.say(ToClient::Job { request, result: Box::new(result) }).await,
         Err(error) => back.refuse(request, error).await,
     }
 }
 
-/// Returns the state of a job when it has ended or `wait` has passed. Until then, the request
-/// `watching` receives progress messages.
+/// Returns the state of a job when it has ended or `wait` has passed, and the token that submitted
+/// it. Until then, the request `watching` receives progress messages.
 async fn job_after(
     back: &Back,
     text: &str,
     view: &View,
     wait: Duration,
     watching: Option<u32>,
-) -> Result<JobResult, LinkError> {
+) -> Result<(JobResult, Option<TokenId>), LinkError> {
     let shared = &back.shared;
-    let job = shared.resolve(text)?;
+    let job = shared.resolve(&back.principal, text)?;
     let until = Instant::now() + wait;
     let mut watch = shared.hub.watch(job);
     let result = loop {
         let Some(live) = shared.runtime.live(job).await else {
             let finished = shared.finished(job)?;
-            break reading::rendered(&back.shared, &finished, view).await;
+            break (reading::rendered(&back.shared, &finished, view).await, finished.record.token);
         };
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            break reading::live(shared, &live).await;
+            break (reading::live(shared, &live).await, live.record.token);
         }
         let left = match watching {
             Some(request) => {
@@ -281,9 +289,14 @@ async fn job_after(
     Ok(result)
 }
 
+async fn logs(back: &Back, query: &LogQuery) -> Result<LogAnswer, LinkError> {
+    let job = back.shared.resolve(&back.principal, &query.job)?;
+    logtext::answer(&back.shared, job, query).await
+}
+
 async fn with_digest<T>(back: &Back, text: &str, read: impl FnOnce(&Digest) -> T) -> Result<T, LinkError> {
     let shared = &back.shared;
-    let job = shared.resolve(text)?;
+    let job = shared.resolve(&back.principal, text)?;
     if shared.runtime.live(job).await.is_some() {
         return Err(LinkError::new(
             ErrorCode::NotFound,
@@ -319,7 +332,7 @@ async fn explain(back: &Back, job: &str) -> Result<String, LinkError> {
 
 pub(crate) async fn workers(back: &Back, request: u32) {
     let _turn = back.shared.list_turn(&back.principal.name).await;
-    let workers = reading::workers(&back.shared).await;
+    let workers = reading::workers(&back.shared, &back.principal).await;
     back.say(ToClient::Workers { request, workers }).await;
 }
 
@@ -356,7 +369,7 @@ async fn on_worker(
 }
 
 async fn cancel(back: &Back, request: u32, text: &str, reason: String) -> Result<(), LinkError> {
-    let job = back.shared.resolve(text)?;
+    let job = back.shared.resolve(&back.principal, text)?;
     let client = ClientRef { connection: back.connection, request };
     let cancel = Input::Cancel { client, job, by: submitter(back), reason };
     back.shared.runtime.send(Command::Input(cancel)).await;

@@ -194,6 +194,22 @@ impl Reader {
         Ok(digits[..SHORT_ID_DIGITS_MIN.max(longest + 1).min(digits.len())].to_owned())
     }
 
+    /// Returns the submitter of a job, also of one whose record was removed by retention.
+    ///
+    /// # Errors
+    /// If the database can't be read.
+    pub fn principal_of(&self, job: JobId) -> Result<Option<String>, StoreError> {
+        self.with(|connection| {
+            let read = || {
+                connection
+                    .prepare_cached("SELECT principal FROM jobs WHERE id = ?1")?
+                    .query_row(params![job.as_uuid().as_bytes()], |row| row.get(0))
+                    .optional()
+            };
+            read().map_err(StoreError::database("read job records"))
+        })
+    }
+
     /// Returns the newest job with this principal and request id.
     ///
     /// # Errors

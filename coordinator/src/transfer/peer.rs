@@ -1,6 +1,7 @@
 //! Open transfers of one connection, and the routing of incoming steps and bytes to them.
 
 use super::serve;
+use crate::auth::Principal;
 use crate::shared::Shared;
 use buildpool_objects::pump::{self, Event, Interrupted};
 use buildpool_pool::Session;
@@ -37,6 +38,8 @@ pub(crate) enum Who {
         snapshot_bytes: Option<u64>,
         /// Trust class. Snapshots of other classes are not visible to it.
         class: String,
+        /// Decides which jobs' artifacts it may read.
+        principal: Box<Principal>,
     },
     /// A worker. It may transfer only for jobs that are granted to this connection.
     Worker(Session),

@@ -33,13 +33,14 @@ pub(super) async fn serve(
     opening: Message,
 ) -> Result<(), LinkError> {
     match (who, opening) {
-        (Who::Client { snapshot_bytes, class }, Message::Offer { manifest, bases, .. }) => {
+        (Who::Client { snapshot_bytes, class, .. }, Message::Offer { manifest, bases, .. }) => {
             let limit = snapshot_bytes.unwrap_or(TRANSFER_BYTES_MAX).min(TRANSFER_BYTES_MAX);
             let store = shared.transfers.of_class(&class);
             offer(shared, store, channel, (*manifest, bases), limit).await
         }
-        (Who::Client { .. }, Message::FetchArtifact { job, path, .. }) => {
-            artifact_out(shared, channel, &job, &path).await
+        (Who::Client { principal, .. }, Message::FetchArtifact { job, path, .. }) => {
+            let job = shared.resolve(&principal, &job)?;
+            artifact_out(shared, channel, job, &path).await
         }
         (
             Who::Worker(session),
@@ -253,10 +254,9 @@ async fn artifact_in(
 async fn artifact_out(
     shared: &Arc<Shared>,
     channel: &mut Channel,
-    job: &str,
+    job: JobId,
     path: &str,
 ) -> Result<(), LinkError> {
-    let job = shared.resolve(job)?;
     let (blake3, length) = listed(shared, job, path)?;
     let file = shared.transfers.artifact(job, &blake3);
     if !file.is_file() {

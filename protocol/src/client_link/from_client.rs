@@ -184,7 +184,8 @@ pub enum FromClient {
         /// Lifetime. Unlimited if absent.
         #[serde(default, with = "duration::option")]
         expires: Option<Duration>,
-        /// Where the jobs of the token may run, and on which projects; only for role `submit`.
+        /// Where the jobs of the token may run, on which projects, and which jobs it may read; only
+        /// for role `submit`.
         #[serde(default, skip_serializing_if = "Restriction::is_none")]
         only: Restriction,
     },

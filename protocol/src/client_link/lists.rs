@@ -171,7 +171,7 @@ pub struct TokenSummary {
     pub expires_at: Option<String>,
     /// RFC 3339.
     pub revoked_at: Option<String>,
-    /// Where its jobs may run, and on which projects.
+    /// Where its jobs may run, on which projects, and which jobs it may read.
     #[serde(default, skip_serializing_if = "Restriction::is_none")]
     pub only: Restriction,
 }

@@ -3,8 +3,50 @@
 use super::{JobSpec, Selector, Source, SpecError, check_name};
 use crate::limits::{LIST_MAX, NAME_BYTES_MAX, PROJECT_BYTES_MAX, TEXT_BYTES_MAX};
 use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
 
-/// Where the jobs of a token may run, and on which projects. An empty list is no limit.
+/// The jobs that a token may read: results, logs, findings, artifacts, and entries of lists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reads {
+    /// All jobs of the pool.
+    #[default]
+    All,
+    /// The jobs that were submitted under the name of the token.
+    Own,
+}
+
+impl Reads {
+    /// Returns true for [`Reads::All`].
+    pub fn is_all(&self) -> bool {
+        *self == Self::All
+    }
+}
+
+impl fmt::Display for Reads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::All => "all",
+            Self::Own => "own",
+        })
+    }
+}
+
+impl FromStr for Reads {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "all" => Ok(Self::All),
+            "own" => Ok(Self::Own),
+            _ => Err("valid are all and own"),
+        }
+    }
+}
+
+/// Where the jobs of a token may run, on which projects, and which jobs the token may read. An empty
+/// list is no limit.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Restriction {
@@ -17,6 +59,9 @@ pub struct Restriction {
     /// The only projects, as snapshots name them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub projects: Vec<String>,
+    /// The jobs that the token may read.
+    #[serde(skip_serializing_if = "Reads::is_all")]
+    pub reads: Reads,
 }
 
 impl Restriction {

@@ -1,6 +1,8 @@
-//! Tests of role `read`: it can read everything and change nothing.
+//! Tests of role `read`, which can read everything and change nothing, and of submit tokens that read
+//! only their own jobs.
 
-use buildpool_tests::{Finished, Pool, PoolBuilder, STRANGER, wait_until};
+use buildpool_tests::{Finished, Peer, Pool, PoolBuilder, STRANGER, wait_until};
+use serde_json::{Value, json};
 
 fn with(pool: &Pool, token: &str, arguments: &[&str]) -> Finished {
     pool.command(arguments).env("BUILDPOOL_TOKEN", token).output().unwrap().into()
@@ -48,6 +50,110 @@ fn a_reader_sees_everything_and_changes_nothing() {
     let worker = ["worker", "--coordinator", pool.url(), "--name", "w1", "--data-dir", "w1"];
     let refused = with(&pool, &reader, &worker);
     assert!(refused.code() != 0 && refused.err().contains("has role read"), "{refused}");
+}
+
+fn submit_token(pool: &Pool, name: &str, reads: &str) -> String {
+    let words = ["token", "create", "--role", "submit", "--name", name, "--reads", reads];
+    pool.buildpool(&words).expect(0).out().trim().to_owned()
+}
+
+#[test]
+fn a_token_that_reads_own_jobs_finds_no_trace_of_others() {
+    let pool = Pool::start(1);
+    let (ada, eve) = (submit_token(&pool, "ada", "own"), submit_token(&pool, "eve", "all"));
+    let script = "echo made > made.txt; echo 'src/main.c:3:1: error: no such thing' >&2; exit 1";
+    let run = |token: &str| -> String {
+        let words =
+            ["run", "--no-snapshot", "--artifact", "made.txt", "--output", "json", "--", "sh", "-c", script];
+        with(&pool, token, &words).expect(1).json()["job_id"].as_str().unwrap().to_owned()
+    };
+    let (own, other) = (run(&ada), run(&eve));
+    let busy = ["run", "--no-snapshot", "--detach", "--", "sleep", "600"];
+    let running = with(&pool, &eve, &busy).expect(0).out().trim().to_owned();
+    pool.wait_for_state(&running, "running");
+    let prefix = &other[..other.len() - 1];
+    let target = pool.place().file("out");
+    let target = target.to_str().unwrap();
+    for reads in [
+        &["job", &other][..],
+        &["job", prefix],
+        &["job", "--explain", &other],
+        &["logs", &other],
+        &["logs", "--tail", "1", &other],
+        &["cancel", &running],
+        &["retry", &other],
+        &["wait", &other],
+        &["artifacts", &other, "-o", target],
+        &["job", &running],
+    ] {
+        let refused = with(&pool, &ada, reads);
+        assert!(refused.code() != 0 && refused.out().is_empty(), "{reads:?}: {refused}");
+        assert!(refused.err().contains("reads its own jobs only"), "{reads:?}: {refused}");
+        assert!(!refused.err().contains("eve"), "{reads:?}: {refused}");
+    }
+    assert_eq!(pool.job(&running)["state"], "running");
+    for path in [format!("jobs/{other}"), format!("jobs/{other}/log")] {
+        assert!(pool.get(&format!("/v1/page/{path}"), Some(&ada)).0.contains("404"), "{path}");
+        assert!(pool.get(&format!("/v1/page/{path}"), Some(&eve)).0.contains("200"), "{path}");
+    }
+    let (_, page) = pool.get("/v1/page/pool", Some(&ada));
+    for listed in [
+        page,
+        with(&pool, &ada, &["jobs", "--json"]).expect(0).out(),
+        with(&pool, &ada, &["workers", "--json"]).expect(0).out(),
+    ] {
+        assert!(!listed.contains(&other) && !listed.contains(&running), "{listed}");
+    }
+    let listed = with(&pool, &ada, &["jobs", "--json"]).expect(0).json();
+    assert_eq!((listed[0]["job_id"].as_str(), listed.as_array().map(Vec::len)), (Some(&*own), Some(1)));
+    assert_eq!(with(&pool, &ada, &["workers", "--json"]).expect(0).json()[0]["busy"], 1);
+    let refused = with(&pool, &ada, &["jobs", "--submitter", "eve"]).expect(1);
+    assert!(refused.err().contains("valid is `ada`"), "{refused}");
+    // All of it works for its own job, and for the other's job with a token that reads all.
+    for (token, job) in [(&ada, &own), (&eve, &own), (&eve, &other)] {
+        assert_eq!(with(&pool, token, &["job", "--json", job]).expect(0).json()["job_id"], **job);
+        assert!(with(&pool, token, &["logs", job]).expect(0).err().contains("no such thing"));
+        with(&pool, token, &["artifacts", job]).expect(0);
+    }
+    let tokens = pool.buildpool(&["token", "rotate", "ada"]).expect(0).out();
+    assert!(with(&pool, tokens.trim(), &["job", &other]).err().contains("reads its own jobs only"));
+    assert!(pool.buildpool(&["token", "list"]).expect(0).out().contains("reads own"));
+    let words = ["token", "create", "--role", "read", "--name", "r", "--reads", "own"];
+    assert!(pool.buildpool(&words).expect(1).err().contains("`read` can't be restricted"));
+}
+
+/// Sends one request and returns the answer.
+async fn ask(peer: &mut Peer, request: Value) -> Value {
+    peer.say_json(&request).await;
+    peer.hear().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_counts_as_delivered_to_the_token_that_submitted_it() {
+    let pool = Pool::start(1);
+    let tokens = [submit_token(&pool, "ada", "all"), submit_token(&pool, "ada", "all")];
+    let mut peers = Vec::new();
+    for token in &tokens {
+        let mut peer = Peer::dial(pool.address(), "/v1/client", Some(token)).await.unwrap();
+        let register = json!({"type": "register", "protocol": {"min": 1, "max": 1}, "client": "test"});
+        assert_eq!(ask(&mut peer, register).await["type"], "registered");
+        peers.push(peer);
+    }
+    let submit = |number: u32| {
+        let job = format!("00000000-0000-7000-8000-{number:012}");
+        let spec = json!({"command": {"shell": "true"}, "source": "empty"});
+        json!({"type": "submit", "request": number, "submit": {"job": job, "spec": spec, "attach": true}})
+    };
+    let first = ask(&mut peers[0], submit(1)).await["job"].clone();
+    let job = json!({"type": "job", "request": 9, "job": first, "wait": 60_000});
+    let twin = ask(&mut peers[1], job.clone()).await;
+    assert_eq!(twin["result"]["state"], "done", "{twin}");
+    let again = ask(&mut peers[0], submit(2)).await;
+    assert_eq!((&again["job"], &again["reattached"]), (&first, &json!(true)), "not delivered: {again}");
+    let own = ask(&mut peers[0], job).await;
+    assert_eq!(own["result"]["state"], "done", "{own}");
+    let anew = ask(&mut peers[0], submit(3)).await;
+    assert_ne!(anew["job"], first, "delivered: {anew}");
 }
 
 #[test]
