@@ -5,6 +5,7 @@ use crate::config::{Config, Protection};
 use crate::finished::FinishedRing;
 use crate::hub::Hub;
 use crate::metrics::Metrics;
+use crate::net::descriptors::Descriptors;
 use crate::net::links::Links;
 use crate::net::listen::{Acceptor, Listener};
 use crate::net::rate::Rates;
@@ -56,6 +57,8 @@ pub enum CoordinatorError {
     Tls(TlsError),
     /// The thread of the pool can't be started.
     Thread(io::Error),
+    /// The process may open too few files.
+    Descriptors(io::Error),
     /// The address can't be used for listening.
     Listen {
         /// The address.
@@ -73,6 +76,7 @@ impl fmt::Display for CoordinatorError {
             Self::Store(_) => f.write_str("the data directory can't be used"),
             Self::Tls(_) => f.write_str("the TLS certificate can't be used"),
             Self::Thread(_) => f.write_str("no thread can be had for the pool"),
+            Self::Descriptors(_) => f.write_str("the process may open too few files"),
             Self::Listen { address, .. } => write!(f, "can't listen on {address}"),
             Self::Serve(_) => f.write_str("serving ended"),
         }
@@ -84,7 +88,10 @@ impl std::error::Error for CoordinatorError {
         match self {
             Self::Store(error) => Some(error),
             Self::Tls(error) => Some(error),
-            Self::Listen { source, .. } | Self::Serve(source) | Self::Thread(source) => Some(source),
+            Self::Listen { source, .. }
+            | Self::Serve(source)
+            | Self::Thread(source)
+            | Self::Descriptors(source) => Some(source),
         }
     }
 }
@@ -130,6 +137,7 @@ impl Coordinator {
     /// # Errors
     /// [`CoordinatorError`], with the path or address and the reason.
     pub async fn start(config: Config) -> Result<Self, CoordinatorError> {
+        let descriptors = Descriptors::reserve().map_err(CoordinatorError::Descriptors)?;
         let store = Store::open(&config.data_dir)?;
         let retention = retention(&config);
         if store.logs().is_short(&retention) {
@@ -140,7 +148,7 @@ impl Coordinator {
         }
         let tokens = Tokens::open(&config.data_dir)?;
         let tls = tls(&config)?.map(Arc::new);
-        let listener = Listener::bind(config.listen, acceptor(tls.clone()))
+        let listener = Listener::bind(config.listen, acceptor(tls.clone()), descriptors.newcomers)
             .await
             .map_err(|source| CoordinatorError::Listen { address: config.listen, source })?;
         let hub = Arc::new(Hub::default());
@@ -176,7 +184,7 @@ impl Coordinator {
         let rates = Rates::new(config.requests_per_minute);
         let shared = Arc::new(Shared {
             rates,
-            links: Links::new(),
+            links: Links::new(descriptors.links),
             lists: DashMap::new(),
             refusal_noted: Mutex::default(),
             forbidden_noted: Mutex::default(),

@@ -473,6 +473,7 @@ async fn an_answer_without_a_valid_token_ends_its_connection() {
     let pool = Pool::start().await;
     for request in [
         "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET /healthz HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer nonsense\r\n\r\n",
         "GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer nonsense\r\n\r\n",
     ] {
         let mut stream = TcpStream::connect(pool.address).await.expect("it listens");

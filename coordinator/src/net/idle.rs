@@ -1,6 +1,6 @@
 //! Timeout for connections that are not a link yet. A connection on which no answer is sent for a
 //! while is closed. So a peer that sends nothing, or a request byte by byte, does not hold a
-//! descriptor.
+//! descriptor. A connection also ends when its place passes to a newer one.
 
 use super::newcomers::Place;
 use std::io;
@@ -37,6 +37,9 @@ impl<S> UntilLink<S> {
     }
 
     fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        if self.place.as_mut().is_some_and(|place| Pin::new(place).poll(context).is_ready()) {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
         match self.end.as_mut().map(|end| end.as_mut().poll(context)) {
             Some(Poll::Ready(())) => Err(io::ErrorKind::TimedOut.into()),
             Some(Poll::Pending) | None => Ok(()),

@@ -1,15 +1,8 @@
 //! Limit on the links of one token's name, so that one token leaves connections for others.
 
 use buildpool_protocol::error::{ErrorCode, LinkError};
-use nix::sys::resource::{Resource, getrlimit};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Maximum links of all tokens.
-const TOTAL_MAX: u64 = 65_536;
-/// Divisor: links may use this fraction of the process's descriptors. The store and connections
-/// without a token use the rest.
-const DESCRIPTORS_PART: u64 = 2;
 
 type Counts = Arc<Mutex<HashMap<String, usize>>>;
 
@@ -28,14 +21,8 @@ pub(crate) struct LinkPlace {
 }
 
 impl Links {
-    /// Returns a counter with a limit that respects the process's limit on descriptors.
-    pub(crate) fn new() -> Self {
-        let descriptors = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
-        let total = (descriptors / DESCRIPTORS_PART).clamp(2, TOTAL_MAX);
-        Self::with_total(usize::try_from(total).unwrap_or(usize::MAX))
-    }
-
-    fn with_total(total_max: usize) -> Self {
+    /// Returns a counter with this limit over all names.
+    pub(crate) fn new(total_max: usize) -> Self {
         Self { total_max, by_name: Arc::default() }
     }
 
@@ -78,7 +65,7 @@ mod tests {
 
     #[test]
     fn one_token_leaves_connections_to_others_and_gives_its_own_back() {
-        let links = Links::with_total(16);
+        let links = Links::new(16);
         let mut places = Vec::new();
         let had: Vec<usize> = ["a", "b", "c", "d"]
             .iter()

@@ -33,11 +33,16 @@ pub(crate) struct Listener {
 pub(crate) type Acceptor = Box<dyn Fn() -> Option<TlsAcceptor> + Send>;
 
 impl Listener {
-    pub(crate) async fn bind(address: SocketAddr, acceptor: Acceptor) -> io::Result<Self> {
+    /// Listens. `newcomers_max` limits the connections that are not a link yet.
+    pub(crate) async fn bind(
+        address: SocketAddr,
+        acceptor: Acceptor,
+        newcomers_max: usize,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let (sender, accepted) = mpsc::channel(ACCEPTED_MAX);
-        tokio::spawn(accept(listener, acceptor, sender));
+        tokio::spawn(accept(listener, acceptor, Newcomers::new(newcomers_max), sender));
         Ok(Self { address, accepted })
     }
 
@@ -49,21 +54,20 @@ impl Listener {
 async fn accept(
     listener: TcpListener,
     acceptor: Acceptor,
+    newcomers: Newcomers,
     sender: mpsc::Sender<(Box<dyn Stream>, SocketAddr)>,
 ) {
-    let newcomers = Newcomers::new();
     loop {
+        let room = newcomers.room().await;
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = sender.closed() => return,
         };
         match accepted {
-            Ok((stream, peer)) => match newcomers.admit(peer.ip()) {
-                Some(place) => {
-                    tokio::spawn(handshake(stream, place, peer, acceptor(), sender.clone()));
-                }
-                None => tracing::debug!(%peer, "too many connections without a link; this one is closed"),
-            },
+            Ok((stream, peer)) => {
+                let place = newcomers.admit(peer.ip(), room);
+                tokio::spawn(handshake(stream, place, peer, acceptor(), sender.clone()));
+            }
             Err(error) => {
                 tracing::warn!(%error, "a connection can't be accepted");
                 // If descriptors or memory are exhausted, an immediate retry fails too. No event
@@ -76,7 +80,7 @@ async fn accept(
 
 async fn handshake(
     stream: TcpStream,
-    place: Place,
+    mut place: Place,
     peer: SocketAddr,
     acceptor: Option<TlsAcceptor>,
     sender: mpsc::Sender<(Box<dyn Stream>, SocketAddr)>,
@@ -87,14 +91,21 @@ async fn handshake(
     }
     let stream: Box<dyn Stream> = match acceptor {
         None => Box::new(stream),
-        Some(acceptor) => match tokio::time::timeout(HANDSHAKE_WITHIN, acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => Box::new(stream),
-            Ok(Err(error)) => {
-                tracing::debug!(%peer, %error, "no TLS handshake");
-                return;
+        Some(acceptor) => {
+            let accepted = tokio::time::timeout(HANDSHAKE_WITHIN, acceptor.accept(stream));
+            let accepted = tokio::select! {
+                accepted = accepted => accepted,
+                () = &mut place => return,
+            };
+            match accepted {
+                Ok(Ok(stream)) => Box::new(stream),
+                Ok(Err(error)) => {
+                    tracing::debug!(%peer, %error, "no TLS handshake");
+                    return;
+                }
+                Err(_) => return,
             }
-            Err(_) => return,
-        },
+        }
     };
     let stream: Box<dyn Stream> = Box::new(UntilLink::new(stream, Some(place)));
     // An error means that the coordinator ends.

@@ -3,6 +3,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod client_conn;
+pub(crate) mod descriptors;
 pub(crate) mod follow;
 mod idle;
 pub(crate) mod links;

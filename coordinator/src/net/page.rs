@@ -4,7 +4,7 @@
 //! and reading a result here does not count as delivery.
 
 use super::reading;
-use super::router::{READERS, authenticate, refuse};
+use super::router::{Authenticated, READERS, authenticate, refuse};
 use crate::auth::Principal;
 use crate::logtext;
 use crate::result;
@@ -16,7 +16,7 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use buildpool_protocol::client_link::{LogCursor, LogQuery, Progress, StreamChoice, View};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::BuildId;
@@ -173,10 +173,11 @@ async fn answer<T: Serialize>(
         Ok(()) => read(principal).await,
         Err(error) => Err(error),
     };
-    match answered {
+    let response = match answered {
         Ok(value) => Json(value).into_response(),
         Err(error) => refuse(status(error.code), error.code, &error.message),
-    }
+    };
+    (Extension(Authenticated), response).into_response()
 }
 
 fn build(text: &str) -> Result<BuildId, LinkError> {

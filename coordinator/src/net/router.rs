@@ -4,13 +4,13 @@ use super::{client_conn, page, worker_conn};
 use crate::auth::Principal;
 use crate::metrics;
 use crate::shared::Shared;
-use axum::Router;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use buildpool_protocol::client_link::{self, Role};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::limits::{BINARY_FRAME_BYTES_MAX, CONTROL_MESSAGE_BYTES_MAX};
@@ -53,12 +53,16 @@ async fn refuse_browsers(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// Closes the connection after a response to a request without a valid token.
+/// Marks the response to a request with a valid token.
+#[derive(Clone, Copy)]
+pub(super) struct Authenticated;
+
+/// Closes the connection after a response to a request without a valid token. A token that the path
+/// does not need is not checked, so it keeps no connection open.
 async fn close_without_token(request: Request, next: Next) -> Response {
-    let has_token = request.headers().contains_key(header::AUTHORIZATION);
     let mut response = next.run(request).await;
-    let is_refused = matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-    if response.status() != StatusCode::SWITCHING_PROTOCOLS && (!has_token || is_refused) {
+    let is_authenticated = response.extensions().get::<Authenticated>().is_some();
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS && !is_authenticated {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response
@@ -74,13 +78,17 @@ async fn ready(State(shared): State<Arc<Shared>>) -> Response {
 /// Serves metrics. They reveal the use of the pool, so they need a token unless the configuration
 /// sets `open_metrics`.
 async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
-    if !shared.config.open_metrics
-        && let Err(response) = authenticate(&shared, &headers, &READERS)
-    {
-        return response;
+    let content_type = [(header::CONTENT_TYPE, metrics::MEDIA_TYPE)];
+    if shared.config.open_metrics {
+        return (content_type, shared.metrics.text(&shared).await).into_response();
     }
-    let text = shared.metrics.text(&shared).await;
-    ([(header::CONTENT_TYPE, metrics::MEDIA_TYPE)], text).into_response()
+    match authenticate(&shared, &headers, &READERS) {
+        Ok(_) => {
+            let text = shared.metrics.text(&shared).await;
+            (Extension(Authenticated), content_type, text).into_response()
+        }
+        Err(response) => response,
+    }
 }
 
 async fn worker(

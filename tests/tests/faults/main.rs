@@ -9,6 +9,7 @@ mod bad_peers;
 mod bombs;
 mod chaos;
 mod disks;
+mod floods;
 mod hostile_jobs;
 mod leaving;
 mod links;
