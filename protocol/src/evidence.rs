@@ -158,9 +158,18 @@ pub struct MemoryEvidence {
     pub limit_bytes: Option<u64>,
     /// Peak memory use in bytes.
     pub peak_bytes: Option<u64>,
-    /// `cgroup` or `kernel_log`.
+    /// `cgroup`, `kernel_log`, `machine` (the kernel's counter of all kills) or `rlimit` (the limit holds for each process).
     pub source: String,
     /// The killed process, if the kernel reports it: `rustc (pid 4711)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub victim: Option<String>,
+    /// Number of processes that were OOM-killed while the job ran, in a control group or on a machine that the job shares
+    /// with other processes. One of them may be the job's.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub kills_nearby: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

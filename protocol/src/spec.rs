@@ -419,6 +419,11 @@ pub struct JobSpec {
 }
 
 impl JobSpec {
+    /// Returns the requested memory ([`MEMORY_MIB`]) in bytes. It is also the job's limit.
+    pub fn memory_bytes(&self) -> Option<u64> {
+        self.resources.get(MEMORY_MIB).map(|mib| u64::from(*mib) << 20)
+    }
+
     /// Creates a spec with defaults.
     pub fn new(command: Command, source: Source) -> Self {
         Self {

@@ -33,7 +33,8 @@ fn complete() -> Value {
                 "messages": ["x"], "location": {"file": "x"}, "runs": 1, "flaky": false}], "cases_omitted": 1,
                 "unfinished": ["x"], "flaky": 1, "runs": 1}],
             "issues": [{"path": "x", "severity": "ERROR", "message": "x"}],
-            "memory": {"oom_killed": true, "limit_bytes": 1, "peak_bytes": 1, "source": "cgroup"},
+            "memory": {"oom_killed": true, "limit_bytes": 1, "peak_bytes": 1, "source": "cgroup",
+                "kills_nearby": 1},
             "notes": ["x"], "unread": "x",
         },
     }})

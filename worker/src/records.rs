@@ -55,6 +55,9 @@ pub struct AttemptRecord {
     /// Control group that the attempt shares with its worker, if there is one.
     #[serde(default)]
     pub memory: Option<MemoryGroup>,
+    /// OOM kills on the machine before the attempt.
+    #[serde(default)]
+    pub machine_kills: Option<u64>,
     /// Seconds from boot to the grant, by the continuous clock.
     #[serde(default)]
     pub since_boot_secs: f64,
@@ -92,8 +95,9 @@ impl AttemptRecord {
 pub struct MemoryGroup {
     /// Path below `/sys/fs/cgroup`.
     pub path: PathBuf,
-    /// Counters before the attempt.
-    pub before: MemoryCounters,
+    /// Counters before the attempt. `None` without a memory controller.
+    #[serde(default)]
+    pub before: Option<MemoryCounters>,
     /// True if the group contains only the worker and this attempt.
     pub is_exclusive: bool,
 }

@@ -175,13 +175,15 @@ fn memory_note(facts: &Facts, verdict: Verdict) -> Option<String> {
     })
 }
 
+/// Limit and peak as text: `memory limit 512 MiB; peak 511 MiB`.
 pub(crate) fn memory_words(memory: &MemoryEvidence) -> String {
     let mebibytes = |bytes: u64| format!("{} MiB", bytes >> 20);
-    match (memory.limit_bytes, memory.peak_bytes) {
-        (Some(limit), Some(peak)) => format!("limit {}, peak {}", mebibytes(limit), mebibytes(peak)),
-        (Some(limit), None) => format!("limit {}", mebibytes(limit)),
-        (None, Some(peak)) => format!("peak {}", mebibytes(peak)),
+    let scope = if memory.source == "rlimit" { " for each process" } else { "" };
+    let limit = memory.limit_bytes.map(|limit| format!("memory limit {}{scope}", mebibytes(limit)));
+    let peak = memory.peak_bytes.map(|peak| format!("peak {}", mebibytes(peak)));
+    match (limit, peak) {
         (None, None) => format!("known from {}", memory.source),
+        (limit, peak) => limit.into_iter().chain(peak).collect::<Vec<_>>().join("; "),
     }
 }
 

@@ -282,8 +282,8 @@ fn limit_location(location: &mut Option<Location>, limiter: &mut Limiter) {
 
 impl Limited for MemoryEvidence {
     fn limit(&mut self, limiter: &mut Limiter) {
-        let Self { oom_killed: _, limit_bytes, peak_bytes, source, victim } = self;
-        for bytes in [limit_bytes, peak_bytes].into_iter().flatten() {
+        let Self { oom_killed: _, limit_bytes, peak_bytes, source, victim, kills_nearby } = self;
+        for bytes in [limit_bytes, peak_bytes].into_iter().flatten().chain([kills_nearby]) {
             limiter.number("memory", bytes, i64::MAX.unsigned_abs());
         }
         limiter.text("memory source", source, NAME_BYTES_MAX);

@@ -10,6 +10,7 @@ mod evidence;
 mod guarding;
 mod installing;
 mod interrupts;
+mod limits;
 mod local_pool;
 mod observing;
 mod page;

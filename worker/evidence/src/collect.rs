@@ -10,7 +10,7 @@ use crate::find;
 use crate::join::{self, Part};
 use crate::limits::{CRASH_REPORTS_MAX, EVIDENCE_BYTES_MAX, ISSUES_MAX, NOTES_MAX, REPORTS_MAX};
 use crate::memory::cgroup::MemoryCounters;
-use crate::memory::{self, MemoryQuery};
+use crate::memory::{self, MemoryQuery, OfProcess};
 use crate::merge::{self, Weighed};
 use crate::platform;
 use crate::read::{ReadReport, read_at, read_report};
@@ -62,6 +62,10 @@ pub struct Context<'a> {
     pub memory_before: Option<MemoryCounters>,
     /// True if the control group was created for this job only.
     pub memory_exclusive: bool,
+    /// Limit on the memory of each process, and the peak of the largest one.
+    pub memory_of_process: OfProcess,
+    /// OOM kills on the machine when the job started: [`memory::machine_kills`].
+    pub machine_kills_before: Option<u64>,
     /// Seconds from boot to the start of the job.
     pub started_since_boot_secs: Option<f64>,
     /// True if the job ran as another user. The debugger then must not read its core files, because
@@ -92,6 +96,8 @@ impl<'a> Context<'a> {
             memory_cgroup: None,
             memory_before: None,
             memory_exclusive: false,
+            memory_of_process: OfProcess::default(),
+            machine_kills_before: None,
             started_since_boot_secs: None,
             is_of_another_user: false,
             owner: None,
@@ -318,6 +324,10 @@ fn memory(context: &Context<'_>) -> Option<buildpool_protocol::evidence::MemoryE
         pids: &context.pids,
         started_since_boot_secs: context.started_since_boot_secs,
         kernel_log: None,
+        of_process: context.memory_of_process,
+        machine_kills: context
+            .machine_kills_before
+            .and_then(|before| memory::machine_kills().map(|now| now.saturating_sub(before))),
     };
     // A command that ended with code 0 needs no memory limit as explanation. But one of its
     // processes may have been OOM-killed, so the counters are still checked.

@@ -8,6 +8,20 @@ pub(crate) const WRITES_CRASH_FILES: bool = cfg!(target_os = "macos");
 /// True if the kernel's pattern gives the location of core files (core(5)).
 pub(crate) const HAS_CORE_PATTERN: bool = cfg!(target_os = "linux");
 
+/// Returns the number of processes that the kernel has OOM-killed since boot, in all control groups (`oom_kill` in
+/// `/proc/vmstat`, Linux 4.13).
+#[cfg(target_os = "linux")]
+pub(crate) fn machine_kills() -> Option<u64> {
+    let counters = std::fs::read_to_string("/proc/vmstat").ok()?;
+    counters.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+}
+
+/// Returns `None`: this system has no such counter.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn machine_kills() -> Option<u64> {
+    None
+}
+
 /// Returns the kernel log, if this user has permission to read it.
 #[cfg(target_os = "linux")]
 pub(crate) fn kernel_log() -> Option<String> {

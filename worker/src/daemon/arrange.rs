@@ -155,6 +155,7 @@ fn arrange_once(
         result_bundle: with_bundle.is_some().then_some(bundle),
         derived_data: prepared.derived_data,
         memory: memory::group(config.slots),
+        machine_kills: buildpool_evidence::memory::machine_kills(),
         since_boot_secs: Now::read().continuous.as_secs_f64(),
         user: users.as_ref().map(|(user, _)| user.name().to_owned()),
         gates: if users.is_some() { gates.clone() } else { Vec::new() },

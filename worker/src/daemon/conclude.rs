@@ -6,8 +6,10 @@ use super::masking::Masking;
 use crate::config::Config;
 use crate::keeper::log_tail::tail;
 use crate::limits::{EVIDENCE_POLL, SUSPECT_TAIL_BYTES};
+use crate::platform;
 use crate::records::{self, AttemptRecord, StateRecord};
 use crate::workspace::{Prepared, Workspaces};
+use buildpool_evidence::memory::OfProcess;
 use buildpool_evidence::{Collection, Context, Progress, suggests_crash};
 use buildpool_objects::removal;
 use buildpool_protocol::evidence::Evidence;
@@ -139,8 +141,16 @@ fn evidence(
         crash_directories,
         program_directories: record.derived_data.iter().cloned().collect(),
         memory_cgroup: memory.map(|group| group.path.clone()),
-        memory_before: memory.map(|group| group.before),
+        // Records of older versions have no counters of shared groups.
+        memory_before: memory
+            .filter(|group| group.is_exclusive || record.machine_kills.is_some())
+            .and_then(|group| group.before),
         memory_exclusive: memory.is_some_and(|group| group.is_exclusive),
+        memory_of_process: OfProcess {
+            limit: platform::MEMORY_LIMIT.and(record.spec.memory_bytes()),
+            peak: Some(outcome.usage.max_rss_bytes),
+        },
+        machine_kills_before: record.machine_kills,
         started_since_boot_secs: Some(record.since_boot_secs),
         is_of_another_user: record.user.is_some(),
         owner: owner_of(record),

@@ -10,9 +10,8 @@ pub(super) fn group(slots: u32) -> Option<MemoryGroup> {
     let groups = platform::control_groups()?;
     let (v1, v2) = (Path::new(groups.memory_mount), Path::new(groups.mount));
     let path = group_of(&groups.own, v1, v2)?;
-    let is_exclusive = slots == 1 && is_of_one_service(&path, v2);
-    // In a shared group, counters cannot be attributed to a process.
-    let before = if is_exclusive { MemoryCounters::read(&path)? } else { MemoryCounters::default() };
+    let before = MemoryCounters::read(&path);
+    let is_exclusive = before.is_some() && slots == 1 && is_of_one_service(&path, v2);
     Some(MemoryGroup { path, before, is_exclusive })
 }
 

@@ -12,7 +12,7 @@ use crate::platform::Now;
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::limits::{GRACE, LOST_AFTER};
 use buildpool_protocol::outcome::{Acted, StartFailure};
-use buildpool_protocol::spec::{Command, MEMORY_MIB, Network};
+use buildpool_protocol::spec::{Command, Network};
 use std::time::Duration;
 use tracing::{error, info, warn};
 
@@ -83,7 +83,7 @@ impl Agent {
                     core_bytes_max: self.config.core_bytes_max,
                     stdin: attempt.spec.stdin.is_some(),
                     processes_max: self.config.processes_of_job(),
-                    memory_bytes_max: attempt.spec.resources.get(MEMORY_MIB).map(|mib| u64::from(*mib) << 20),
+                    memory_bytes_max: attempt.spec.memory_bytes(),
                     jobs_reach_socket: self.config.isolation == Isolation::None,
                     hands_variables_inside: self.config.isolation.hands_variables_inside(),
                 };

@@ -189,7 +189,7 @@ impl Drop for Limits {
 fn limits(run: &Run) -> Vec<(Resource, u64)> {
     let all = [
         (Some(Resource::RLIMIT_CORE), run.core_bytes_max),
-        (Some(Resource::RLIMIT_DATA), run.memory_bytes_max),
+        (platform::MEMORY_LIMIT, run.memory_bytes_max),
         (platform::PROCESSES_LIMIT, run.processes_max),
     ];
     all.into_iter().filter_map(|(resource, max)| Some((resource?, max?))).collect()

@@ -175,6 +175,8 @@ pub(super) fn become_user(uid: Uid, gid: Gid, groups: &[Gid]) -> io::Result<()> 
     Ok(())
 }
 
+/// Counts private writable memory since Linux 4.7 (getrlimit(2)).
+pub(super) const MEMORY_LIMIT: Option<Resource> = Some(Resource::RLIMIT_DATA);
 pub(super) const PROCESSES_LIMIT: Option<Resource> = Some(Resource::RLIMIT_NPROC);
 
 pub(super) fn lower_limit(pid: i32, resource: Resource, max: u64) {

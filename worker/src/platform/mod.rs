@@ -277,6 +277,9 @@ pub fn memory_bytes() -> Option<u64> {
     u64::try_from(pages).ok()?.checked_mul(u64::try_from(size).ok()?).filter(|bytes| *bytes > 0)
 }
 
+/// The limit on the memory of each process, where the system enforces one.
+pub const MEMORY_LIMIT: Option<Resource> = system::MEMORY_LIMIT;
+
 /// The limit on the processes of a user, where there is one.
 pub const PROCESSES_LIMIT: Option<Resource> = system::PROCESSES_LIMIT;
 

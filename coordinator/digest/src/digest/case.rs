@@ -133,6 +133,7 @@ impl OwnedCase {
             acted: facts.acted.as_ref(),
             failed_setup: facts.failed_setup.as_ref(),
             out_of_memory: self.out_of_memory.clone(),
+            memory: facts.evidence.memory.as_ref(),
             crash_report: facts.evidence.crash_reports.first(),
             crashes: &self.crashes,
             success: signs.success.as_ref(),

@@ -88,7 +88,15 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "infra.memory",
-        pattern: r"^(?:.*[: ])?(?:CUDA out of memory|Out of memory: Killed process|Cannot allocate memory|std::bad_alloc|fatal error: (?:runtime: )?out of memory|virtual memory exhausted|LLVM ERROR: out of memory|oom-kill|OOMKilled)\b.*",
+        pattern: r"^(?:.*[: ])?(?:CUDA out of memory|Out of memory: Killed process|Cannot allocate memory|std::bad_alloc|fatal error: (?:runtime: )?out of memory|(?:virtual )?memory exhausted|out of memory allocating \d+ bytes|LLVM ERROR: out of memory|oom-kill|OOMKilled)\b.*",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Infrastructure, 90)),
+            Act::Sign(Sign::Crash(Indicator::OutOfMemory)),
+        ],
+    },
+    Rule {
+        name: "infra.allocation",
+        pattern: r"^(?:(?:\S+: )?x(?:m|re|c)alloc: cannot allocate \d+ bytes|memory allocation of \d+ bytes failed|Out of memory!|.*[: ]There is insufficient memory for the Java Runtime Environment to continue|.*\bfailed to allocate memory \(NoMemoryError\)|(?:\S+: )*(?:Error: )?spawn\w* (?:\S+ )?ENOMEM|fatal error: runtime: cannot allocate memory)\b?.*",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Infrastructure, 90)),
             Act::Sign(Sign::Crash(Indicator::OutOfMemory)),

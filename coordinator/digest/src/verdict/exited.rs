@@ -1,7 +1,7 @@
 //! Rulings for commands that exited by themselves.
 
 use super::death::{death, is_death};
-use super::{Case, Ruling, doing, failure_type, ruling, tests, unfinished};
+use super::{Case, Ruling, doing, failure_type, memory, ruling, tests, unfinished};
 use crate::rules::Indicator;
 use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::{KnownFrom, Verdict};
@@ -183,6 +183,9 @@ pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
             KnownFrom::WaitStatus,
             format!("A process of the job was ended by the kernel for its memory: {memory}."),
         );
+    }
+    if let Some(ruling) = memory::of_code(code, case) {
+        return ruling;
     }
     if let Some(mut ruling) = death(case, "code_death", false) {
         if ruling.crash_type == CrashType::Unknown

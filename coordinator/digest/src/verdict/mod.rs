@@ -4,6 +4,7 @@
 mod death;
 mod exited;
 mod log_only;
+mod memory;
 mod pool;
 mod setup;
 #[cfg(test)]
@@ -11,6 +12,7 @@ mod tests;
 
 use crate::rules::Indicator;
 use crate::signs::Seen;
+use buildpool_protocol::evidence::MemoryEvidence;
 use buildpool_protocol::outcome::{Acted, CrashType, Ending, SetupOutcome};
 use buildpool_protocol::report::{Cause, CrashReport, KnownFrom, Verdict};
 use death::last_words;
@@ -27,6 +29,8 @@ pub(crate) struct Case<'a> {
     pub(crate) failed_setup: Option<&'a SetupOutcome>,
     /// Text with limit and peak, if the kernel reported that the job ran out of memory.
     pub(crate) out_of_memory: Option<String>,
+    /// Limit, peak and kills that the worker knows of.
+    pub(crate) memory: Option<&'a MemoryEvidence>,
     pub(crate) crash_report: Option<&'a CrashReport>,
     /// Crash signs in the log, in order.
     pub(crate) crashes: &'a [Seen<Indicator>],
@@ -158,6 +162,9 @@ fn signaled(name: &str, core_dump: bool, case: &Case<'_>) -> Ruling {
             KnownFrom::WaitStatus,
             format!("The kernel ended the command for its memory{doing} ({name}): {memory}."),
         );
+    }
+    if let Some(ruling) = memory::of_signal(name, case) {
+        return ruling;
     }
     let meaning = crate::endings::signal_meaning(name);
     let mut text = format!("The command died of {name}{core}{doing}: {meaning}");

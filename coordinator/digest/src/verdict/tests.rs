@@ -1,6 +1,7 @@
 //! Tests each row of the verdict table.
 
 use super::*;
+use buildpool_protocol::evidence::MemoryEvidence;
 use buildpool_protocol::outcome::{OutputHeld, StartFailure};
 use buildpool_protocol::output::Stream;
 use std::time::Duration;
@@ -167,6 +168,49 @@ fn each_signal_has_its_type_and_a_core_dump_changes_nothing() {
     let ending = died("SIGKILL");
     let case = Case { ending: Some(&ending), out_of_memory: Some("limit 1 MiB".into()), ..Case::default() };
     check(&case, "signal_out_of_memory", Verdict::Crashed, CrashType::OutOfMemory);
+}
+
+#[test]
+fn memory_is_the_reason_if_the_log_and_the_worker_agree() {
+    let memory = |source: &str, kills_nearby| MemoryEvidence {
+        limit_bytes: Some(512 << 20),
+        peak_bytes: Some(511 << 20),
+        source: source.into(),
+        kills_nearby,
+        ..MemoryEvidence::default()
+    };
+    let (limit, nearby) = (memory("rlimit", 0), memory("cgroup", 1));
+    let refused =
+        [seen(Indicator::Died("SIGABRT"), "Aborted"), seen(Indicator::OutOfMemory, "std::bad_alloc")];
+    let killed = [seen(Indicator::Killed, "make: *** [a] Killed")];
+    let (abort, kill, two, shell) =
+        (died("SIGABRT"), died("SIGKILL"), Ending::Exited { code: 2 }, Ending::Exited { code: 137 });
+    let case = |ending, crashes, memory| Case { ending: Some(ending), crashes, memory, ..Case::default() };
+    let make =
+        |memory| Case { first_error: Some("make: *** [a] Error 137".into()), ..case(&two, &[], memory) };
+    let (from_log, guess) = (KnownFrom::Marker, KnownFrom::ShellConvention);
+    for (case, rule, known_from) in [
+        (case(&two, &refused, Some(&limit)), "code_memory_limit", from_log),
+        (case(&abort, &refused, Some(&limit)), "signal_memory_limit", from_log),
+        (case(&two, &killed, Some(&nearby)), "code_memory_kill", from_log),
+        (case(&shell, &[], Some(&nearby)), "code_memory_kill", guess),
+        (make(Some(&nearby)), "code_memory_kill", guess),
+        (case(&kill, &[], Some(&nearby)), "signal_memory_kill", KnownFrom::WaitStatus),
+    ] {
+        let cause = check(&case, rule, Verdict::Crashed, CrashType::OutOfMemory).cause.expect("a cause");
+        assert_eq!(cause.known_from, known_from, "{cause:?}");
+        assert!(cause.text.contains("memory limit 512 MiB"), "{cause:?}");
+        assert!(cause.text.contains("; peak 511 MiB"), "{cause:?}");
+        assert_eq!(cause.text.contains("probably"), rule.ends_with("_kill"), "{cause:?}");
+    }
+    // Either alone proves nothing.
+    check(&case(&two, &killed, Some(&limit)), "code_death", Verdict::Crashed, CrashType::Killed);
+    check(&case(&two, &killed, None), "code_death", Verdict::Crashed, CrashType::Killed);
+    check(&case(&two, &[], Some(&nearby)), "code_unexplained", Verdict::Failed, CrashType::Unknown);
+    check(&case(&two, &[], Some(&limit)), "code_unexplained", Verdict::Failed, CrashType::Unknown);
+    check(&case(&abort, &[], Some(&nearby)), "signal", Verdict::Crashed, CrashType::Abort);
+    check(&case(&kill, &[], Some(&limit)), "signal", Verdict::Crashed, CrashType::Killed);
+    check(&make(None), "code_error", Verdict::Failed, CrashType::Unknown);
 }
 
 #[test]

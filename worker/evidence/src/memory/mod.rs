@@ -13,7 +13,7 @@ use std::path::Path;
 pub struct MemoryQuery<'a> {
     /// Control group of the job: a directory below `/sys/fs/cgroup`.
     pub cgroup: Option<&'a Path>,
-    /// Counters of the group at the start of the job. Used only with `exclusive`.
+    /// Counters of the group at the start of the job.
     pub before: Option<MemoryCounters>,
     /// True if only this job uses the group, so that every kill in it belongs to the job.
     pub exclusive: bool,
@@ -23,6 +23,24 @@ pub struct MemoryQuery<'a> {
     pub started_since_boot_secs: Option<f64>,
     /// Text of the kernel log.
     pub kernel_log: Option<&'a str>,
+    /// Limit on the memory of each process of the job, and the peak of its largest one. In bytes.
+    pub of_process: OfProcess,
+    /// OOM kills on the whole machine while the job ran, if they were counted.
+    pub machine_kills: Option<u64>,
+}
+
+/// Memory of single processes, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OfProcess {
+    /// Limit on each process (`RLIMIT_DATA`).
+    pub limit: Option<u64>,
+    /// Peak of the largest process.
+    pub peak: Option<u64>,
+}
+
+/// Returns the number of processes that the kernel has OOM-killed since boot. Linux only.
+pub fn machine_kills() -> Option<u64> {
+    crate::platform::machine_kills()
 }
 
 /// Returns the memory evidence, if there is any.
@@ -50,6 +68,7 @@ pub fn evidence(query: &MemoryQuery<'_>) -> Option<MemoryEvidence> {
             peak_bytes: peak.or_else(|| kill.and_then(|kill| kill.resident_bytes)),
             source: if counted { "cgroup" } else { "kernel_log" }.to_owned(),
             victim: kill.map(kernel_log::OomKill::victim),
+            kills_nearby: 0,
         });
     }
     if let Some(kill) = kill {
@@ -59,16 +78,35 @@ pub fn evidence(query: &MemoryQuery<'_>) -> Option<MemoryEvidence> {
             peak_bytes: kill.resident_bytes,
             source: "kernel_log".to_owned(),
             victim: Some(kill.victim()),
+            kills_nearby: 0,
         });
     }
-    // Report limit and peak even without a kill, because the job may have failed to allocate
-    // memory.
-    let known = query.exclusive && limit.is_some();
-    known.then(|| MemoryEvidence {
-        oom_killed: false,
-        limit_bytes: limit,
-        peak_bytes: peak,
-        source: "cgroup".to_owned(),
-        victim: None,
-    })
+    without_kill(query, limit, peak)
+}
+
+/// Returns the evidence if no kill is certainly one of the job: a limit that an allocation may have reached, or kills of
+/// which one may be the job's.
+fn without_kill(query: &MemoryQuery<'_>, limit: Option<u64>, peak: Option<u64>) -> Option<MemoryEvidence> {
+    let evidence = |source: &str, limit_bytes, peak_bytes, kills_nearby| {
+        let source = source.to_owned();
+        Some(MemoryEvidence { limit_bytes, peak_bytes, source, kills_nearby, ..MemoryEvidence::default() })
+    };
+    let of_process = query.of_process;
+    let is_lower = of_process.limit.is_some_and(|own| limit.is_none_or(|limit| own < limit));
+    if query.exclusive && limit.is_some() && !is_lower {
+        return evidence("cgroup", limit, peak, 0);
+    }
+    let shared = query.cgroup.and_then(MemoryCounters::read).zip(query.before);
+    let shared =
+        shared.map(|(now, before)| (now.limit_bytes, now.oom_kills.saturating_sub(before.oom_kills)));
+    let (source, limit, kills) = match shared {
+        Some((limit, kills)) if kills > 0 => ("cgroup", limit, kills),
+        // Containers of a job have groups of their own.
+        _ => ("machine", None, query.machine_kills.unwrap_or(0)),
+    };
+    match (kills, of_process.limit) {
+        (1.., _) => evidence(source, limit, of_process.peak, kills),
+        (0, Some(_)) => evidence("rlimit", of_process.limit, of_process.peak, 0),
+        (0, None) => None,
+    }
 }
