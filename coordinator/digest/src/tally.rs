@@ -4,6 +4,7 @@
 mod account;
 mod failed;
 mod running;
+mod targets;
 
 pub(crate) use crate::family::Family;
 pub(crate) use account::Counts;
@@ -16,6 +17,7 @@ use buildpool_protocol::report::TestCounts;
 use running::Running;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use targets::Targets;
 
 /// Limit on lines between a heading and its total.
 const HEADING_LINES_MAX: u64 = 4;
@@ -64,9 +66,11 @@ pub(crate) fn hashed(named: impl Hash) -> u64 {
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     accounts: BTreeMap<Family, Account>,
-    /// The last result of each test by a hash of its name.
-    last: HashMap<u64, TestEvent, BuildHasherDefault<AsIs>>,
+    /// The last result of each test by a hash of its name, and the number of totals before it.
+    last: HashMap<u64, (TestEvent, u64), BuildHasherDefault<AsIs>>,
     running: Running,
+    /// Targets of Bazel whose output with tests is in the log.
+    targets: Targets,
     /// Tests that were interrupted, each with its part of the run.
     cut: Vec<((Family, Option<u64>), String)>,
     flaky: u64,
@@ -94,6 +98,9 @@ impl Tally {
         if event != TestEvent::Started {
             self.mend(family, test);
         }
+        if family == Family::Bazel {
+            self.closes_target();
+        }
         let account = self.accounts.entry(family).or_default();
         account.told_at = self.clock;
         account.known |= event != TestEvent::Started || !family.begins_in_common_words();
@@ -117,7 +124,10 @@ impl Tally {
         if !family.names_repeat() {
             let id = hashed((family, part, family.one_name(test)));
             let kept = self.last.len() < TESTS_MAX || self.last.contains_key(&id);
-            if kept && let Some(before) = self.last.insert(id, event) {
+            let run = account.summaries();
+            let before = if kept { self.last.insert(id, (event, run)) } else { None };
+            account.names.add(run, before.map(|(_, run)| run));
+            if let Some((before, _)) = before {
                 if let Some(slot) = account.by_test.slot(before) {
                     *slot = slot.saturating_sub(1);
                 }
@@ -165,6 +175,40 @@ impl Tally {
         if self.flaky_tests.len() < RUNNING_TESTS_MAX && self.flaky_tests.insert(test.to_owned()) {
             self.flaky += 1;
         }
+    }
+
+    /// Begins the output of a target of Bazel.
+    pub(crate) fn opens_target(&mut self, target: &str) {
+        self.closes_target();
+        self.targets.open(target, self.inside_targets());
+    }
+
+    fn closes_target(&mut self) {
+        let counts = self.inside_targets();
+        self.targets.close(counts);
+    }
+
+    /// Counts of the families whose tests a target of Bazel may run.
+    fn inside_targets(&self) -> Counts {
+        let mut sum = Counts::default();
+        for (family, account) in self.families().filter(|(family, _)| *family != Family::Bazel) {
+            sum.add(&account.believed(family));
+        }
+        sum
+    }
+
+    /// Counts of Bazel's targets, without those whose own tests are counted.
+    fn targets_alone(&self, mut counts: Counts) -> Counts {
+        for (target, has_failures) in self.targets.of_tests(self.inside_targets()) {
+            let id = hashed((Family::Bazel, None::<u64>, target));
+            let Some((event, _)) = self.last.get(&id) else { continue };
+            if (*event != TestEvent::Failed || has_failures)
+                && let Some(slot) = counts.slot(*event)
+            {
+                *slot = slot.saturating_sub(1);
+            }
+        }
+        counts
     }
 
     /// Records that the current program prints each passed test.
@@ -556,8 +600,12 @@ impl Tally {
         let mut sum = Counts::default();
         let mut names = Vec::new();
         for (family, account) in self.families() {
-            let believed = account.believed(family);
-            if believed.total() > 0 || account.summaries() > 0 {
+            let mut believed = account.believed(family);
+            if family == Family::Bazel {
+                believed = self.targets_alone(believed);
+            }
+            let is_told = account.summaries() > 0 && self.targets.is_empty();
+            if believed.total() > 0 || is_told {
                 sum.add(&believed);
                 names.push(family.name());
             }

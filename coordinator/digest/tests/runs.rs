@@ -55,6 +55,11 @@ fn what_was_announced_and_never_told_did_not_pass() {
 }
 
 #[test]
+fn each_test_counts_once() {
+    check(ONCE);
+}
+
+#[test]
 fn a_failure_behind_a_good_exit_code_is_told() {
     check(HIDDEN);
     for run in HIDDEN {

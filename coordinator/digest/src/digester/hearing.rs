@@ -182,6 +182,7 @@ impl Digester {
                     self.signs.runs.has_result_of(action);
                 }
             }
+            Act::TargetOutput => self.tally.opens_target(&groups.text("t").unwrap_or_default()),
             Act::TellsPasses(family) => self.tally.tells_passes(family),
             Act::Flaky => self.tally.names_flaky(&groups.text("t").unwrap_or_default()),
             Act::Cut(family) => self.tally.cut(family),

@@ -331,6 +331,8 @@ pub(crate) enum Act {
     Session(Family),
     /// A program of this family has ended, completely if all its tests passed.
     Over(Family, bool),
+    /// The output of the target of Bazel in group `t` follows.
+    TargetOutput,
     /// The current program reports each passed test.
     TellsPasses(Family),
     /// The tests of a part of the run follow, named by group `t`. Only tests of the same part are the same tests.
@@ -509,7 +511,7 @@ mod tests {
             let groups: BTreeSet<_> = regex.capture_names().flatten().collect();
             for act in rule.acts {
                 match act {
-                    Act::Test(..) | Act::Speaks | Act::Flaky | Act::Part(_) => {
+                    Act::Test(..) | Act::Speaks | Act::Flaky | Act::Part(_) | Act::TargetOutput => {
                         assert!(groups.contains("t"), "{} names no test", rule.name)
                     }
                     Act::File => assert!(groups.contains("f"), "{} names no file", rule.name),

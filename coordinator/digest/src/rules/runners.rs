@@ -191,6 +191,11 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Unit("bazel")],
     },
     Rule {
+        name: "bazel.output",
+        pattern: r"^={20} Test output for (?P<t>@?@?\w*//[^\s:]*:[^\s:]+)(?: \(.*\))?:$",
+        acts: &[Act::TargetOutput],
+    },
+    Rule {
         name: "bazel.test_passed",
         pattern: r"^(?P<t>@?@?\w*//\S+)\s+(?:\(cached\) )?PASSED(?: in .*)?$",
         acts: &[Act::Test(Family::Bazel, Passed)],
@@ -361,9 +366,11 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "behave.assertion",
         pattern: r"^ +(?:ASSERT FAILED|Assertion Failed): (?P<m>.*)$",
-        acts: &[Act::Problem(
-            problem(ERROR, Kind::Test, 93).lead(is_step).follow(indented).owning().refine(step_place),
-        )],
+        acts: &[
+            Act::Problem(
+                problem(ERROR, Kind::Test, 93).lead(is_step).follow(indented).owning().refine(step_place),
+            ),
+        ],
     },
     Rule {
         name: "robot.dotted",

@@ -103,6 +103,57 @@ impl Ledger {
     }
 }
 
+/// Names of tests by run. A run whose names were all in runs before it is a repetition of these tests: a retry, or
+/// another configuration. A run with some known names may be of another program.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    /// Number of totals before the current run.
+    run: u64,
+    /// Names of the current run that no run before it had, and those that one had.
+    fresh: u64,
+    known: u64,
+    /// Names of all runs, each once for each run.
+    all: u64,
+    repeats: bool,
+    is_mixed: bool,
+}
+
+impl Names {
+    /// Adds a name of the run after `run` totals. `last` is the run that had the name last.
+    pub(super) fn add(&mut self, run: u64, last: Option<u64>) {
+        if run != self.run {
+            self.close();
+            self.run = run;
+        }
+        match last {
+            Some(last) if last == run => return,
+            Some(_) => self.known += 1,
+            None => self.fresh += 1,
+        }
+        self.all += 1;
+    }
+
+    const fn close(&mut self) {
+        self.is_mixed |= self.is_mixed_run();
+        self.repeats |= self.known > 0;
+        (self.fresh, self.known) = (0, 0);
+    }
+
+    const fn is_mixed_run(&self) -> bool {
+        self.known > 0 && self.fresh > 0
+    }
+
+    /// Whether `totals` of `tests` in all are of named tests, and some of the runs only repeat others. Names
+    /// below the last total are a list of failures.
+    const fn repeat_all_of(&self, tests: u64, totals: u64) -> bool {
+        if self.run >= totals {
+            return self.repeats && !self.is_mixed && self.all - self.fresh - self.known == tests;
+        }
+        let repeats = self.repeats || self.known > 0;
+        repeats && !self.is_mixed && !self.is_mixed_run() && self.all == tests
+    }
+}
+
 /// Results of one family.
 #[derive(Debug, Default)]
 pub(super) struct Account {
@@ -149,6 +200,7 @@ pub(super) struct Account {
     pub(super) part: Option<u64>,
     /// Number of results by test, reruns included.
     pub(super) named: u64,
+    pub(super) names: Names,
     /// The next total is a rerun of the tests that failed before.
     pub(super) reruns_failed: bool,
     /// The latest total is a loose one.
@@ -223,7 +275,10 @@ impl Account {
             let by_test = &self.by_test;
             let other = by_test.failed + by_test.skipped + by_test.expected;
             Counts { passed: summed.total().saturating_sub(other), ..*by_test }
-        } else if self.summaries() == 0 || family.by_test() && self.by_test.total() >= summed.total() {
+        } else if self.summaries() == 0
+            || self.names.repeat_all_of(summed.total(), self.summaries())
+            || family.by_test() && self.by_test.total() >= summed.total()
+        {
             self.by_test
         } else {
             summed

@@ -94,6 +94,7 @@ pub(crate) fn runs() -> impl Iterator<Item = &'static Run> {
         TAKEN_BACK,
         NIM,
         INVOCATIONS,
+        ONCE,
     ];
     groups.into_iter().flatten().chain(ANNOUNCED.iter().chain(CONSEQUENCES).map(|(run, _)| run))
 }
@@ -114,3 +115,4 @@ include!("common_words.rs");
 include!("taken_back.rs");
 include!("invocations.rs");
 include!("consequences.rs");
+include!("once.rs");
