@@ -49,10 +49,11 @@ pub(crate) fn run(arguments: &DigestArguments) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut result = JobResult::default();
-    digest.render(arguments.verbosity, template.as_ref(), None, &mut result);
     if arguments.form.json {
+        digest.render_json(arguments.verbosity, template.as_ref(), &mut result);
         terminal::print_json(&without_pool_fields(&result))?;
     } else {
+        digest.render(arguments.verbosity, template.as_ref(), None, &mut result);
         terminal::print(&buildpool_digest::text(&result))?;
     }
     Ok(ExitCode::SUCCESS)

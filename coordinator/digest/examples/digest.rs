@@ -41,11 +41,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let digest = digester.finish(&facts);
     let mut result = JobResult::default();
-    digest.render(verbosity, None, None, &mut result);
+    if json {
+        digest.render_json(verbosity, None, &mut result);
+    } else {
+        digest.render(verbosity, None, None, &mut result);
+    }
     if explain {
         println!("{}", digest.explain());
     } else if json {
-        println!("{:#}", result.to_json());
+        println!("{}", result.to_json());
     } else {
         print!("{}", text(&result));
     }

@@ -148,6 +148,9 @@ proptest! {
             let shown = text(&result);
             prop_assert!(shown.chars().count() <= chars, "{} of {}", shown.chars().count(), verbosity.name());
             prop_assert!(shown.lines().count() <= lines, "{} lines of {}", shown.lines().count(), verbosity.name());
+            digest.render_json(verbosity, None, &mut result);
+            let json = result.to_json().to_string().chars().count();
+            prop_assert!(json <= chars, "JSON: {json} of {}", verbosity.name());
             digest.render(verbosity, None, Some(characters), &mut result);
             prop_assert!(size(&result) <= characters.max(1_000) + 200, "{} for {characters}", size(&result));
         }

@@ -30,6 +30,8 @@ const NOTE_CHARS_MAX: usize = 400;
 const FITTINGS_MAX: usize = 6;
 /// Minimum reduction of the budget if an answer does not fit.
 const FITTING_STEP: Budget = Budget { lines: 1, chars: 16 };
+/// Share of the estimated budget that is left after an answer's JSON form did not fit, in percent.
+const JSON_STEP_PERCENT: usize = 90;
 /// Maximum share of a large log that `minimal` shows for a failure, in percent.
 const MINIMAL_PERCENT: u64 = 15;
 /// Minimum size of a large log, in bytes.
@@ -70,6 +72,31 @@ impl Digest {
             if chars > 0 {
                 budget.chars = budget.chars.saturating_sub(chars + FITTING_STEP.chars);
             }
+        }
+    }
+
+    /// Fills all fields of an answer for its JSON form, which also has the budget of the verbosity. Each
+    /// finding in it has fields beside its text, so it holds fewer findings than the text.
+    pub fn render_json(&self, verbosity: Verbosity, template: Option<&TemplateSpec>, into: &mut JobResult) {
+        let (_, most) = verbosity.budget();
+        let mut chars = most;
+        for _ in 0..FITTINGS_MAX {
+            self.render(verbosity, template, Some(chars), into);
+            let length = json_chars(into);
+            if length <= most {
+                return;
+            }
+            chars = chars.min(self.characters_worth(verbosity)) * most / length * JSON_STEP_PERCENT / 100;
+        }
+        // The text of many findings can be shorter than their fields.
+        let whole = into.tier_1_findings.len();
+        let get = self.job_call("--verbosity full");
+        while json_chars(into) > most && into.tier_1_findings.len() > 1 {
+            into.tier_1_findings.pop();
+            let what = "tier_1_findings".to_owned();
+            into.omitted.retain(|omission| omission.what != what);
+            let lines = (whole - into.tier_1_findings.len()) as u64;
+            into.omitted.push(Omission { what, lines, bytes: 0, get: get.clone() });
         }
     }
 
@@ -165,9 +192,24 @@ impl Digest {
         &self.options.roots
     }
 
+    /// Command that returns a part of the same answer.
+    fn job_call(&self, rest: &str) -> String {
+        match (self.options.job.as_str(), self.exit_code, &self.process_state.signal_name) {
+            ("", Some(code), _) => format!("buildpool digest --exit-code {code} {rest} < LOG"),
+            ("", None, Some(signal)) => format!("buildpool digest --signal {signal} {rest} < LOG"),
+            ("", None, None) => format!("buildpool digest {rest} < LOG"),
+            (job, ..) => format!("buildpool job {job} {rest}"),
+        }
+    }
+
     fn passed(&self) -> bool {
         self.verdict == Verdict::Passed
     }
+}
+
+/// Length of an answer's JSON form, in characters.
+fn json_chars(result: &JobResult) -> usize {
+    result.to_json().to_string().chars().count()
 }
 
 /// An answer while it is rendered.
@@ -285,13 +327,7 @@ impl Page<'_> {
     }
 
     fn job_call(&self, rest: &str) -> String {
-        let digest = self.digest;
-        match (digest.options.job.as_str(), digest.exit_code, &digest.process_state.signal_name) {
-            ("", Some(code), _) => format!("buildpool digest --exit-code {code} {rest} < LOG"),
-            ("", None, Some(signal)) => format!("buildpool digest --signal {signal} {rest} < LOG"),
-            ("", None, None) => format!("buildpool digest {rest} < LOG"),
-            (job, ..) => format!("buildpool job {job} {rest}"),
-        }
+        self.digest.job_call(rest)
     }
 
     /// Command that returns the first lines of a stream, up to this one.
