@@ -200,6 +200,11 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(problem(ERROR, Kind::Build, 92).follow(one_more))],
     },
     Rule {
+        name: "ruby.syntax",
+        pattern: r"^(?:ruby: )?(?P<f>[^\s:]+\.\w+):(?P<l>\d+): syntax errors?\b(?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 90))],
+    },
+    Rule {
         name: "ruby.exception",
         pattern: r"^(?P<f>[^\s:]+\.\w+):(?P<l>\d+):in [`'][^']*': (?P<m>.*)",
         acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 90).follow(indented).refine(ruby_frame))],

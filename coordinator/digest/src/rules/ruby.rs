@@ -136,6 +136,12 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 90).bare()), Act::Summary],
     },
     Rule {
+        // A line of the documentation format. The list at the end has the full name.
+        name: "rspec.line_failed",
+        pattern: r"^ +\S.* \(FAILED - \d+\)$",
+        acts: &[Act::Sign(Sign::Failure("rspec"))],
+    },
+    Rule {
         name: "rspec.list",
         pattern: r"^(?P<f>\S+_spec\.rb):(?P<l>\d+):(?P<t>\S.*)$",
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 88).refine(no_frame))],

@@ -370,6 +370,7 @@ pub(super) const RULES: &[Rule] = &[
             Act::Problem(
                 problem(ERROR, Kind::Test, 93).lead(is_step).follow(indented).owning().refine(step_place),
             ),
+            Act::Sign(Sign::Failure("behave")),
         ],
     },
     Rule {

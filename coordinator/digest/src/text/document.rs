@@ -5,7 +5,8 @@ use serde::de::IgnoredAny;
 use std::fmt::Write as _;
 
 /// Bytes with which such documents begin.
-const BEGINNINGS: [&[u8]; 7] = [
+const BEGINNINGS: [&[u8]; 8] = [
+    br#"{"version":""#,
     br#"[{"filePath":"#,
     br#"{"results":[{"filePath":"#,
     br#"[{"source":"#,
@@ -15,7 +16,7 @@ const BEGINNINGS: [&[u8]; 7] = [
     br#"{"numTotalTestSuites":"#,
 ];
 
-/// Reports of eslint, stylelint and gcc, a problem of mypy or ruff, or vitest's report: each has unique keys.
+/// Reports of eslint, stylelint and gcc, a problem of mypy or ruff, or a report of vitest or rspec: each has unique keys.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Document {
@@ -26,6 +27,7 @@ enum Document {
     Mypy(Mypy),
     Ruff(Ruff),
     Vitest(Vitest),
+    Rspec(Rspec),
 }
 
 #[derive(Debug, Deserialize)]
@@ -76,6 +78,26 @@ struct GccPosition {
     file: String,
     line: u32,
     column: u32,
+}
+
+/// Report of rspec's `--format json`.
+#[derive(Debug, Deserialize)]
+struct Rspec {
+    examples: Vec<RspecExample>,
+    summary_line: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct RspecExample {
+    full_description: String,
+    file_path: String,
+    line_number: u32,
+    exception: Option<RspecException>,
+}
+
+#[derive(Debug, Deserialize)]
+struct RspecException {
+    message: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -180,6 +202,7 @@ pub(crate) fn told(line: &[u8]) -> Option<String> {
             format!("{filename}:{}:{}: {code} {}", location.row, location.column, in_one_line(&message))
         }
         Document::Vitest(report) => vitest(&report),
+        Document::Rspec(report) => rspec(&report),
     })
 }
 
@@ -269,6 +292,21 @@ fn vitest(report: &Vitest) -> String {
     if !counts.is_empty() {
         let _ = writeln!(text, "      Tests  {} ({})", counts.join(" | "), report.num_total_tests);
     }
+    text
+}
+
+fn rspec(report: &Rspec) -> String {
+    let mut text = String::from("\nFailures:\n");
+    let failed = report.examples.iter().filter_map(|example| Some((example, example.exception.as_ref()?)));
+    for (at, (example, exception)) in failed.enumerate() {
+        let RspecExample { full_description, file_path, line_number, .. } = example;
+        let _ = writeln!(text, "\n  {}) {}", at + 1, in_one_line(full_description));
+        for line in exception.message.trim().lines().filter(|line| !line.trim().is_empty()) {
+            let _ = writeln!(text, "     {line}");
+        }
+        let _ = writeln!(text, "     # {file_path}:{line_number}:in `block'");
+    }
+    let _ = writeln!(text, "\nFinished in 0 seconds\n{}", report.summary_line);
     text
 }
 

@@ -87,4 +87,16 @@ pub(crate) const TOOLS: &[Case] = &[
         facts: &[("muls", "./a_spec.rb", 4), ("has lists", "./a_spec.rb", 7)],
         tests: NO_TESTS,
     },
+    Case {
+        tool: "rspec, JSON",
+        log: include_str!("tools/rspec_json.log"),
+        facts: &[("expected: 7", "./a_spec.rb", 4), ("expected: [1, 2, 4]", "./a_spec.rb", 7)],
+        tests: [4, 2, 0],
+    },
+    Case {
+        tool: "ruby, a syntax error",
+        log: include_str!("tools/ruby_syntax.log"),
+        facts: &[("syntax error, unexpected end-of-input", "syn.rb", 1)],
+        tests: NO_TESTS,
+    },
 ];
