@@ -219,6 +219,7 @@ fn reports(context: &Context<'_>, evidence: &mut Evidence) -> Vec<String> {
     let mut seen = HashSet::new();
     let mut weighed = Vec::new();
     let mut devices = Vec::new();
+    let mut stale = Vec::new();
     let root = std::fs::canonicalize(context.directory).unwrap_or_else(|_| context.directory.to_owned());
     let own_bundle = context.result_bundle.as_ref().and_then(|path| std::fs::canonicalize(path).ok());
     let added = context.result_bundle.iter().map(|path| path.display().to_string());
@@ -254,9 +255,7 @@ fn reports(context: &Context<'_>, evidence: &mut Evidence) -> Vec<String> {
                 _ => text::relative(&path.display().to_string(), Some(&root)),
             };
             if is_stale(&path, context.started_at_ms) {
-                evidence
-                    .notes
-                    .push(format!("report {shown}: written before the command started; not believed"));
+                stale.push(shown);
                 continue;
             }
             match read_at(&path, &shown, Some(&root)) {
@@ -275,10 +274,23 @@ fn reports(context: &Context<'_>, evidence: &mut Evidence) -> Vec<String> {
         weighed.extend(joined);
         evidence.notes.extend(notes);
     }
+    evidence.notes.extend(stale_note(&stale));
     let (reports, notes) = merge::weigh(weighed);
     evidence.test_reports = reports;
     evidence.notes.extend(notes);
     devices
+}
+
+/// Note about the reports of earlier runs.
+fn stale_note(reports: &[String]) -> Option<String> {
+    match reports {
+        [] => None,
+        [report] => Some(format!("report {report}: written before the command started; not believed")),
+        [first, .., last] => Some(format!(
+            "{} reports: written before the command started; not believed ({first} to {last})",
+            reports.len()
+        )),
+    }
 }
 
 /// Notes a report that could not be read. It sets `unread` only for a requested file that is a

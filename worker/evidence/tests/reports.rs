@@ -201,10 +201,12 @@ fn the_bundle_that_the_command_names_is_collected_and_supersedes_its_junit_copy(
 }
 
 #[test]
-fn a_report_of_an_earlier_run_is_not_believed() {
+fn reports_of_an_earlier_run_are_not_believed_and_take_one_note() {
     let directory = TempDir::new().expect("a directory");
-    let path = directory.path().join("old.xml");
-    fs::write(&path, "<testsuite><testcase name='a'/></testsuite>").expect("written");
+    for name in ["a.xml", "b.xml", "c.xml"] {
+        let path = directory.path().join(name);
+        fs::write(&path, "<testsuite><testcase name='a'/></testsuite>").expect("written");
+    }
     let patterns = strings(&["*.xml", "missing/*.xml", "sub/none.xml"]);
     let now = i64::try_from(
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("later").as_millis(),
@@ -212,9 +214,14 @@ fn a_report_of_an_earlier_run_is_not_believed() {
     let started_at_ms = now.expect("fits") + 60_000;
     let evidence = collect(&Context { started_at_ms, ..context(directory.path(), &[], &patterns, &FAILED) });
     assert!(evidence.test_reports.is_empty());
-    assert!(evidence.notes[0].contains("before the command started"), "{:?}", evidence.notes);
-    assert!(evidence.notes[1].contains("matches nothing"), "{:?}", evidence.notes);
-    assert_eq!(evidence.notes[2], "report sub/none.xml: there is no such file");
+    assert!(evidence.notes[0].contains("matches nothing"), "{:?}", evidence.notes);
+    assert_eq!(
+        evidence.notes[1..],
+        [
+            "report sub/none.xml: there is no such file",
+            "3 reports: written before the command started; not believed (a.xml to c.xml)",
+        ]
+    );
 }
 
 #[test]
