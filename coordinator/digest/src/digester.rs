@@ -3,6 +3,7 @@
 mod hearing;
 mod logs;
 mod message;
+mod packages;
 mod recent;
 
 use crate::digest::Digest;
@@ -15,7 +16,9 @@ use crate::rules::{Asker, Kind, RuleSet};
 use crate::signs::Signs;
 use crate::tally::{Standing, Tally};
 use crate::template::Capture;
-use crate::text::{Cleaner, Front, Lines, RawLine, Tail, carried, clip_chars, front, front_length, lossy};
+use crate::text::{
+    Carried, Cleaner, Front, Lines, RawLine, Tail, carried, clip_chars, front, front_length, lossy,
+};
 use crate::transcript::{Ends, Transcript};
 use crate::unclosed::Unclosed;
 use buildpool_protocol::output::Stream;
@@ -24,6 +27,7 @@ use buildpool_protocol::spec::{Purpose, TemplateSpec};
 use hearing::Awaited;
 use logs::Logs;
 use message::Open;
+use packages::Packages;
 use recent::Recent;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -136,6 +140,7 @@ pub struct Digester {
     /// The last line below a blank one that is indented as the heading of mocha's suites is.
     suite: Option<u64>,
     logs: Logs,
+    packages: Packages,
     /// The total that the next line may confirm.
     awaited: Option<Awaited>,
     /// Where the test began that runs now, of a runner that runs one at a time.
@@ -172,6 +177,7 @@ impl Digester {
             order: 0,
             suite: None,
             logs: Logs::default(),
+            packages: Packages::default(),
             awaited: None,
             test_began: None,
             last_line: Vec::new(),
@@ -202,6 +208,7 @@ impl Digester {
         let mut asker = rules.asker(&left_out);
         lines.skip(missing_bytes, |raw| self.raw_line(&mut asker, stream, raw));
         self.streams[stream.index()].lines = lines;
+        self.all_packages(&mut asker);
         self.close(stream);
         if self.gaps.len() < GAPS_MAX {
             self.gaps.push(GapEntry { stream, offset, bytes: missing_bytes, reason: reason.to_owned() });
@@ -233,20 +240,26 @@ impl Digester {
             let mut lines = std::mem::take(&mut self.streams[stream.index()].lines);
             lines.finish(|raw| self.raw_line(&mut asker, stream, raw));
             self.streams[stream.index()].lines = lines;
+            self.all_packages(&mut asker);
             self.close(stream);
         }
         self.options.roots.extend(facts.roots.iter().cloned());
         let mut cleaner = Cleaner::default();
-        let tails = Stream::ALL.map(|stream| self.streams[stream.index()].tail.last_lines(&mut cleaner));
+        let is_records = self.options.purpose == Purpose::Tests;
+        let tails = Stream::ALL.map(|stream| {
+            let lines = self.streams[stream.index()].tail.last_lines(&mut cleaner);
+            if is_records { packages::readable_tail(lines) } else { lines }
+        });
         let counts = Stream::ALL.map(|stream| {
             let state = &self.streams[stream.index()];
             (state.count, state.tail.length())
         });
-        let whole = self.transcript.whole(&mut cleaner);
+        let whole = self.transcript.whole(&mut cleaner, is_records);
         let ends = Stream::ALL.map(|stream| {
             let tail = &mut self.streams[stream.index()].tail;
             let length = tail.length();
-            self.transcript.ends(stream, length, tail.bytes())
+            let ends = self.transcript.ends(stream, length, tail.bytes());
+            if is_records { packages::readable_ends(ends) } else { ends }
         });
         Digest::new(
             Gathered {
@@ -280,12 +293,17 @@ impl Digester {
         if raw.tail.is_empty() {
             let line = cleaner.clean(raw.bytes);
             let at = if line.ends_with(b"}") || line.ends_with(b"]") { front_length(line) } else { 0 };
-            if let Some(text) = carried(&line[at..]) {
+            if let Some(Carried { text, package }) = carried(&line[at..]) {
                 let front = line[..at].to_vec();
                 self.taken(stream, line);
-                for part in text.lines() {
-                    let part = [&front, part.as_bytes()].concat();
-                    self.heard_line(asker, stream, cleaner.clean(&part), raw.from, raw.to);
+                if let Some(origin) = &package {
+                    let place = (stream, raw.from, raw.to);
+                    self.package_output(asker, place, &front, &text, origin);
+                } else {
+                    for part in text.lines() {
+                        let part = [&front, part.as_bytes()].concat();
+                        self.heard_line(asker, stream, cleaner.clean(&part), raw.from, raw.to);
+                    }
                 }
             } else {
                 self.line(asker, stream, line, raw.from, raw.to);
@@ -380,6 +398,11 @@ impl Digester {
             self.last_line.extend_from_slice(&line[..line.len().min(RECENT_BYTES_MAX)]);
         }
     }
+}
+
+/// Replaces records of `go test -json` in lines of a test run's log by their text.
+pub fn readable(lines: Vec<String>) -> Vec<String> {
+    packages::readable(lines, |line| line.as_bytes(), |_, part| part.to_owned())
 }
 
 /// All that the log gave.

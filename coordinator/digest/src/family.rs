@@ -211,7 +211,12 @@ impl Family {
 
     /// Whether tests of several parts may share a name, and the tool names the part before its tests.
     pub(crate) const fn shares_names_among_parts(self) -> bool {
-        matches!(self, Self::Cargo | Self::CTest)
+        matches!(self, Self::Cargo | Self::CTest | Self::Go)
+    }
+
+    /// Whether several parts run at the same time, and the tool names the part of each line.
+    pub(crate) const fn runs_parts_at_once(self) -> bool {
+        matches!(self, Self::Go)
     }
 
     /// The name of a test without the part that its tool may leave out in a second mention. XCTest on a Mac prints two:

@@ -46,7 +46,7 @@ mod view;
 mod xcodebuild;
 
 pub use digest::{Digest, Explanation};
-pub use digester::{Digester, Live, Options};
+pub use digester::{Digester, Live, Options, readable};
 pub use facts::{Facts, History};
 pub use left_behind::{Missed, missed};
 pub use template::RAW;

@@ -14,7 +14,7 @@ use crate::limits::{RUNNING_TESTS_MAX, TESTS_MAX};
 use crate::rules::TestEvent;
 use account::Account;
 use buildpool_protocol::report::TestCounts;
-use running::Running;
+use running::{Place, Running};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 use targets::Targets;
@@ -101,19 +101,20 @@ impl Tally {
         if family == Family::Bazel {
             self.closes_target();
         }
+        let place = self.place(family);
         let account = self.accounts.entry(family).or_default();
         account.told_at = self.clock;
         account.known |= event != TestEvent::Started || !family.begins_in_common_words();
         if event == TestEvent::Started {
             account.begins = true;
-            self.running.begin(family, test);
+            self.running.begin(place, test);
             return true;
         }
-        let known = || self.running.is_full() || self.running.contains(family, test);
+        let known = || self.running.is_full() || self.running.contains(place, test);
         if family.begins_each() && account.begins && !known() {
             return false;
         }
-        self.running.end(family, test);
+        self.running.end(place, test);
         self.done = self.done.saturating_add(1);
         account.ended += 1;
         if event == TestEvent::Ended {
@@ -147,9 +148,10 @@ impl Tally {
 
     /// Ends the test of a family that started last; the line does not name it.
     pub(crate) fn ends(&mut self, family: Family) {
-        let latest = self.running.latest().filter(|(of, _)| *of == family);
+        let place = self.place(family);
+        let latest = self.running.latest().filter(|(of, _)| *of == place);
         if let Some(test) = latest.map(|(_, test)| test.to_owned()) {
-            self.running.end(family, &test);
+            self.running.end(place, &test);
             self.mend(family, &test);
             self.done = self.done.saturating_add(1);
             self.accounts.entry(family).or_default().known = true;
@@ -228,8 +230,8 @@ impl Tally {
 
     /// Moves the running tests of a family to the interrupted ones.
     pub(crate) fn cut(&mut self, family: Family) {
-        let part = self.part_of(family);
-        while let Some(test) = self.running.take_first(family) {
+        let (part, place) = (self.part_of(family), self.place(family));
+        while let Some(test) = self.running.take_first(place) {
             if self.cut.len() < RUNNING_TESTS_MAX {
                 self.cut.push((part, test));
             }
@@ -247,6 +249,12 @@ impl Tally {
     /// Returns the current part of the run of a family.
     fn part_of(&self, family: Family) -> (Family, Option<u64>) {
         (family, self.accounts.get(&family).and_then(|account| account.part))
+    }
+
+    /// Returns the place of the tests of a family that follow.
+    fn place(&self, family: Family) -> Place {
+        let part = self.part_of(family).1.filter(|_| family.runs_parts_at_once());
+        (family, part.unwrap_or_default())
     }
 
     /// Records the number of a finished test.
@@ -287,11 +295,14 @@ impl Tally {
         }
         if completely {
             let event = if family.by_test() { TestEvent::Passed } else { TestEvent::Ended };
-            while let Some(test) = self.running.take_first(family) {
+            let place = self.place(family);
+            while let Some(test) = self.running.take_first(place) {
                 self.event(family, &test, event);
             }
+            // Another part may still run.
+            let is_running = self.running.has_any(family);
             if let Some(account) = self.accounts.get_mut(&family) {
-                account.known = false;
+                account.known = is_running;
             }
         }
     }
@@ -300,8 +311,8 @@ impl Tally {
     /// process with 0, and the program took this for the end of all. If more are open, they may be skipped tests.
     fn last_one_is_open(&self, family: Family) -> bool {
         self.accounts.get(&family).is_some_and(|account| account.begins && account.tells_passes)
-            && self.running.times(family) == 1
-            && self.running.latest().is_some_and(|(of, _)| of == family)
+            && self.running.times(self.place(family)) == 1
+            && self.running.latest().is_some_and(|(of, _)| of == self.place(family))
     }
 
     /// Records a heading that announces a total.
@@ -492,7 +503,7 @@ impl Tally {
 
     /// The test that began last and has not ended.
     pub(crate) fn latest_running(&self) -> Option<&str> {
-        let latest = self.running.latest().filter(|(family, _)| self.knows(*family));
+        let latest = self.running.latest().filter(|((family, _), _)| self.knows(*family));
         latest.map(|(_, test)| test).or_else(|| self.running().next())
     }
 
@@ -503,7 +514,7 @@ impl Tally {
         for (family, tests) in self.running.of_families().filter(|(family, _)| self.knows(*family)) {
             let times: u64 = tests.values().copied().map(u64::from).sum();
             if times > 0 {
-                running.insert(family, times);
+                *running.entry(family).or_default() += times;
             }
         }
         let is_complete = |family: &Family, running: u64| {

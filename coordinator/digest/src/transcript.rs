@@ -62,8 +62,9 @@ impl Transcript {
     }
 
     /// Returns the complete log as a terminal shows it, with lines in the order of their ends. None
-    /// if it is longer than [`WHOLE_LOG_CHARS`] or has a gap.
-    pub(crate) fn whole(&self, cleaner: &mut Cleaner) -> Option<Vec<String>> {
+    /// if it is longer than [`WHOLE_LOG_CHARS`] or has a gap. `is_records`: records of test runners
+    /// are replaced by their text.
+    pub(crate) fn whole(&self, cleaner: &mut Cleaner, is_records: bool) -> Option<Vec<String>> {
         if self.bytes > WHOLE_LOG_BYTES {
             return None;
         }
@@ -81,6 +82,7 @@ impl Transcript {
             }
         }
         carries.iter().filter(|carry| !carry.is_empty()).for_each(|carry| take(carry));
+        let lines = if is_records { crate::digester::readable(lines) } else { lines };
         let chars: usize = lines.iter().map(|line| line.chars().count() + 1).sum();
         (chars <= WHOLE_LOG_CHARS).then_some(lines)
     }
@@ -100,7 +102,7 @@ mod tests {
         ] {
             bytes.iter().for_each(|byte| transcript.push(stream, &[*byte]));
         }
-        let lines = transcript.whole(&mut Cleaner::default());
+        let lines = transcript.whole(&mut Cleaner::default(), false);
         assert_eq!(lines.expect("it is short"), ["error", "out 1", "out 2", "rest"]);
     }
 
@@ -108,12 +110,12 @@ mod tests {
     fn a_long_log_and_one_with_a_gap_are_not_whole() {
         let mut long = Transcript::default();
         long.push(Stream::Stdout, &[b'x'; WHOLE_LOG_CHARS + 1]);
-        assert_eq!(long.whole(&mut Cleaner::default()), None);
+        assert_eq!(long.whole(&mut Cleaner::default(), false), None);
         let mut cut = Transcript::default();
         cut.push(Stream::Stdout, b"a");
         cut.skip(Stream::Stdout);
         cut.push(Stream::Stdout, b"b");
-        assert_eq!(cut.whole(&mut Cleaner::default()), None);
+        assert_eq!(cut.whole(&mut Cleaner::default(), false), None);
         let ends = cut.ends(Stream::Stdout, 10, b"b");
         assert_eq!((&ends.head[..], &ends.tail[..], ends.between), (&b"a"[..], &b"b"[..], 8));
     }

@@ -16,13 +16,15 @@ use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits::JOBS_PAGE_MAX;
 use buildpool_protocol::report::{JobResult, JobState};
-use buildpool_protocol::spec::Reads;
+use buildpool_protocol::spec::{Purpose, Reads};
 use std::sync::Arc;
 
 /// Number of output lines in the answer about a running job.
 const LAST_LINES: u64 = 10;
 /// Limit on their characters.
 const LAST_LINES_CHARS: usize = 2_000;
+/// Factor by which a test runner's JSON records are longer than their text.
+const LINES_OF_RECORDS: usize = 6;
 /// Limit on the bytes of each line.
 const LAST_LINE_BYTES: usize = 200;
 
@@ -42,24 +44,35 @@ pub(crate) async fn live(shared: &Arc<Shared>, live: &LiveJob) -> JobResult {
     if result.state == JobState::Running {
         let progress = result::progress(live, &shared.hub);
         (result.running_test, result.silent_secs) = (progress.running_test, progress.silent_secs);
-        result.last_lines = last_lines(shared, live.record.job).await;
+        result.last_lines = last_lines(shared, live.record.job, live.record.spec.purpose).await;
     }
     result
 }
 
 /// Returns the last lines of a running job, both streams in order. If the log can't be read, the
 /// result is empty, because the state does not depend on it.
-async fn last_lines(shared: &Arc<Shared>, job: JobId) -> Vec<String> {
+async fn last_lines(shared: &Arc<Shared>, job: JobId, purpose: Purpose) -> Vec<String> {
+    let is_records = purpose == Purpose::Tests;
+    let raw = if is_records { LINES_OF_RECORDS } else { 1 };
     let query = LogQuery {
         stream: StreamChoice::Interleaved,
-        tail: Some(LAST_LINES),
-        characters_max: Some(LAST_LINES_CHARS),
+        tail: Some(LAST_LINES * raw as u64),
+        characters_max: Some(LAST_LINES_CHARS * raw),
         ..LogQuery::default()
     };
     let answer = logtext::answer(shared, job, &query).await.unwrap_or_default();
     let text = answer.interleaved.unwrap_or_default();
     let clipped = |line: &str| line[..line.floor_char_boundary(LAST_LINE_BYTES)].to_owned();
-    text.lines().map(clipped).collect()
+    let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let mut lines = if is_records { buildpool_digest::readable(lines) } else { lines };
+    let mut chars = 0;
+    let fits = |line: &&String| {
+        chars += line.chars().count() + 1;
+        chars <= LAST_LINES_CHARS
+    };
+    let kept = lines.iter().rev().take(LAST_LINES as usize).take_while(fits).count();
+    lines.drain(..lines.len() - kept);
+    lines.iter().map(|line| clipped(line)).collect()
 }
 
 async fn from_digest(shared: &Arc<Shared>, finished: &Arc<Finished>, view: &View) -> JobResult {

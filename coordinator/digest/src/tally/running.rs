@@ -4,14 +4,17 @@ use super::Family;
 use crate::limits::RUNNING_TESTS_MAX;
 use std::collections::BTreeMap;
 
-/// Start count of each running test, by family and name; bounded by [`RUNNING_TESTS_MAX`].
+/// A family, and a part of its run if parts run at the same time: a hash of its name, else 0.
+pub(super) type Place = (Family, u64);
+
+/// Start count of each running test, by place and name; bounded by [`RUNNING_TESTS_MAX`].
 #[derive(Debug, Default)]
 pub(super) struct Running {
-    tests: BTreeMap<Family, BTreeMap<String, u32>>,
+    tests: BTreeMap<Place, BTreeMap<String, u32>>,
     /// Number of distinct tests.
     count: usize,
     /// The test that started last.
-    latest: Option<(Family, String)>,
+    latest: Option<(Place, String)>,
 }
 
 impl Running {
@@ -20,15 +23,15 @@ impl Running {
         self.count >= RUNNING_TESTS_MAX
     }
 
-    pub(super) fn contains(&self, family: Family, test: &str) -> bool {
-        self.tests.get(&family).is_some_and(|tests| tests.contains_key(test))
+    pub(super) fn contains(&self, place: Place, test: &str) -> bool {
+        self.tests.get(&place).is_some_and(|tests| tests.contains_key(test))
     }
 
-    pub(super) fn begin(&mut self, family: Family, test: &str) {
+    pub(super) fn begin(&mut self, place: Place, test: &str) {
         if self.is_full() {
             return;
         }
-        let tests = self.tests.entry(family).or_default();
+        let tests = self.tests.entry(place).or_default();
         match tests.get_mut(test) {
             Some(times) => *times += 1,
             None => {
@@ -36,14 +39,14 @@ impl Running {
                 self.count += 1;
             }
         }
-        let (of, name) = self.latest.get_or_insert_with(|| (family, String::new()));
-        *of = family;
+        let (of, name) = self.latest.get_or_insert_with(|| (place, String::new()));
+        *of = place;
         name.clear();
         name.push_str(test);
     }
 
-    pub(super) fn end(&mut self, family: Family, test: &str) {
-        let Some(tests) = self.tests.get_mut(&family) else { return };
+    pub(super) fn end(&mut self, place: Place, test: &str) {
+        let Some(tests) = self.tests.get_mut(&place) else { return };
         let Some(times) = tests.get_mut(test) else { return };
         *times -= 1;
         if *times == 0 {
@@ -52,27 +55,33 @@ impl Running {
         }
     }
 
-    /// Takes a family's first test, however often it began.
-    pub(super) fn take_first(&mut self, family: Family) -> Option<String> {
-        let (test, _) = self.tests.get_mut(&family)?.pop_first()?;
+    /// Returns true if tests of a family run.
+    pub(super) fn has_any(&self, family: Family) -> bool {
+        let mut places = self.tests.range((family, 0)..=(family, u64::MAX));
+        places.any(|(_, tests)| !tests.is_empty())
+    }
+
+    /// Takes the first test of a place, however often it began.
+    pub(super) fn take_first(&mut self, place: Place) -> Option<String> {
+        let (test, _) = self.tests.get_mut(&place)?.pop_first()?;
         self.count -= 1;
         Some(test)
     }
 
-    /// Number of unfinished starts of a family's tests.
-    pub(super) fn times(&self, family: Family) -> u64 {
-        let tests = self.tests.get(&family).into_iter().flat_map(BTreeMap::values);
+    /// Number of unfinished starts of a place's tests.
+    pub(super) fn times(&self, place: Place) -> u64 {
+        let tests = self.tests.get(&place).into_iter().flat_map(BTreeMap::values);
         tests.copied().map(u64::from).sum()
     }
 
     /// The test that began last, unless it ended.
-    pub(super) fn latest(&self) -> Option<(Family, &str)> {
-        let (family, test) = self.latest.as_ref()?;
-        self.contains(*family, test).then_some((*family, test))
+    pub(super) fn latest(&self) -> Option<(Place, &str)> {
+        let (place, test) = self.latest.as_ref()?;
+        self.contains(*place, test).then_some((*place, test))
     }
 
     /// Each family's tests and how often they began.
     pub(super) fn of_families(&self) -> impl Iterator<Item = (Family, &BTreeMap<String, u32>)> {
-        self.tests.iter().map(|(family, tests)| (*family, tests))
+        self.tests.iter().map(|((family, _), tests)| (*family, tests))
     }
 }

@@ -11,5 +11,5 @@ pub(crate) use clean::{Cleaner, clip_chars, lossy, stamp_length};
 pub(crate) use document::told as document;
 pub(crate) use front::{Front, front, front_length};
 pub(crate) use lines::{Lines, RawLine};
-pub(crate) use record::carried;
+pub(crate) use record::{Carried, PackageOutput, carried};
 pub(crate) use tail::{Tail, TailLine};

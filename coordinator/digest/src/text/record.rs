@@ -35,6 +35,8 @@ struct Record {
     action: Option<String>,
     #[serde(rename = "Package", alias = "ImportPath")]
     package: Option<String>,
+    #[serde(rename = "Test")]
+    go_test: String,
     #[serde(rename = "Output")]
     output: String,
     reason: Option<String>,
@@ -57,24 +59,52 @@ struct Message {
     rendered: Option<String>,
 }
 
-/// Returns the text of a record or a document. The text is empty if other records repeat it.
-/// Returns `None` for any other line.
-pub(crate) fn carried(line: &[u8]) -> Option<String> {
+/// The text of a record or a document.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Carried {
+    /// The text. It is empty if other records repeat it.
+    pub(crate) text: String,
+    /// The Go package that printed the text.
+    pub(crate) package: Option<PackageOutput>,
+}
+
+/// Origin of a record of `go test -json`. Records of several packages are mixed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct PackageOutput {
+    /// Import path of the package.
+    pub(crate) package: String,
+    /// The test or subtest; empty for lines of the package.
+    pub(crate) test: String,
+    /// The record ends the package or one of its tests, and no subtest.
+    pub(crate) is_end: bool,
+}
+
+/// Returns the text of a record or a document. Returns `None` for any other line.
+pub(crate) fn carried(line: &[u8]) -> Option<Carried> {
     if !line.ends_with(b"}") || !BEGINNINGS.iter().any(|beginning| line.starts_with(beginning)) {
-        return told(line);
+        return told(line).map(|text| Carried { text, package: None });
     }
     let record: Record = serde_json::from_slice(line).ok()?;
-    match (&record.action, &record.reason, record.sort.as_deref()) {
-        (Some(action), ..) if ACTIONS.contains(&action.as_str()) && record.package.is_some() => {
-            Some(record.output)
-        }
-        (_, Some(reason), _) => match reason.as_str() {
+    let is_go = record.action.as_ref().is_some_and(|action| ACTIONS.contains(&action.as_str()));
+    if is_go && let Some(package) = record.package {
+        let has_ended = matches!(record.action.as_deref(), Some("pass" | "fail" | "skip"));
+        let is_end = has_ended && !record.go_test.contains('/');
+        let package = PackageOutput { package, test: record.go_test, is_end };
+        return Some(Carried { text: record.output, package: Some(package) });
+    }
+    other(record).map(|text| Carried { text, package: None })
+}
+
+/// Returns the text of a record of cargo or libtest.
+fn other(record: Record) -> Option<String> {
+    match (&record.reason, record.sort.as_deref()) {
+        (Some(reason), _) => match reason.as_str() {
             "compiler-message" => Some(record.message?.rendered.unwrap_or_default()),
             "compiler-artifact" | "build-script-executed" => Some(String::new()),
             _ => None,
         },
-        (.., Some("suite")) => suite(&record),
-        (.., Some("test")) => test(&record),
+        (_, Some("suite")) => suite(&record),
+        (_, Some("test")) => test(&record),
         _ => None,
     }
 }
@@ -115,13 +145,22 @@ mod tests {
     #[test]
     fn records_stand_for_text_and_other_lines_for_themselves() {
         let go = r#"{"Time":"2026-11-21T04:12:13Z","Action":"output","Package":"a","Test":"T","Output":"got \"4\"\n"}"#;
-        assert_eq!(carried(go.as_bytes()).as_deref(), Some("got \"4\"\n"));
-        assert_eq!(carried(br#"{"Action":"pass","Package":"a"}"#).as_deref(), Some(""));
+        let package = |test: &str, is_end| PackageOutput { package: "a".into(), test: test.into(), is_end };
+        let of_package = |text: &str, package| Carried { text: text.into(), package: Some(package) };
+        assert_eq!(carried(go.as_bytes()), Some(of_package("got \"4\"\n", package("T", false))));
+        for (line, from) in [
+            (r#"{"Action":"pass","Package":"a"}"#, package("", true)),
+            (r#"{"Action":"fail","Package":"a","Test":"T"}"#, package("T", true)),
+            (r#"{"Action":"fail","Package":"a","Test":"T/sub"}"#, package("T/sub", false)),
+        ] {
+            assert_eq!(carried(line.as_bytes()), Some(of_package("", from)), "{line}");
+        }
+        let text = |line: &str| carried(line.as_bytes()).map(|carried| carried.text);
         let message = r#"{"reason":"compiler-message","message":{"rendered":"error: no\n --> a.rs:1:1\n"}}"#;
-        assert_eq!(carried(message.as_bytes()).as_deref(), Some("error: no\n --> a.rs:1:1\n"));
+        assert_eq!(text(message).as_deref(), Some("error: no\n --> a.rs:1:1\n"));
         let failed = r#"{ "type": "test", "event": "failed", "name": "a", "stdout": "no\n" }"#;
-        let text = carried(failed.as_bytes()).expect("it is libtest's");
-        assert_eq!(text, "test a ... FAILED\n---- a stdout ----\nno\n\nfailures:");
+        let failed = text(failed).expect("it is libtest's");
+        assert_eq!(failed, "test a ... FAILED\n---- a stdout ----\nno\n\nfailures:");
         for line in [
             r#"{"Action":"output","Output":"of no package"}"#,
             r#"{"Action":"sell","Package":"a","Output":"x"}"#,

@@ -48,8 +48,8 @@ fn each_tool_has_its_commands() {
         ),
         (
             vec![("go.mod", "")],
-            "go test ./...",
-            "go test ./... -run 'a b'",
+            "go test -json ./...",
+            "go test -json ./... -run 'a b'",
             "go build ./...",
             "go build -trimpath -ldflags '-s -w' app",
         ),

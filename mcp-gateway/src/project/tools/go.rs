@@ -13,7 +13,8 @@ pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
 
 impl Tool for Go {
     fn test(&self, filter: Option<&str>) -> Result<String, Refusal> {
-        Ok(with_filter("go test ./...", "-run ", filter.map(filter::pattern).as_deref()))
+        // Only the records name the package of each test and each result.
+        Ok(with_filter("go test -json ./...", "-run ", filter.map(filter::pattern).as_deref()))
     }
 
     fn build(&self, target: Option<&str>, release: bool, _: Parallel) -> Result<String, Refusal> {
