@@ -44,7 +44,7 @@ pub(super) enum Refusal {
 /// Test and build commands of a tool, for `sh -c`.
 pub(super) trait Tool {
     /// Returns the command that runs the tests, or only those that `filter` selects.
-    fn test(&self, filter: Option<&str>) -> Result<String, Refusal>;
+    fn test(&self, filter: Option<&str>, parallel: Parallel) -> Result<String, Refusal>;
 
     /// Returns the command that builds the project, or only `target`.
     fn build(&self, target: Option<&str>, release: bool, parallel: Parallel) -> Result<String, Refusal>;
@@ -86,7 +86,7 @@ impl Detected {
     /// Returns the command for a goal.
     pub(super) fn command(&self, goal: Goal<'_>, parallel: Parallel) -> Result<String, Refusal> {
         match goal {
-            Goal::Test { filter } => self.tool.test(filter),
+            Goal::Test { filter } => self.tool.test(filter, parallel),
             Goal::Build { target, release } => self.tool.build(target, release, parallel),
         }
     }

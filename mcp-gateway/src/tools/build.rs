@@ -32,6 +32,7 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
         return Err(arguments.wrong("command", reason).into());
     }
     let options = run::Options::take(arguments, call)?;
-    let task = run::Task::of(call, &options, command, Goal::Build { target: target.as_deref(), release })?;
+    let task =
+        run::Task::of(call, &options, command, Goal::Build { target: target.as_deref(), release }).await?;
     run::run(call, options, task).await
 }

@@ -14,6 +14,7 @@ mod run;
 mod run_command;
 mod run_tests;
 mod schema;
+mod share;
 mod source;
 mod tree;
 mod worker_status;

@@ -3,7 +3,7 @@
 use super::arguments::{ArgumentError, Arguments};
 use super::call::{Call, Reply, Submitted, all, build_answer, jobs_of, view};
 use super::tree::{Since, Tree};
-use super::{ToolError, source};
+use super::{ToolError, share, source};
 use crate::client::{Client, ClientError, JobEvent, JobEvents, StdinWriter, new_job_id};
 use crate::pictures;
 use crate::pool::Pool;
@@ -34,8 +34,8 @@ const TIMEOUT_SECS: u64 = 3_600;
 pub(super) struct Options {
     pub(super) directory: PathBuf,
     env: BTreeMap<String, String>,
-    selectors: Vec<Selector>,
-    on: Vec<Vec<Selector>>,
+    pub(super) selectors: Vec<Selector>,
+    pub(super) on: Vec<Vec<Selector>>,
     /// `None` if the caller gave no timeout.
     timeout: Option<Duration>,
     verbosity: Verbosity,
@@ -64,7 +64,7 @@ pub(super) struct Task {
 
 impl Task {
     /// The command that was given, else the one that is chosen for the directory.
-    pub(super) fn of(
+    pub(super) async fn of(
         call: &Call,
         options: &Options,
         command: Option<String>,
@@ -93,7 +93,8 @@ impl Task {
                 stdin: None,
             });
         }
-        let chosen = project::choose(&configuration, &options.directory, &top, goal, None)?;
+        let processors = share::of(call, options).await;
+        let chosen = project::choose(&configuration, &options.directory, &top, goal, processors)?;
         let why = format!("{}, because {}", chosen.command, chosen.because);
         Ok(Self {
             command: chosen.command,

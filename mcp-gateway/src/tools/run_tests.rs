@@ -31,6 +31,6 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
             .into());
     }
     let options = run::Options::take(arguments, call)?;
-    let task = run::Task::of(call, &options, command, Goal::Test { filter: filter.as_deref() })?;
+    let task = run::Task::of(call, &options, command, Goal::Test { filter: filter.as_deref() }).await?;
     run::run(call, options, task).await
 }

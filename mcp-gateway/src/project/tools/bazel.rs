@@ -12,7 +12,7 @@ pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
 }
 
 impl Tool for Bazel {
-    fn test(&self, filter: Option<&str>) -> Result<String, Refusal> {
+    fn test(&self, filter: Option<&str>, _: Parallel) -> Result<String, Refusal> {
         // The output of failed tests goes to the log only on request.
         let command = "bazel test --test_output=errors";
         Ok(match filter {

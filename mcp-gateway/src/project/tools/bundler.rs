@@ -18,7 +18,7 @@ pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
 }
 
 impl Tool for Bundler {
-    fn test(&self, filter: Option<&str>) -> Result<String, Refusal> {
+    fn test(&self, filter: Option<&str>, _: Parallel) -> Result<String, Refusal> {
         match (self.has_specs, self.has_rakefile, filter) {
             (true, _, None) => Ok("bundle exec rspec".to_owned()),
             (true, _, Some(path)) if path.contains(".rb") => {

@@ -142,7 +142,7 @@ impl Cmake {
 }
 
 impl Tool for Cmake {
-    fn test(&self, filter: Option<&str>) -> Result<String, Refusal> {
+    fn test(&self, filter: Option<&str>, parallel: Parallel) -> Result<String, Refusal> {
         let steps = self.steps()?;
         let test = format!("{} --output-on-failure", steps.test);
         let filter = filter.map(filter::pattern);
@@ -150,7 +150,7 @@ impl Tool for Cmake {
             "{} && {} --parallel {} && {}",
             steps.configure,
             steps.build,
-            Parallel(None).word(),
+            parallel.word(),
             with_filter(&test, "--tests-regex ", filter.as_deref())
         ))
     }
@@ -182,7 +182,7 @@ mod tests {
             {"name":"dev","inherits":"base"}],"testPresets":[{"name":"quick","configurePreset":"dev"}]}"#,
         );
         assert_eq!(
-            one.test(Some("adds")).unwrap(),
+            one.test(Some("adds"), Parallel(None)).unwrap(),
             "cmake --preset dev && cmake --build out/dev --parallel \"$(getconf _NPROCESSORS_ONLN)\" && \
              ctest --preset quick --output-on-failure --tests-regex adds"
         );
@@ -195,7 +195,7 @@ mod tests {
             "cmake --preset default && cmake --build build --parallel 4"
         );
         let several = cmake(r#"{"configurePresets":[{"name":"a"},{"name":"b"}]}"#);
-        let Err(Refusal::Option(reason)) = several.test(None) else { panic!("two presets") };
+        let Err(Refusal::Option(reason)) = several.test(None, Parallel(None)) else { panic!("two presets") };
         assert!(reason.contains("a, b"), "{reason}");
         assert!(Presets::read(r#"{"configurePresets":[{"name":"a","hidden":true}]}"#).is_none());
     }

@@ -22,7 +22,7 @@ pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
 }
 
 impl Tool for Composer {
-    fn test(&self, filter: Option<&str>) -> Result<String, Refusal> {
+    fn test(&self, filter: Option<&str>, _: Parallel) -> Result<String, Refusal> {
         if self.has_phpunit {
             // PHPUnit prints `Class::method`; `--filter` is an expression over that form.
             let pattern = filter.map(filter::pattern);

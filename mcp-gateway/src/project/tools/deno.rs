@@ -26,7 +26,7 @@ impl Deno {
 }
 
 impl Tool for Deno {
-    fn test(&self, filter: Option<&str>) -> Result<String, Refusal> {
+    fn test(&self, filter: Option<&str>, _: Parallel) -> Result<String, Refusal> {
         let command = if self.has_task("test") { "deno task test" } else { "deno test" };
         Ok(with_filter(command, "--filter ", filter.map(filter::spaced).as_deref()))
     }

@@ -14,7 +14,7 @@ pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
 }
 
 impl Tool for Dotnet {
-    fn test(&self, filter: Option<&str>) -> Result<String, Refusal> {
+    fn test(&self, filter: Option<&str>, _: Parallel) -> Result<String, Refusal> {
         // An expression of `--filter` has an operator; a plain text is compared with the full name of each test.
         let form = |filter: &str| match filter.contains(['=', '~', '|', '&']) {
             true => filter.to_owned(),

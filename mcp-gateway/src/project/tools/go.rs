@@ -12,7 +12,7 @@ pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
 }
 
 impl Tool for Go {
-    fn test(&self, filter: Option<&str>) -> Result<String, Refusal> {
+    fn test(&self, filter: Option<&str>, _: Parallel) -> Result<String, Refusal> {
         // Only the records name the package of each test and each result.
         Ok(with_filter("go test -json ./...", "-run ", filter.map(filter::pattern).as_deref()))
     }

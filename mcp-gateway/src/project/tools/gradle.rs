@@ -25,7 +25,7 @@ impl Gradle {
 }
 
 impl Tool for Gradle {
-    fn test(&self, filter: Option<&str>) -> Result<String, Refusal> {
+    fn test(&self, filter: Option<&str>, _: Parallel) -> Result<String, Refusal> {
         let form = |filter: &str| match filter::class_and_method(filter) {
             Some((class, method)) => format!("{class}.{method}"),
             None => filter.to_owned(),

@@ -41,7 +41,7 @@ impl Just {
 }
 
 impl Tool for Just {
-    fn test(&self, filter: Option<&str>) -> Result<String, Refusal> {
+    fn test(&self, filter: Option<&str>, _: Parallel) -> Result<String, Refusal> {
         let recipe = self.recipe("test")?;
         match filter {
             None => Ok("just test".to_owned()),

@@ -94,7 +94,7 @@ impl Make {
 }
 
 impl Tool for Make {
-    fn test(&self, filter: Option<&str>) -> Result<String, Refusal> {
+    fn test(&self, filter: Option<&str>, _: Parallel) -> Result<String, Refusal> {
         let Some(target) = ["test", "check", "tests"].into_iter().find(|name| self.has(name)) else {
             return Err(Refusal::Goal("it has no target test, check or tests".to_owned()));
         };

@@ -16,7 +16,7 @@ pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
 }
 
 impl Tool for Maven {
-    fn test(&self, filter: Option<&str>) -> Result<String, Refusal> {
+    fn test(&self, filter: Option<&str>, _: Parallel) -> Result<String, Refusal> {
         let command = format!("{} --batch-mode test", self.program);
         let Some(filter) = filter else { return Ok(command) };
         let test = match filter::class_and_method(filter) {

@@ -11,7 +11,7 @@ pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
 }
 
 impl Tool for Mix {
-    fn test(&self, filter: Option<&str>) -> Result<String, Refusal> {
+    fn test(&self, filter: Option<&str>, _: Parallel) -> Result<String, Refusal> {
         // ExUnit selects by file and line, or by the tag `test`. The value of the tag is the test's
         // name with the prefix "test ".
         Ok(match filter {

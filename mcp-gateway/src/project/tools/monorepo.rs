@@ -27,7 +27,7 @@ impl Monorepo {
 }
 
 impl Tool for Monorepo {
-    fn test(&self, filter: Option<&str>) -> Result<String, Refusal> {
+    fn test(&self, filter: Option<&str>, _: Parallel) -> Result<String, Refusal> {
         if filter.is_some() {
             let instead = "give the directory of one package as `cwd`";
             return Err(no_option(self.name(), "filter", instead));

@@ -84,7 +84,7 @@ impl Node {
 }
 
 impl Tool for Node {
-    fn test(&self, filter: Option<&str>) -> Result<String, Refusal> {
+    fn test(&self, filter: Option<&str>, _: Parallel) -> Result<String, Refusal> {
         let Some(script) = self.script("test") else {
             return match (self.manager, filter) {
                 (Manager::Bun, None) => Ok("bun test".to_owned()),

@@ -134,7 +134,7 @@ fn selection(filter: &str) -> String {
 }
 
 impl Tool for Python {
-    fn test(&self, filter: Option<&str>) -> Result<String, Refusal> {
+    fn test(&self, filter: Option<&str>, _: Parallel) -> Result<String, Refusal> {
         if !self.has_tests {
             return Err(Refusal::Goal("no tests of pytest are found".to_owned()));
         }

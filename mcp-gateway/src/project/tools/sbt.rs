@@ -11,7 +11,7 @@ pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
 }
 
 impl Tool for Sbt {
-    fn test(&self, filter: Option<&str>) -> Result<String, Refusal> {
+    fn test(&self, filter: Option<&str>, _: Parallel) -> Result<String, Refusal> {
         // A suite is one word. ScalaTest's `-z` selects tests with names that contain the text.
         let task = match filter {
             None => "test".to_owned(),

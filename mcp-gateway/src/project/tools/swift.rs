@@ -11,7 +11,7 @@ pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
 }
 
 impl Tool for Swift {
-    fn test(&self, filter: Option<&str>) -> Result<String, Refusal> {
+    fn test(&self, filter: Option<&str>, _: Parallel) -> Result<String, Refusal> {
         // `swift test --filter` matches a regular expression against `Module.Class/method`.
         let form = |filter: &str| match filter::from_objective_c(filter) {
             Some(path) => path.replacen('/', ".", 1),

@@ -48,7 +48,7 @@ impl Xcode {
 }
 
 impl Tool for Xcode {
-    fn test(&self, filter: Option<&str>) -> Result<String, Refusal> {
+    fn test(&self, filter: Option<&str>, _: Parallel) -> Result<String, Refusal> {
         let command = self.command("test", None)?;
         let form = |filter: &str| filter::from_objective_c(filter).unwrap_or_else(|| filter.to_owned());
         Ok(super::with_filter(&command, "-only-testing:", filter.map(form).as_deref()))

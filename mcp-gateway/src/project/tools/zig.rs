@@ -16,7 +16,7 @@ pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
 }
 
 impl Tool for Zig {
-    fn test(&self, filter: Option<&str>) -> Result<String, Refusal> {
+    fn test(&self, filter: Option<&str>, _: Parallel) -> Result<String, Refusal> {
         if filter.is_some() && !self.has_filter {
             let instead = "add an option `test-filter` to build.zig, or give the whole command as `command`";
             return Err(no_option("build.zig", "filter", instead));
