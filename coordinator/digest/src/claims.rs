@@ -20,6 +20,7 @@ const AGAINST_A_GOOD_END: &[&str] = &[
     "zero_collapsed",
     "zero_tests_missed",
     "zero_no_tests",
+    "zero_none_selected",
     "zero_action_left",
     "log_action_left",
     "log_unfinished",

@@ -21,6 +21,24 @@ const NO_MATTER_IF_NONE: &[&str] = &[
     "-Dit.failIfNoSpecifiedTests=false",
     "-Dfailsafe.failIfNoSpecifiedTests=false",
 ];
+/// Options of test runners that select tests by name. Each is followed by a space or `=`.
+const SELECTIONS: &[&str] = &[
+    "-t",
+    "--testNamePattern",
+    "--test-name-pattern",
+    "-g",
+    "--grep",
+    "--match",
+    "-k",
+    "-run",
+    "--tests-regex",
+    "--tests",
+    "--filter",
+    "--name",
+    "-Dtest",
+];
+/// Beginning of xcodebuild's option that selects tests.
+const ONLY_TESTING: &str = "-only-testing:";
 /// Maximum length of a command that is parsed, in bytes.
 const BYTES_MAX: usize = 16 << 10;
 
@@ -104,6 +122,16 @@ impl Command {
                 of(&["-Dtest=", "-Dit.test="]).map(String::as_str)
             },
         )
+    }
+
+    /// Returns true if the command selects tests by name: with an option, or with a node id of
+    /// pytest.
+    pub(crate) fn selects_tests(&self) -> bool {
+        let is_selection = |word: &String| {
+            let name = word.split('=').next().unwrap_or_default();
+            SELECTIONS.contains(&name) || word.starts_with(ONLY_TESTING) || word.contains(".py::")
+        };
+        self.0.iter().any(|part| part.words.iter().skip(1).any(is_selection))
     }
 
     /// Returns true if the command runs only this tool, apart from `cd`.
@@ -221,6 +249,23 @@ mod tests {
             (format!("gradle test -Dtest=A {mind_none}"), None),
         ] {
             assert_eq!(Command::new(&line).tests_asked_of_maven(), asked, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_selection_of_tests_is_known() {
+        for line in [
+            "npm test -- -t 'adds two'",
+            "node --test --test-name-pattern=adds",
+            "cd a && ctest --test-dir build --tests-regex a",
+            "python3 -m pytest tests/test_a.py::test_b",
+            "mvn test -Dtest=A#b",
+            "xcodebuild test -scheme A -only-testing:T/C/m",
+        ] {
+            assert!(Command::new(line).selects_tests(), "{line}");
+        }
+        for line in ["npm test", "pytest -q tests", "cargo test", "npm test && echo 'a -t b'"] {
+            assert!(!Command::new(line).selects_tests(), "{line}");
         }
     }
 

@@ -181,6 +181,7 @@ impl Digest {
             failures_are_past: tally.failures_are_past(),
             last_line: last_line(&tails),
             is_test_run: options.purpose == Purpose::Tests,
+            selects_tests: command.selects_tests(),
         });
         let mut ruling = verdict::decide(&case.as_case(facts, &signs));
         prompts::explain(&mut ruling.cause, ruling.verdict, &tails);
@@ -188,7 +189,7 @@ impl Digest {
         crash_indicators.tests_unfinished = unfinished > 0;
         crash_indicators.test_count_collapsed = collapsed.is_some();
         let verdict = ruling.verdict;
-        if let ("code_no_tests", Some(seen)) = (ruling.rule, &signs.no_tests) {
+        if let ("code_no_tests" | "code_none_selected", Some(seen)) = (ruling.rule, &signs.no_tests) {
             finds.errors.push(no_tests(seen));
             ranked = tier::rank(&finds, facts.ending.is_some());
         }
@@ -197,7 +198,7 @@ impl Digest {
         let claims =
             Claims::new(&signs, &ruling, tests_note.as_ref(), tally.counts().as_ref(), &facts.evidence);
         let explanation = explain(&ruling, &case, facts, &signs, tests.as_ref(), unfinished);
-        let is_ruled = matches!(ruling.rule, "code_no_tests" | "zero_no_tests");
+        let is_ruled = matches!(ruling.rule, "code_no_tests" | "code_none_selected" | "zero_no_tests");
         let no_tests = case.no_tests.as_ref().filter(|_| !is_ruled);
         let no_tests = no_tests.map(|(source, _)| source.as_str());
         let is_built = options.purpose != Purpose::Tests || ruling.crash_type != CrashType::BuildFailure;
@@ -372,7 +373,8 @@ fn silent(verdict: Verdict, facts: &Facts, ranked: &[Ranked], signs: &Signs, rul
         && signs.crashes.is_empty()
         && facts.evidence.crash_reports.is_empty()
         && !facts.evidence.memory.as_ref().is_some_and(|memory| memory.oom_killed);
-    let unexplained = unexplained && !matches!(ruling.rule, "code_remarks" | "code_no_tests");
+    let unexplained =
+        unexplained && !matches!(ruling.rule, "code_remarks" | "code_no_tests" | "code_none_selected");
     let bad = matches!(verdict, Verdict::Failed | Verdict::Crashed)
         && !matches!(facts.ending, Some(Ending::NotStarted(_)));
     bad && unexplained && ruling.line.is_none()

@@ -160,7 +160,8 @@ pub(crate) fn no_tests(tally: &Tally, facts: &Facts, signs: &Signs) -> Option<(S
     let mut reports = believed_reports(facts);
     let empty = reports.find(|report| !OF_BUILDS_TOO.contains(&report.format.as_str()));
     let empty = empty.map(|report| (report.path.clone(), KnownFrom::Report));
-    empty.or_else(|| Some((format!("the line `{}`", signs.no_tests.as_ref()?.line), KnownFrom::Marker)))
+    let seen = signs.no_tests.as_ref().filter(|_| !signs.has_tests);
+    empty.or_else(|| Some((format!("the line `{}`", seen?.line), KnownFrom::Marker)))
 }
 
 /// Note about a child that the kernel killed for memory although the command exited 0.

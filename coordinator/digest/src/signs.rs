@@ -35,6 +35,8 @@ pub(crate) struct Signs {
     pub(crate) count_claim: Option<String>,
     /// The first line in which a test runner reports that it found no tests.
     pub(crate) no_tests: Option<Seen<()>>,
+    /// A part of the run had tests.
+    pub(crate) has_tests: bool,
     /// Order of the last line in which a tool's own total counts failed tests.
     pub(crate) failed_total: u64,
     /// Order of a line: crash messages up to it belong to a program that has ended.
@@ -92,6 +94,7 @@ impl Signs {
                 let line = line.trim().to_owned();
                 self.no_tests.get_or_insert(Seen { what: (), line, stream, from, order, last: order });
             }
+            Sign::SomeTests => self.has_tests = true,
             Sign::CrashUnder(family, what) => {
                 self.under.get_or_insert((family, Seen { what, line, stream, from, order, last: order }));
             }

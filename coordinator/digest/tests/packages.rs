@@ -97,3 +97,21 @@ fn without_an_end_the_waiting_output_counts() {
     assert!(shown(&digest, Verbosity::Minimal).contains("panic: boom"), "{}", digest.explain());
     assert_ne!(digest.verdict, Verdict::Passed);
 }
+
+#[test]
+fn packages_without_a_selected_test_are_no_tests_only_if_all_are() {
+    let none = "testing: warning: no tests to run\nPASS\nok  \texample.com/a\t0.003s [no tests to run]\n";
+    let some = "ok  \texample.com/b\t0.003s\n";
+    for (log, verdict) in
+        [(none.to_owned(), Verdict::Inconclusive), (format!("{none}{some}"), Verdict::Passed)]
+    {
+        let mut digester = Digester::new(Options {
+            purpose: Purpose::Tests,
+            command: "go test ./... -run TestX".into(),
+            ..Options::default()
+        });
+        digester.push(Stream::Stdout, log.as_bytes());
+        let digest = ended(digester, 0);
+        assert_eq!(digest.verdict, verdict, "{log}: {}", digest.explain());
+    }
+}

@@ -15,7 +15,7 @@ const VISITED_MAX: usize = 2_000;
 /// Depth of the search for projects below a directory.
 const DEPTH_MAX: usize = 3;
 /// Directories that hold dependencies or results, not projects.
-const SKIPPED: [&str; 8] =
+pub(super) const SKIPPED: [&str; 8] =
     ["node_modules", "target", "build", "dist", "out", "vendor", "third_party", "venv"];
 
 /// The purpose of a call.

@@ -7,6 +7,7 @@ mod config;
 mod configured;
 mod directory;
 mod filter;
+mod names;
 mod quote;
 mod setup;
 mod templates;
@@ -14,6 +15,7 @@ mod tools;
 
 pub use choose::{ChooseError, Chosen, Goal, choose, repository_of};
 pub use config::{Commands, ConfigProblem, Configuration, ConfigurationCache, SetupEntry, nearest};
+pub(crate) use names::similar;
 pub use quote::quoted;
 pub use setup::{DEFAULT_INPUTS, configured as configured_setup, suggested as suggested_setup};
 pub use templates::Templates;

@@ -60,6 +60,16 @@ fn beginning(text: &str, most: usize) -> String {
     if end < line.len() { format!("{}…", &line[..end]) } else { line }
 }
 
+/// Returns the note that a filter matched no test, after another note if there is one.
+pub(crate) fn no_such_test(filter: &str, names: &[String], other: Option<String>) -> String {
+    let names = match names {
+        [] => "the sources have no similar test name".to_owned(),
+        names => format!("similar names in the sources: {}", names.join(", ")),
+    };
+    let note = format!("no test matches the filter `{}`; {}", short(filter), beginning(&names, REASON_BYTES));
+    other.map_or_else(|| note.clone(), |other| format!("{other}; {note}"))
+}
+
 /// Returns the note that a `client_request_id` belongs to a job with another command.
 pub(crate) fn other_command(of_job: &str, asked: &str) -> String {
     format!(

@@ -14,7 +14,7 @@ use buildpool_protocol::client_link::{Progress, SubmitMessage, View};
 use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::limits;
 use buildpool_protocol::outcome::Seal;
-use buildpool_protocol::report::{JobResult, JobState};
+use buildpool_protocol::report::{JobResult, JobState, Verdict};
 use buildpool_protocol::spec::{
     Command, JobSpec, Purpose, Selector, TemplateSpec, Verbosity, check_artifact,
 };
@@ -28,6 +28,8 @@ use tokio::task::JoinSet;
 
 /// Longest run without a choice by the caller, in seconds.
 const TIMEOUT_SECS: u64 = 3_600;
+/// Limit on the search for names of tests.
+const NAMES_WAIT_MAX: Duration = Duration::from_secs(3);
 
 /// Options from the caller.
 #[derive(Debug)]
@@ -58,6 +60,8 @@ pub(super) struct Task {
     pub(super) chosen: Option<String>,
     /// Selects the content of the answer to a passed job.
     pub(super) purpose: Purpose,
+    /// The filter of the tests, if there is one.
+    pub(super) filter: Option<String>,
     /// The standard input; empty if absent.
     pub(super) stdin: Option<Bytes>,
 }
@@ -81,6 +85,10 @@ impl Task {
             Goal::Test { .. } => Purpose::Tests,
             Goal::Build { .. } => Purpose::Build,
         };
+        let filter = match goal {
+            Goal::Test { filter } => filter.map(str::to_owned),
+            Goal::Build { .. } => None,
+        };
         if let Some(command) = command {
             let (directory, reports) = (options.directory.clone(), Vec::new());
             return Ok(Self {
@@ -90,6 +98,7 @@ impl Task {
                 concurrency_group,
                 chosen: None,
                 purpose,
+                filter,
                 stdin: None,
             });
         }
@@ -103,6 +112,7 @@ impl Task {
             concurrency_group,
             chosen: Some(render::reason(&why)),
             purpose,
+            filter,
             stdin: None,
         })
     }
@@ -178,6 +188,7 @@ pub(super) async fn run(call: &Call, options: Options, task: Task) -> Result<Rep
     let options = Arc::new(options);
     let extras = Extras { chosen: task.chosen.clone(), ..call.extras(options.verbosity) };
     let asked = Command::Shell(task.command.clone()).to_string();
+    let selection = task.filter.clone().map(|filter| (task.directory.clone(), filter));
     let start = Start {
         pool: call.pool.clone(),
         progress: call.progress.clone(),
@@ -194,9 +205,22 @@ pub(super) async fn run(call: &Call, options: Options, task: Task) -> Result<Rep
         return Err(ToolError::Starting);
     };
     let started = started.and_then(Result::ok).unwrap_or(Err(ClientError::Closed.into()))?;
-    Running { client: started.client, call, options, extras, asked }
+    Running { client: started.client, call, options, extras, asked, selection }
         .to_the_end(started.stands, started.build)
         .await
+}
+
+/// Returns true if a test run ended without a test.
+fn has_run_no_test(result: &JobResult) -> bool {
+    let ran = result.tests.as_ref().map_or(0, |tests| tests.total - tests.skipped);
+    result.verdict == Some(Verdict::Inconclusive) && ran == 0
+}
+
+/// Returns the names of the project's tests that are similar to a filter. Returns none if the
+/// search takes too long.
+async fn similar_names(directory: PathBuf, filter: String) -> Vec<String> {
+    let search = tokio::task::spawn_blocking(move || project::similar(&directory, &filter));
+    tokio::time::timeout(NAMES_WAIT_MAX, search).await.ok().and_then(Result::ok).unwrap_or_default()
 }
 
 /// A submitted job.
@@ -225,6 +249,8 @@ struct Running<'a> {
     options: Arc<Options>,
     extras: Extras,
     asked: String,
+    /// The directory and the filter of a test run with a filter.
+    selection: Option<(PathBuf, String)>,
 }
 
 impl Running<'_> {
@@ -244,7 +270,13 @@ impl Running<'_> {
         }
         let results = all(stands.iter().enumerate().map(|(index, stand)| self.result(index, stand))).await;
         let mut results = results.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let extras = self.extras_of(&stands);
+        let mut extras = self.extras_of(&stands);
+        if let (Some((directory, filter)), [result]) = (&self.selection, results.as_slice())
+            && has_run_no_test(result)
+        {
+            let names = similar_names(directory.clone(), filter.clone()).await;
+            extras.note = Some(render::no_such_test(filter, &names, extras.note.take()));
+        }
         let budget = self.call.budget(self.options.verbosity);
         let pictures = match self.options.show_artifacts {
             true => pictures::of(&self.client, &results, self.call.answer_by).await,

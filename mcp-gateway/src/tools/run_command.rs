@@ -50,6 +50,7 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
         concurrency_group: None,
         chosen: None,
         purpose: Purpose::Command,
+        filter: None,
         stdin: stdin.map(Bytes::from),
     };
     run::run(call, options, task).await

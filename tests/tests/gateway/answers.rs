@@ -122,6 +122,22 @@ exit 3"#;
 }
 
 #[test]
+fn a_filter_that_matches_no_test_names_similar_ones() {
+    let place = Place::new();
+    let manifest = "[package]\nname = \"a\"\nedition = \"2021\"\n[workspace]\n[lib]\npath = \"a.rs\"\n";
+    std::fs::write(place.file("Cargo.toml"), manifest).unwrap();
+    std::fs::write(place.file("a.rs"), "#[test]\nfn adds_two() {}\n#[test]\nfn logs_in() {}\n").unwrap();
+    let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
+    let ran = gateway.result("run_tests", json!({"filter": "ads_two"}));
+    assert_eq!(ran["structuredContent"]["verdict"], "inconclusive", "{ran}");
+    let text = ran["content"][0]["text"].as_str().unwrap();
+    let note = "no test matches the filter `ads_two`; similar names in the sources: adds_two";
+    assert!(text.contains(note) && !text.contains("logs_in"), "{text}");
+    let ran = gateway.result("run_tests", json!({"filter": "adds_two"}));
+    assert_eq!(ran["structuredContent"]["verdict"], "passed", "{ran}");
+}
+
+#[test]
 fn a_mistake_is_an_answer_that_says_what_is_valid() {
     let place = Place::new();
     let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");

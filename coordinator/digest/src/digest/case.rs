@@ -35,6 +35,8 @@ pub(super) struct OwnedCase {
     error_in_report: bool,
     pub(super) no_tests: Option<(String, KnownFrom)>,
     is_test_run: bool,
+    selects_tests: bool,
+    all_skipped: Option<u64>,
     report_problem: Option<(String, bool)>,
     build_errors: bool,
     test_errors: bool,
@@ -62,6 +64,7 @@ pub(super) struct CaseParts<'a> {
     pub(super) failures_are_past: bool,
     pub(super) last_line: Option<String>,
     pub(super) is_test_run: bool,
+    pub(super) selects_tests: bool,
 }
 
 /// Returns the failure marker that no success cancels, otherwise the last one.
@@ -117,6 +120,11 @@ pub(super) fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
             .find(|ranked| {
                 ranked.found.rule == tier::REPORT_ISSUE && ranked.found.severity <= Severity::Error
             })
+        selects_tests: parts.is_test_run && parts.selects_tests,
+        all_skipped: parts
+            .tests
+            .filter(|tests| tests.skipped > 0 && tests.skipped == tests.total)
+            .map(|tests| tests.skipped),
             .map(|ranked| (ranked.headline(), ranked.found.kind == Kind::Infrastructure)),
         build_errors: parts.finds.errors.iter().any(|found| is(found, Kind::Build) && !found.probe),
         test_errors: parts.finds.errors.iter().any(|found| is(found, Kind::Test)),
@@ -170,3 +178,5 @@ impl OwnedCase {
         }
     }
 }
+            selects_tests: self.selects_tests,
+            all_skipped: self.all_skipped,

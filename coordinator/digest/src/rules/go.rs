@@ -150,3 +150,14 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(problem(ERROR, Kind::Build, 80))],
     },
 ];
+    // A package without a test that the filter selects.
+    Rule {
+        name: "go.no_tests",
+        pattern: r"^testing: warning: no tests to run$",
+        acts: &[Act::Sign(Sign::NoTests)],
+    },
+    Rule {
+        name: "go.some_tests",
+        pattern: r"^ok\s+\S+\s+(?:[\d.]+s|\(cached\))(?:\s+coverage: \S+ of statements(?: in \S+)?)?$",
+        acts: &[Act::Sign(Sign::SomeTests)],
+    },

@@ -185,6 +185,8 @@ pub(crate) enum Sign {
     NoTests,
     /// A sign of a crash.
     Crash(Indicator),
+    /// A part of a run had tests, so that its other parts may have none.
+    SomeTests,
     /// A sign of a crash if this family's tool is running, by its own lines before or after.
     CrashUnder(Family, Indicator),
     /// An exception reports the end of its program. A later trace cancels it, because the program went on.

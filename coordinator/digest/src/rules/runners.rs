@@ -172,7 +172,7 @@ fn xml_failure(draft: &mut Draft) {
 pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "runner.no_tests",
-        pattern: r"^(?:\[(?:INFO|WARNING|ERROR)\] )?(?:No tests? (?:files? )?found(?:,| related| for given|\.|$)|No tests to run|No tests (?:were )?(?:executed|found|matched)|NO TESTS RAN$|No (?:test|spec) files (?:were )?found|No matching test cases were run|No test (?:is available in|matches the given))",
+        pattern: r"^(?:\[(?:INFO|WARNING|ERROR)\] )?(?:No tests? (?:files? )?found(?:,| related| for given|\.|$)|No tests to run|No tests (?:were )?(?:executed|found|matched)|NO TESTS RAN$|No (?:test|spec) files (?:were )?found|No matching test cases were run|No test (?:is available in|matches the given)|> No tests found for given|ERROR: (?:not found: .*::|file or directory not found: .*::))",
         acts: &[Act::Sign(Sign::NoTests), Act::Summary],
     },
     Rule {

@@ -75,6 +75,18 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
         let text = format!("The command exited 0, but no tests ran, by {source}.");
         return ruling("zero_no_tests", Verdict::Inconclusive, CrashType::Unknown, known_from, text);
     }
+    if let (true, Some(count)) = (case.selects_tests, case.all_skipped) {
+        return contradiction(
+            "zero_none_selected",
+            format!(
+                "The command exited 0, but no test ran: it selects tests by name, and {} skipped.",
+                match count {
+                    1 => "the only test is".to_owned(),
+                    count => format!("all {count} tests are"),
+                }
+            ),
+        );
+    }
     if let (Some(failure), false) = (case.failure, case.success_is_last) {
         let mut ruling = contradiction(
             "zero_failure_marker",
@@ -213,6 +225,9 @@ pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
         );
     }
     let kind = failure_type(case);
+    if let Some(ruling) = none_selected(code, case) {
+        return ruling;
+    }
     if case.tests_failed > 0 {
         let (known_from, source) = match case.report {
             Some(report) => (KnownFrom::Report, format!(" ({report})")),
@@ -250,6 +265,16 @@ pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
         ));
     }
     ruling
+}
+
+/// Ruling for a command that selects tests by name, where no test has the name. Some runners exit 0
+/// in this case and others do not, so the verdict is the same for both.
+fn none_selected(code: i32, case: &Case<'_>) -> Option<Ruling> {
+    let has_errors = case.build_errors || case.infrastructure || case.tests_failed > 0;
+    let (source, known_from) = case.no_tests.filter(|_| case.selects_tests && !has_errors)?;
+    let text = format!("No test ran (exit code {code}), by {source}: the command selects tests by name.");
+    let (inconclusive, unknown) = (Verdict::Inconclusive, CrashType::Unknown);
+    Some(ruling("code_none_selected", inconclusive, unknown, known_from, text))
 }
 
 /// Ruling for a failed command without an error or a failure marker in its output.

@@ -86,6 +86,10 @@ pub(crate) struct Case<'a> {
     pub(crate) no_tests: Option<(&'a str, KnownFrom)>,
     /// The job is a test run.
     pub(crate) is_test_run: bool,
+    /// The job is a test run of tests that its command selects by name.
+    pub(crate) selects_tests: bool,
+    /// Number of skipped tests, if all tests were skipped.
+    pub(crate) all_skipped: Option<u64>,
     /// Build errors were found.
     pub(crate) build_errors: bool,
     /// Test failures were found.

@@ -264,6 +264,10 @@ fn other_codes_are_failures_of_what_the_log_names() {
     assert!(ruling.cause.expect("there is a cause").text.contains("a.c:1: warning: unused"));
     let case = Case { no_tests: Some(("pytest output", KnownFrom::Marker)), ..one.clone() };
     check(&case, "code_no_tests", Verdict::Failed, CrashType::Unknown);
+    let case = Case { selects_tests: true, ..case };
+    check(&case, "code_none_selected", Verdict::Inconclusive, CrashType::Unknown);
+    let case = Case { build_errors: true, ..case };
+    check(&case, "code_no_tests", Verdict::Failed, CrashType::BuildFailure);
     let success = seen("xcodebuild", "** BUILD SUCCEEDED **");
     let case = Case { success: Some(&success), success_is_last: true, ..one };
     let ruling = check(&case, "code_unexplained", Verdict::Failed, CrashType::Unknown);
@@ -320,6 +324,10 @@ fn zero_passes_only_with_nothing_against_it() {
     check(&case, "zero_collapsed", Verdict::Inconclusive, CrashType::Unknown);
     let case = Case { tests_missed: Some("-Dtest=A"), ..good.clone() };
     check(&case, "zero_tests_missed", Verdict::Inconclusive, CrashType::Unknown);
+    let case = Case { all_skipped: Some(3), ..good.clone() };
+    check(&case, "zero", Verdict::Passed, CrashType::None);
+    let case = Case { selects_tests: true, ..case };
+    check(&case, "zero_none_selected", Verdict::Inconclusive, CrashType::Unknown);
     let none = Case { no_tests: Some(("cargo output", KnownFrom::Marker)), ..good.clone() };
     check(&none, "zero_no_tests", Verdict::Inconclusive, CrashType::Unknown);
     let built = seen("cargo", "Finished `test` profile");
