@@ -67,6 +67,9 @@ pub(super) struct CaseParts<'a> {
     pub(super) selects_tests: bool,
 }
 
+/// Recognizers of stacks that a process prints at a signal.
+const STACKS: [&str; 2] = ["go.quit", "python.fatal"];
+
 /// Returns the failure marker that no success cancels, otherwise the last one.
 pub(super) fn failure_of<'s>(signs: &'s Signs, facts: &Facts) -> Option<&'s Seen<&'static str>> {
     signs.standing_failure(facts.ending.is_some()).or(signs.runs.last())
@@ -100,7 +103,10 @@ pub(super) fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
         tests_failed: parts.tests.map_or(0, |tests| tests.failed),
         report: parts.report.map(str::to_owned),
         unfinished: parts.unfinished,
-        running_test: if parts.unfinished > 0 { parts.running_test.clone() } else { None },
+        running_test: match parts.unfinished {
+            0 => hung_test(parts),
+            _ => parts.running_test.clone(),
+        },
         collapsed: parts.collapsed,
         tests_missed: parts.tests_missed.clone(),
         first_error: first.map(|ranked| ranked.headline()),
@@ -114,17 +120,17 @@ pub(super) fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
         error_in_report: first.is_some_and(|ranked| ranked.found.report.is_some()),
         no_tests: reports::no_tests(parts.tally, parts.facts, signs),
         is_test_run: parts.is_test_run,
+        selects_tests: parts.is_test_run && parts.selects_tests,
+        all_skipped: parts
+            .tests
+            .filter(|tests| tests.skipped > 0 && tests.skipped == tests.total)
+            .map(|tests| tests.skipped),
         report_problem: parts
             .ranked
             .iter()
             .find(|ranked| {
                 ranked.found.rule == tier::REPORT_ISSUE && ranked.found.severity <= Severity::Error
             })
-        selects_tests: parts.is_test_run && parts.selects_tests,
-        all_skipped: parts
-            .tests
-            .filter(|tests| tests.skipped > 0 && tests.skipped == tests.total)
-            .map(|tests| tests.skipped),
             .map(|ranked| (ranked.headline(), ranked.found.kind == Kind::Infrastructure)),
         build_errors: parts.finds.errors.iter().any(|found| is(found, Kind::Build) && !found.probe),
         test_errors: parts.finds.errors.iter().any(|found| is(found, Kind::Test)),
@@ -132,6 +138,13 @@ pub(super) fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
         panics_are_tests: reports::panics_are_tests(parts.tally, parts.facts),
         xcodebuild: signs.tools.contains("xcodebuild"),
     }
+}
+
+/// The test in a stack that a process printed because the pool asked for it.
+fn hung_test(parts: &CaseParts<'_>) -> Option<String> {
+    parts.facts.acted.as_ref()?;
+    let stacks = parts.finds.errors.iter().filter(|found| STACKS.contains(&found.rule));
+    stacks.filter_map(|found| found.test.clone()).next()
 }
 
 impl OwnedCase {
@@ -167,6 +180,8 @@ impl OwnedCase {
             error_in_report: self.error_in_report,
             no_tests: self.no_tests.as_ref().map(|(source, from)| (source.as_str(), *from)),
             is_test_run: self.is_test_run,
+            selects_tests: self.selects_tests,
+            all_skipped: self.all_skipped,
             unread: reports::unread(facts),
             report_problem: self.report_problem.as_ref().map(|(problem, _)| problem.as_str()),
             problem_is_machines: self.report_problem.as_ref().is_some_and(|(_, machines)| *machines),
@@ -178,5 +193,3 @@ impl OwnedCase {
         }
     }
 }
-            selects_tests: self.selects_tests,
-            all_skipped: self.all_skipped,

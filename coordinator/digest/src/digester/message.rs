@@ -255,7 +255,10 @@ impl Digester {
                     // Indented lines are dropped first.
                     let from = (MESSAGE_LINES_MAX / 3).min(open.draft.lines.len() - 1);
                     let deep = |line: &String| line.starts_with([' ', '\t']);
-                    let at = open.draft.lines[from..].iter().position(deep).map_or(from, |at| from + at);
+                    let rest = &open.draft.lines[from..];
+                    let dispensable = open.problem.dispensable;
+                    let first = dispensable.and_then(|is| rest.iter().position(|line| is(line)));
+                    let at = first.or_else(|| rest.iter().position(deep)).map_or(from, |at| from + at);
                     let dropped = open.draft.lines.remove(at);
                     open.bytes -= dropped.len().min(open.bytes);
                 }

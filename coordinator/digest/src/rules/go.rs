@@ -15,6 +15,11 @@ fn test_lines(_: &[String], line: &str) -> Next {
 
 /// A panic and its goroutines, up to the package's line.
 fn goroutines(so_far: &[String], line: &str) -> Next {
+    if so_far.len() > 60 { Next::Beyond } else { dump(so_far, line) }
+}
+
+/// The goroutines of a program that hangs, up to the package's line.
+fn dump(_: &[String], line: &str) -> Next {
     let end = line.starts_with("FAIL\t")
         || line.starts_with("exit status")
         || line == "PASS"
@@ -22,7 +27,7 @@ fn goroutines(so_far: &[String], line: &str) -> Next {
         || line.starts_with("=== ")
         || line.starts_with("ok  \t")
         || line == "FAIL";
-    if end || so_far.len() > 60 {
+    if end {
         Next::Beyond
     } else if line.trim().is_empty() {
         Next::Maybe
@@ -59,16 +64,65 @@ pub(super) fn log_place(draft: &mut Draft) {
 
 const PANIC: Problem = problem(FATAL, Kind::Crash, 95).follow(goroutines).owning().refine(panic_place);
 
-/// The first frame outside Go's own sources: below their `src` are directories without a dot.
+/// A program that printed its goroutines because it hung.
+const HANG: Problem =
+    problem(ERROR, Kind::Runtime, 90).follow(dump).dispensable(is_runtime_frame).owning().refine(hang);
+
+/// Returns true for a frame of Go's runtime, or its function.
+fn is_runtime_frame(line: &str) -> bool {
+    line.starts_with("runtime.") || line.contains("/src/runtime/")
+}
+
+/// Returns the location of a frame outside Go's own sources: below their `src` are directories
+/// without a dot.
+fn own_frame(line: &str) -> Option<&str> {
+    let place = line.strip_prefix('\t')?.split(" +0x").next()?.split(" fp=").next()?;
+    let package = place.rsplit_once("/src/").and_then(|(_, rest)| rest.split('/').next());
+    let is_foreign = package.is_some_and(|package| !package.contains('.'))
+        || place.contains("/pkg/mod/")
+        || place.starts_with("_testmain.go:");
+    (place.contains(".go:") && !is_foreign).then_some(place)
+}
+
+/// The first frame in the project's code.
 fn panic_place(draft: &mut Draft) {
-    let frame = draft.lines.iter().find_map(|line| {
-        let (place, _) = line.trim_start().split_once(" +0x")?;
-        let package = place.rsplit_once("/src/").and_then(|(_, rest)| rest.split('/').next());
-        let is_foreign = package.is_some_and(|package| !package.contains('.'));
-        (place.contains(".go:") && !is_foreign).then(|| place.to_owned())
-    });
+    if draft.lines.first().is_some_and(|line| line.starts_with("panic: test timed out")) {
+        return hang(draft);
+    }
+    let frame = draft.lines.iter().find_map(|line| own_frame(line)).map(str::to_owned);
     if let Some(frame) = frame {
         let _placed = super::set_place(draft, &frame);
+    }
+}
+
+/// Keeps the goroutines with code of the project. The test and the location are those of the
+/// goroutine that runs the test.
+fn hang(draft: &mut Draft) {
+    let blocks: Vec<Vec<&str>> = draft
+        .lines
+        .split(|line| line.trim().is_empty())
+        .map(|block| block.iter().map(|line| line.split(" fp=0x").next().unwrap_or(line)).collect())
+        .collect();
+    let head = blocks.first().cloned().unwrap_or_default();
+    let of_test = |block: &&Vec<&str>| block.iter().any(|line| line.starts_with("testing.tRunner("));
+    let own: Vec<&Vec<&str>> =
+        blocks.iter().skip(1).filter(|block| block.iter().any(|line| own_frame(line).is_some())).collect();
+    let Some(first) = own.iter().copied().find(of_test).or_else(|| own.first().copied()) else { return };
+    let place = first.iter().find_map(|line| own_frame(line)).map(str::to_owned);
+    let test = first.iter().find_map(|line| {
+        let function = line.split('(').next()?.rsplit('.').find(|part| part.starts_with("Test"))?;
+        Some(function.to_owned())
+    });
+    let others = own.iter().copied().filter(|block| !std::ptr::eq(*block, first));
+    let mut lines: Vec<String> = head.iter().map(|line| (*line).to_owned()).collect();
+    for block in std::iter::once(first).chain(others) {
+        lines.push(String::new());
+        lines.extend(block.iter().filter(|line| !is_runtime_frame(line)).map(|line| (*line).to_owned()));
+    }
+    draft.lines = lines;
+    draft.test = draft.test.take().or(test);
+    if let Some(place) = place {
+        let _placed = super::set_place(draft, &place);
     }
 }
 
@@ -116,6 +170,17 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^ok\s+\S+\s+(?:[\d.]+s|\(cached\))",
         acts: &[Act::Over(Family::Go, true), Act::Sign(Sign::Success("go test"))],
     },
+    // A package without a test that the filter selects.
+    Rule {
+        name: "go.no_tests",
+        pattern: r"^testing: warning: no tests to run$",
+        acts: &[Act::Sign(Sign::NoTests)],
+    },
+    Rule {
+        name: "go.some_tests",
+        pattern: r"^ok\s+\S+\s+(?:[\d.]+s|\(cached\))(?:\s+coverage: \S+ of statements(?: in \S+)?)?$",
+        acts: &[Act::Sign(Sign::SomeTests)],
+    },
     Rule {
         name: "go.panic",
         pattern: r"^panic: (?P<m>.*)",
@@ -125,6 +190,14 @@ pub(super) const RULES: &[Rule] = &[
         name: "go.fatal",
         pattern: r"^fatal error: (?:all goroutines are asleep|concurrent map|stack overflow|unexpected signal|runtime: out of memory|out of memory|sync: |checkptr|found pointer|bad )(?P<m>.*)",
         acts: &[Act::Problem(PANIC), Act::Sign(Sign::Crash(Indicator::FatalError))],
+    },
+    // What a Go program prints at SIGQUIT, which a timeout sends.
+    Rule { name: "go.quit", pattern: r"^SIGQUIT: quit$", acts: &[Act::Problem(HANG)] },
+    // A frame is part of a stack, even beyond the lines of its message.
+    Rule {
+        name: "go.frame",
+        pattern: r"^\t\S+\.(?:go|s):\d+(?: \+0x[0-9a-f]+)?(?: fp=0x\S+ sp=\S+ pc=\S+)?$",
+        acts: &[Act::Harmless],
     },
     Rule {
         name: "go.signal",
@@ -150,14 +223,3 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(problem(ERROR, Kind::Build, 80))],
     },
 ];
-    // A package without a test that the filter selects.
-    Rule {
-        name: "go.no_tests",
-        pattern: r"^testing: warning: no tests to run$",
-        acts: &[Act::Sign(Sign::NoTests)],
-    },
-    Rule {
-        name: "go.some_tests",
-        pattern: r"^ok\s+\S+\s+(?:[\d.]+s|\(cached\))(?:\s+coverage: \S+ of statements(?: in \S+)?)?$",
-        acts: &[Act::Sign(Sign::SomeTests)],
-    },

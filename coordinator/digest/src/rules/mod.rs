@@ -111,6 +111,8 @@ pub(crate) struct Problem {
     pub(crate) lead: Option<fn(&str) -> bool>,
     /// Its file is the last named one.
     pub(crate) in_file: bool,
+    /// Selects lines that a message above the limit loses first.
+    pub(crate) dispensable: Option<fn(&str) -> bool>,
     /// Corrects location, test and severity when its lines are complete.
     pub(crate) refine: Option<fn(&mut Draft)>,
 }
@@ -183,10 +185,10 @@ pub(crate) enum Sign {
     Begins(&'static str),
     /// A test runner found no tests.
     NoTests,
-    /// A sign of a crash.
-    Crash(Indicator),
     /// A part of a run had tests, so that its other parts may have none.
     SomeTests,
+    /// A sign of a crash.
+    Crash(Indicator),
     /// A sign of a crash if this family's tool is running, by its own lines before or after.
     CrashUnder(Family, Indicator),
     /// An exception reports the end of its program. A later trace cancels it, because the program went on.
@@ -403,6 +405,7 @@ pub(crate) const fn problem(level: Level, kind: Kind, sure: u8) -> Problem {
         bare: false,
         lead: None,
         in_file: false,
+        dispensable: None,
         refine: None,
     }
 }
@@ -410,6 +413,11 @@ pub(crate) const fn problem(level: Level, kind: Kind, sure: u8) -> Problem {
 impl Problem {
     pub(crate) const fn follow(mut self, follow: Follow) -> Self {
         self.follow = Some(follow);
+        self
+    }
+
+    pub(crate) const fn dispensable(mut self, lines: fn(&str) -> bool) -> Self {
+        self.dispensable = Some(lines);
         self
     }
 

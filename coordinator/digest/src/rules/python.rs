@@ -460,7 +460,7 @@ pub(super) const RULES: &[Rule] = &[
         // The program that runs a test may have begun its line.
         pattern: r"^(?:\S+\.py(?:::\S+)? |\w+ \([\w.]+\) \.\.\. )?[.FEsxX]*Fatal Python error: (?P<m>.*)",
         acts: &[
-            Act::Problem(problem(FATAL, Kind::Crash, 96).follow(fatal_lines)),
+            Act::Problem(problem(FATAL, Kind::Crash, 96).follow(fatal_lines).refine(fatal_place)),
             Act::Sign(Sign::Crash(Indicator::FatalError)),
         ],
     },
@@ -516,6 +516,24 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Ends(Family::Pytest)],
     },
 ];
+
+/// Location and test of a stack of `faulthandler`, which begins with the innermost frame: the first
+/// frame of the project, and the last one of a test function.
+fn fatal_place(draft: &mut Draft) {
+    let own = |line: &str| {
+        let (file, rest) = line.trim_start().strip_prefix("File \"")?.split_once("\", line ")?;
+        let (number, function) = rest.split_once(" in ")?;
+        let is_foreign = file.starts_with('<')
+            || ["/site-packages/", "/lib/python"].iter().any(|part| file.contains(part));
+        (!is_foreign).then(|| (format!("{file}:{number}"), function.trim().to_owned()))
+    };
+    let frames: Vec<(String, String)> = draft.lines.iter().filter_map(|line| own(line)).collect();
+    if let Some((place, _)) = frames.first() {
+        let _placed = super::set_place(draft, place);
+    }
+    let test = frames.into_iter().rev().map(|(_, function)| function).find(|name| name.starts_with("test"));
+    draft.test = draft.test.take().or(test);
+}
 
 fn fatal_lines(so_far: &[String], line: &str) -> Next {
     let known = line.starts_with("Current thread")
