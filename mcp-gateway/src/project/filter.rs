@@ -15,10 +15,18 @@ pub(super) fn pattern(filter: &str) -> String {
     if has_operator || regex.is_match(filter) { filter.to_owned() } else { regex::escape(filter) }
 }
 
+/// Extensions of JavaScript's test files.
+const SCRIPTS: [&str; 8] = [".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts"];
+
 /// Joins the parts of a name by single spaces, if the runner prints it with separators
 /// (`suite › test`, `suite > test`). JavaScript runners match their name option against that form.
+/// A file before the name (vitest: `a.test.ts > suite > test`) is not part of it.
 pub(super) fn spaced(filter: &str) -> String {
-    let parts: Vec<&str> = filter.split(" › ").flat_map(|part| part.split(" > ")).map(str::trim).collect();
+    let mut parts: Vec<&str> =
+        filter.split(" › ").flat_map(|part| part.split(" > ")).map(str::trim).collect();
+    if parts.len() > 1 && SCRIPTS.iter().any(|extension| parts[0].ends_with(extension)) {
+        parts.remove(0);
+    }
     parts.join(" ")
 }
 
@@ -65,6 +73,8 @@ mod tests {
     fn printed_names_become_names_that_options_accept() {
         assert_eq!(spaced("math › adds › two"), "math adds two");
         assert_eq!(spaced("math > adds"), "math adds");
+        assert_eq!(spaced("src/a.test.ts > math > adds"), "math adds");
+        assert_eq!(spaced("a.test.ts"), "a.test.ts");
         assert_eq!(spaced("a>b"), "a>b");
         assert_eq!(class_and_method("com.a.BarTest.adds"), Some(("com.a.BarTest", "adds")));
         assert_eq!(class_and_method("BarTest > adds()"), Some(("BarTest", "adds")));

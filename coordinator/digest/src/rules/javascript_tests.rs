@@ -570,6 +570,9 @@ fn mocha_only(draft: &mut Draft) {
     let told = below.any(|line| deep(line) > heading);
     draft.spurious = !told || pending || skipped;
     js_place(draft);
+    if let Some(name) = mocha_name(&draft.lines) {
+        draft.test = Some(name);
+    }
     if let Some(test) = &mut draft.test {
         // Playwright's heading ends with a rule, and begins with the place of the test.
         test.truncate(test.trim_end_matches(['─', ' ']).len());
@@ -585,6 +588,17 @@ fn mocha_only(draft: &mut Draft) {
     if let (None, Some(place)) = (&draft.file, named) {
         let _placed = place.ends_with(|c: char| c.is_ascii_digit()) && super::set_place(draft, &place);
     }
+}
+
+/// Full name of a test of mocha, as its option `--grep` matches it: the suites and the test, one a
+/// line. The last one ends with a colon, and a blank line follows.
+fn mocha_name(lines: &[String]) -> Option<String> {
+    let end = lines.iter().position(|line| line.trim().is_empty())?;
+    let (_, first) = lines.first()?.split_once(") ")?;
+    let parts: Vec<&str> =
+        std::iter::once(first).chain(lines[1..end].iter().map(|line| line.trim())).collect();
+    let name = parts.join(" ");
+    (parts.len() > 1).then(|| name.strip_suffix(':').map(str::to_owned))?
 }
 
 /// A line of a list names a failed test; the error is elsewhere.
