@@ -279,6 +279,10 @@ fn more_tools_have_their_commands() {
     assert_eq!(chosen(&specs, filter).unwrap().command, "bundle exec rspec --example 'a b'");
     let nx = [("package.json", "{}"), ("nx.json", "")];
     assert_eq!(chosen(&nx, TEST).unwrap().command, "npx nx run-many --target=test");
+    let turbo = [("package.json", "{}"), ("turbo.json", "{}")];
+    assert_eq!(chosen(&turbo, TEST).unwrap().command, "npx turbo run test");
+    let part = Goal::Build { target: Some("web"), release: false };
+    assert_eq!(chosen(&turbo, part).unwrap().command, "npx turbo run build --filter=web");
     let venv = [("tests/test_a.py", ""), (".venv/bin/python3", "")];
     assert_eq!(chosen(&venv, TEST).unwrap().command, "PATH=\"$PWD/.venv/bin:$PATH\" python3 -m pytest");
 }
