@@ -6,8 +6,8 @@ use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::Verdict;
 use std::time::Duration;
 
-/// Stack of a test that was recorded with pytest.
-const PYTHON: &str = "Fatal Python error: Aborted\n\nCurrent thread 0x00007f51a11c5b80 (most recent call first):\n  File \"/w/test_h.py\", line 3 in helper\n  File \"/w/test_h.py\", line 6 in test_hang\n  File \"/w/.venv/lib/python3.11/site-packages/_pytest/python.py\", line 166 in pytest_pyfunc_call\n  File \"<frozen runpy>\", line 88 in _run_code\n";
+/// Output of a test that was recorded with pytest.
+const PYTHON: &str = "============================= test session starts ==============================\ncollected 2 items\n\ntest_h.py .Fatal Python error: Aborted\n\nCurrent thread 0x00007f51a11c5b80 (most recent call first):\n  File \"/w/test_h.py\", line 3 in helper\n  File \"/w/test_h.py\", line 6 in test_hang\n  File \"/w/.venv/lib/python3.11/site-packages/_pytest/python.py\", line 166 in pytest_pyfunc_call\n  File \"<frozen runpy>\", line 88 in _run_code\n";
 
 fn timed_out(log: &str) -> Digest {
     let mut digester = Digester::new(Options::default());

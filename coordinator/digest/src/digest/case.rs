@@ -103,10 +103,11 @@ pub(super) fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
         tests_failed: parts.tests.map_or(0, |tests| tests.failed),
         report: parts.report.map(str::to_owned),
         unfinished: parts.unfinished,
-        running_test: match parts.unfinished {
-            0 => hung_test(parts),
-            _ => parts.running_test.clone(),
-        },
+        running_test: parts
+            .running_test
+            .clone()
+            .filter(|_| parts.unfinished > 0)
+            .or_else(|| hung_test(parts)),
         collapsed: parts.collapsed,
         tests_missed: parts.tests_missed.clone(),
         first_error: first.map(|ranked| ranked.headline()),
