@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 /// Minimum number of characters that identify a finding.
 pub(super) const KEY_CHARS_MIN: usize = 40;
 
+/// Minimum length of a truncated message behind a key, in characters. A shorter one has no content.
+const BRIEF_CHARS_MIN: usize = 20;
+
 /// Rank of lines about system and third-party sources, and of candidates that a compiler rejected.
 const FOREIGN_RANK: u8 = 6;
 
@@ -57,7 +60,7 @@ pub(super) fn brief(line: &str, key: &str, chars: usize) -> String {
         return clipped;
     }
     let key_chars = key.chars().count();
-    if key_chars + 12 > chars {
+    if key_chars + 2 + BRIEF_CHARS_MIN > chars {
         return clip_chars(key, chars.max(key_chars.min(400))).into_owned();
     }
     let rest = line.strip_prefix(key).unwrap_or(line).trim_start_matches([':', ' ']);
@@ -218,4 +221,18 @@ pub(super) fn folded(lines: &[String]) -> Vec<String> {
             (false, count) => format!("{line} (×{count})"),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::brief;
+
+    #[test]
+    fn a_message_that_would_lose_its_content_is_left_out() {
+        let key = "/w/js/lint/x/cli/config.js:10:12";
+        let line = "10:12 error 'require' is not defined no-undef (/w/js/lint/x/cli/config.js:10)";
+        assert_eq!(brief(line, key, 50), key);
+        assert_eq!(brief(line, key, 60), format!("{key}: 10:12 error 'require' is…"));
+        assert_eq!(brief(line, key, 100), line);
+    }
 }
