@@ -48,8 +48,8 @@ static COMPILED: LazyLock<Vec<(&[&str], Regex)>> = LazyLock::new(|| {
 /// Returns at most five names of tests below this directory, the most similar first. Only the last
 /// part of the filter is compared: `m` of `C::m`, `C#m`, `C.m` and `C > m`.
 pub(crate) fn similar(directory: &Path, filter: &str) -> Vec<String> {
-    let parts = filter.trim_end_matches("()").split(['#', '.', ':', '>', '›', '/']);
-    let wanted = letters(parts.last().unwrap_or(filter));
+    let mut parts = filter.trim_end_matches("()").rsplit(['#', '.', ':', '>', '›', '/']);
+    let wanted = letters(parts.next().unwrap_or(filter));
     let scored = names(directory).into_iter().map(|name| (similarity(&wanted, &letters(&name)), name));
     let mut scored: Vec<(f64, String)> = scored.filter(|(score, _)| *score >= SIMILARITY_MIN).collect();
     scored.sort_by(|(a, first), (b, second)| b.total_cmp(a).then_with(|| first.cmp(second)));
