@@ -4,7 +4,7 @@ use super::{Digester, Line, SummaryLine};
 use crate::limits::SUMMARY_LINES_MAX;
 use crate::probes;
 use crate::rules::{Act, Asker, Groups, Indicator, Rule, Sign, TestEvent};
-use crate::tally::{Counts, Family, Standing, hashed};
+use crate::tally::{Counts, Family, Standing, Task};
 use crate::text::{clip_chars, lossy};
 use crate::xcodebuild;
 use buildpool_protocol::output::Stream;
@@ -136,7 +136,7 @@ impl Digester {
             self.signs.runs.at_work(family.name(), suite.unwrap_or(self.order));
         }
         let task = &line.text[line.front.task.clone()];
-        let counted = || Standing { task: (!task.is_empty()).then(|| hashed(task)), ..line.standing };
+        let counted = || Standing { task: Task::of(task), ..line.standing };
         match act {
             Act::Test(family, event) => {
                 let Some(test) = groups.text("t") else { return };

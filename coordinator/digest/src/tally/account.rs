@@ -1,7 +1,7 @@
 //! Results of one family: by test, and the tool's own totals.
 
-use super::failed::FailedTotals;
-use super::{Family, hashed};
+use super::failed::{FailedTotals, Part};
+use super::{Family, Task, hashed};
 use crate::rules::TestEvent;
 
 /// Counts of one summary.
@@ -49,7 +49,7 @@ pub(super) struct Ledger {
     /// Latest total of the open session.
     pub(super) open: Option<Counts>,
     /// The part of the run that it is of, by a hash of its name, where the tool names it.
-    part: Option<u64>,
+    part: Option<Part>,
     /// How many tests the program said that it runs, if it did: of those a run that stopped early counts only some.
     tests: Option<u64>,
     /// It is a rerun of the tests that failed before.
@@ -71,7 +71,7 @@ impl Ledger {
     }
 
     /// A total begins, or takes the place of the session's one.
-    pub(super) const fn begin(&mut self, counts: Counts, part: Option<u64>, tests: u64) {
+    pub(super) const fn begin(&mut self, counts: Counts, part: Option<Part>, tests: u64) {
         if tests > 0 {
             self.tests = Some(tests);
         }
@@ -82,7 +82,7 @@ impl Ledger {
 
     /// Assigns failures without a part to this part.
     pub(super) fn failed_in(&mut self, part: u64) {
-        self.part.get_or_insert(part);
+        self.part.get_or_insert(Part::named(part));
         self.failed.name(part);
     }
 
@@ -250,11 +250,13 @@ impl Account {
 
     /// The part of the run that a total is of. Each task has parts of its own; that alone is no name of a part where names
     /// tell all.
-    pub(super) fn part_of(&self, family: Family, task: Option<u64>) -> Option<u64> {
+    pub(super) fn part_of(&self, family: Family, task: Option<Task>) -> Option<Part> {
         match (self.part, task) {
-            (Some(part), Some(task)) => Some(hashed((part, task))),
-            (None, Some(task)) if !family.names_parts() => Some(task),
-            (part, _) => part,
+            (Some(part), Some(task)) => Some(Part::named(hashed((part, task.name)))),
+            (None, Some(task)) if !family.names_parts() => {
+                Some(Part { key: task.name, is_named: task.is_script })
+            }
+            (part, _) => part.map(Part::named),
         }
     }
 

@@ -10,6 +10,21 @@ const SAME_TESTS_MIN: u64 = 10;
 /// A part of the run by a hash of its name, 0 if it has none, and two numbers of tests.
 type Key = [u64; 3];
 
+/// A part of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    /// Hash of its name.
+    pub(super) key: u64,
+    /// The name is of the tests, so as many of them are the same ones.
+    pub(super) is_named: bool,
+}
+
+impl Part {
+    pub(super) const fn named(key: u64) -> Self {
+        Self { key, is_named: true }
+    }
+}
+
 /// Totals that count failed tests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FailedTotals {
@@ -29,17 +44,17 @@ impl FailedTotals {
     pub(super) fn add(
         &mut self,
         family: Family,
-        part: Option<u64>,
+        part: Option<Part>,
         announced: Option<u64>,
         counts: Counts,
         reruns_failed: bool,
     ) {
-        let (key, total) = (part.unwrap_or(0), announced.unwrap_or_else(|| counts.total()));
+        let (key, total) = (part.map_or(0, |part| part.key), announced.unwrap_or_else(|| counts.total()));
         if counts.failed == 0 && !counts.is_good() {
             return;
         }
         if !family.names_parts() {
-            if part.is_some() || total >= SAME_TESTS_MIN {
+            if part.is_some_and(|part| part.is_named) || total >= SAME_TESTS_MIN {
                 self.take(key, [total, total]);
             }
             if counts.failed == 0 && reruns_failed {
@@ -106,17 +121,17 @@ mod tests {
         let mut failed = FailedTotals::default();
         let parts = FAILED_TOTALS_MAX as u64;
         for part in 1..=parts {
-            failed.add(Family::Maven, Some(part), None, BAD, false);
+            failed.add(Family::Maven, Some(Part::named(part)), None, BAD, false);
         }
         let mut all_again = failed.clone();
         for part in 1..=parts {
-            all_again.add(Family::Maven, Some(part), None, GOOD, false);
+            all_again.add(Family::Maven, Some(Part::named(part)), None, GOOD, false);
         }
         assert!(all_again.are_past());
-        failed.add(Family::Maven, Some(parts + 1), None, BAD, false);
+        failed.add(Family::Maven, Some(Part::named(parts + 1)), None, BAD, false);
         assert_eq!((failed.by_total.len(), failed.by_failed.len()), (FAILED_TOTALS_MAX, FAILED_TOTALS_MAX));
         for part in 1..=parts + 1 {
-            failed.add(Family::Maven, Some(part), None, GOOD, false);
+            failed.add(Family::Maven, Some(Part::named(part)), None, GOOD, false);
         }
         assert!(failed.by_total.is_empty() && failed.by_failed.is_empty() && !failed.are_past());
     }
@@ -125,7 +140,9 @@ mod tests {
     fn only_a_total_of_the_same_tests_takes_failures_back() {
         let are_past = |family: Family, totals: &[(Option<u64>, Counts)]| {
             let mut failed = FailedTotals::default();
-            totals.iter().for_each(|(part, counts)| failed.add(family, *part, None, *counts, false));
+            totals
+                .iter()
+                .for_each(|(part, counts)| failed.add(family, part.map(Part::named), None, *counts, false));
             failed.are_past()
         };
         let are_past_if_rerun = |totals: &[(Counts, bool)]| {
