@@ -1,5 +1,5 @@
-//! Standard input of live jobs: one file each, below `stdin` in the data directory. A job may run again, so the file stays
-//! until the job is done.
+//! Standard input of jobs: one file each, below `stdin` in the data directory. A job may run again, so the file stays until
+//! the job is done. The newest files of jobs that are done stay for `retry`, up to [`KEPT_BYTES_MAX`].
 
 use crate::shared::Shared;
 use buildpool_protocol::ids::JobId;
@@ -7,6 +7,7 @@ use buildpool_protocol::limits::{STDIN_BYTES_MAX, STDIN_WINDOW_BYTES, TEXT_BYTES
 use buildpool_protocol::outcome::Seal;
 use buildpool_protocol::stdin::{StdinEnd, new_part};
 use dashmap::DashMap;
+use std::collections::VecDeque;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
@@ -20,12 +21,19 @@ const END: &str = "end";
 /// For this user only.
 const PRIVATE: u32 = 0o600;
 
+/// Limit on the inputs of jobs that are done, together, in bytes. Only the newest can be retried.
+const KEPT_BYTES_MAX: u64 = 64 << 20;
+/// Limit on their number.
+const KEPT_MAX: usize = 1024;
+
 /// All inputs of this coordinator.
 pub(crate) struct Inputs {
     directory: PathBuf,
     /// How long an input without its client may still go on.
     patience: Duration,
     open: DashMap<JobId, Arc<Input>>,
+    /// Whole inputs of jobs that are done, oldest first, with their lengths.
+    kept: Mutex<VecDeque<(JobId, u64)>>,
 }
 
 /// The input of one job.
@@ -72,7 +80,7 @@ impl Reach {
 
 impl Inputs {
     pub(crate) fn new(data_dir: &Path, patience: Duration) -> Self {
-        Self { directory: data_dir.join("stdin"), patience, open: DashMap::new() }
+        Self { directory: data_dir.join("stdin"), patience, open: DashMap::new(), kept: Mutex::default() }
     }
 
     /// Removes the inputs of jobs that are not live.
@@ -104,17 +112,57 @@ impl Inputs {
         Ok(input)
     }
 
-    /// Forgets the input of a job that is done.
-    pub(crate) fn remove(&self, job: JobId) {
-        if let Some((_, input)) = self.open.remove(&job) {
+    /// Closes the input of a job that is done. A whole input stays for `retry`, while there is room for it.
+    pub(crate) fn finish(&self, job: JobId) {
+        let input = self.open.remove(&job).map(|(_, input)| input);
+        let whole = input.and_then(|input| {
             input.reach.send_modify(|reach| reach.is_over = true);
+            let end = input.reach.borrow().end.clone()?;
+            (end.reason.is_none() && end.seal.length <= KEPT_BYTES_MAX).then_some(end.seal.length)
+        });
+        let Some(length) = whole else { return self.remove_files(job) };
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        // A late reader may have opened it again.
+        kept.retain(|(known, _)| *known != job);
+        kept.push_back((job, length));
+        while kept.len() > KEPT_MAX || kept.iter().map(|(_, length)| length).sum::<u64>() > KEPT_BYTES_MAX {
+            let Some((oldest, _)) = kept.pop_front() else { break };
+            self.remove_files(oldest);
         }
+    }
+
+    /// Gives a job the input of an earlier one, which is kept. Returns its seal, or `None` if it is not kept. Blocking.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub(crate) fn copy(&self, from: JobId, to: JobId) -> io::Result<Option<Seal>> {
+        // The lock prevents a removal meanwhile.
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if !kept.iter().any(|(job, _)| *job == from) {
+            return Ok(None);
+        }
+        let (from, to) = (self.path(from), self.path(to));
+        let end: StdinEnd = serde_json::from_slice(&fs::read(from.with_extension(END))?)?;
+        // No one writes to a whole input, so both jobs can have the same file.
+        fs::hard_link(&from, &to)
+            .and_then(|()| fs::hard_link(from.with_extension(END), to.with_extension(END)))?;
+        Ok(Some(end.seal))
+    }
+
+    /// Removes the files of a job that does not read its input any more.
+    fn remove_files(&self, job: JobId) {
         let path = self.path(job);
         // Freeing a long file takes the disk a while, and the caller decides about all jobs.
         std::thread::spawn(move || {
             remove(&path.with_extension(END));
             remove(&path);
         });
+    }
+
+    /// Removes the input that [`Inputs::copy`] gave to a job that was not accepted.
+    pub(crate) fn discard(&self, job: JobId) {
+        self.open.remove(&job);
+        self.remove_files(job);
     }
 
     fn path(&self, job: JobId) -> PathBuf {
@@ -312,7 +360,7 @@ impl Shared {
         if self.runtime.live(job).await.is_some() {
             return Ok(Some(input));
         }
-        self.inputs.remove(job);
+        self.inputs.finish(job);
         Ok(None)
     }
 }

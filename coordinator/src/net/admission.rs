@@ -11,6 +11,7 @@ use buildpool_protocol::client_link::{Role, SubmitMessage, View};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::spec::{Access, JobSpec, Network, Restriction, Selector, Source};
+use buildpool_protocol::stdin::Stdin;
 use buildpool_protocol::transfer::SnapshotName;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -132,12 +133,6 @@ pub(crate) async fn retry(back: &Back, request: u32, text: &str, new: JobId) -> 
         // The tree is the original submitter's.
         access.class = shared.trust.class_again(&submitter, &spec.access.class);
     }
-    if spec.stdin.is_some() {
-        let text = format!(
-            "job {job} read a standard input, which the pool does not keep; submit it again with `buildpool run`"
-        );
-        return Err(LinkError::new(ErrorCode::Invalid, text));
-    }
     let message = SubmitMessage {
         job: new,
         // A build ends with its jobs; a later job is not part of it.
@@ -155,7 +150,39 @@ pub(crate) async fn retry(back: &Back, request: u32, text: &str, new: JobId) -> 
             format!("the snapshot of job {job} is not kept any more; submit it again with `buildpool run`");
         return Err(LinkError::new(ErrorCode::NotFound, text));
     }
-    admit(back, request, message).await
+    if message.spec.stdin.is_none() {
+        return admit(back, request, message).await;
+    }
+    with_input_of(back, request, job, message).await
+}
+
+/// Submits a job that reads the input of an earlier one, as far as that is kept.
+async fn with_input_of(
+    back: &Back,
+    request: u32,
+    job: JobId,
+    mut message: SubmitMessage,
+) -> Result<Submitted, LinkError> {
+    let (inputs, new) = (&back.shared.inputs, message.job);
+    let copied = tokio::task::block_in_place(|| inputs.copy(job, new)).map_err(|error| {
+        tracing::error!(%job, %error, "a kept standard input can't be used again");
+        LinkError::new(ErrorCode::Internal, format!("the standard input of job {job} can't be read: {error}"))
+    })?;
+    let Some(seal) = copied else {
+        let text = format!(
+            "job {job} read a standard input, which the pool does not keep any more (it keeps the newest 64 MiB of inputs of ended jobs until its next start); submit it again with `buildpool run`"
+        );
+        return Err(LinkError::new(ErrorCode::Invalid, text));
+    };
+    message.spec.stdin = Some(Stdin { seal: Some(seal) });
+    match admit(back, request, message).await {
+        // The input is complete, so the client sends none.
+        Ok(submitted) => Ok(Submitted { stdin: false, ..submitted }),
+        Err(error) => {
+            inputs.discard(new);
+            Err(error)
+        }
+    }
 }
 
 /// Checks that the snapshot of a job is stored. A job waits for workers, not for files, so the

@@ -77,7 +77,7 @@ impl Runtime {
             tracing::info!(%job, attempt = counts, worker, trace, verdict = %done.verdict, submitter = %record.submitter, "job done");
         }
         if record.spec.stdin.is_some() {
-            self.parts.inputs.remove(job);
+            self.parts.inputs.finish(job);
         }
         for attempt in &record.attempts {
             let id = AttemptId { job, number: attempt.number };

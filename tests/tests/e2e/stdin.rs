@@ -73,17 +73,48 @@ fn a_command_that_stops_reading_ends_the_run_at_once() {
 
 #[test]
 fn a_detached_run_leaves_with_the_input_stored() {
-    let pool = Pool::start(1);
+    let mut pool = Pool::start(1);
     std::fs::write(pool.place().file("input"), "later\n").unwrap();
     let input = File::open(pool.place().file("input")).unwrap();
     let command = pool.command(&["run", "--no-snapshot", "--detach", "--", "sh", "-c", "cat; echo end"]);
     let job = run(command, input).expect(0).out().trim().to_owned();
     pool.wait_for_state(&job, "done");
     assert_eq!(pool.buildpool(&["logs", &job]).expect(0).out(), "later\nend\n");
+    // The input of a job that is done stays for a while, also for the retry of a retry.
+    let mut newest = job.clone();
+    for _ in 0..2 {
+        newest = pool.buildpool(&["retry", &newest]).expect(0).out().trim().to_owned();
+        pool.wait_for_state(&newest, "done");
+        assert_eq!(pool.buildpool(&["logs", &newest]).expect(0).out(), "later\nend\n");
+    }
+    // It does not outlive the coordinator.
+    pool.kill_coordinator();
+    pool.start_coordinator_again();
     let retried = pool.buildpool(&["retry", &job]);
-    assert!(retried.err().contains("standard input"), "{retried}");
+    assert!(retried.err().contains("does not keep any more"), "{retried}");
     let left = || std::fs::read_dir(pool.data("coordinator").join("stdin")).unwrap().count();
     wait_until("the input of a job that is done is removed", || left() == 0);
+}
+
+#[test]
+fn input_that_was_damaged_on_the_way_is_never_the_commands_failure_or_success() {
+    let mut pool = PoolBuilder::default().start();
+    std::fs::write(pool.place().file("input"), "rm old\n").unwrap();
+    let input = File::open(pool.place().file("input")).unwrap();
+    let arguments =
+        ["run", "--no-snapshot", "--detach", "--wait-for-worker", "1h", "--on-lost", "fail", "--", "cat"];
+    let job = run(pool.command(&arguments), input).expect(0).out().trim().to_owned();
+    let stored = pool.data("coordinator").join("stdin").join(&job);
+    assert_eq!(std::fs::read_to_string(&stored).unwrap(), "rm old\n");
+    File::options().write(true).open(&stored).unwrap().write_all(b"rm new\n").unwrap();
+    pool.add_worker(Vec::new());
+    pool.wait_for_state(&job, "done");
+    let result = pool.job(&job);
+    assert_eq!(result["verdict"], "lost", "{result:#}");
+    assert!(
+        result["cause"]["text"].as_str().unwrap().contains("do not match the submitter's checksum"),
+        "{result:#}"
+    );
 }
 
 /// A job that copies its input into a file, fed through the returned pipe.
@@ -152,7 +183,7 @@ fn an_attempt_that_runs_again_reads_the_input_from_its_beginning() {
 }
 
 #[test]
-fn a_call_of_run_command_gives_its_text_and_a_build_gives_none() {
+fn a_call_of_run_command_gives_its_text_and_a_build_gives_it_to_each_job() {
     let place = Place::new();
     let mut server = Gateway::connect(&mut place.command(["mcp"]), "t");
     let text = "line ü\n".repeat(10_000);
@@ -164,8 +195,20 @@ fn a_call_of_run_command_gives_its_text_and_a_build_gives_none() {
     let refused = server.result("run_command", json!({"command": "cat", "stdin": long}));
     assert!(refused.to_string().contains("at most 1048576 (1 MiB)"), "{refused}");
     let input = File::open(place.file("input")).unwrap();
-    let build = run(place.command(["run", "--several", "--", "cat", ":::", "cat"]), input).expect(0);
-    assert!(build.err().contains("the jobs of a build read an empty standard input"), "{build}");
+    // The second job waits for the first one, so each gets the input at its own pace.
+    let words = ["run", "--several", "--", "cksum", ":::", "sh", "-c", "wc -c", ":::", "true"];
+    let build = run(place.command(words), input).expect(0);
+    assert_eq!(build.err(), "");
+    let jobs = place.command(["jobs", "--json"]).output().unwrap();
+    let jobs: serde_json::Value = serde_json::from_slice(&jobs.stdout).unwrap();
+    let output = |command: &str| {
+        let job =
+            jobs.as_array().unwrap().iter().find(|job| job["command"].as_str().unwrap().contains(command));
+        let id = job.unwrap()["job_id"].as_str().unwrap().to_owned();
+        Finished::from(place.command(["logs", &id]).output().unwrap()).expect(0).out()
+    };
+    assert_eq!(output("cksum").trim(), expected.trim().trim_end_matches(" input"));
+    assert!(output("wc -c").starts_with(&text.len().to_string()), "{}", output("wc -c"));
 }
 
 #[test]

@@ -476,9 +476,14 @@ impl Attempt {
         } else {
             Vec::new()
         };
-        let ending = self.ending.clone().unwrap_or_else(|| Ending::Unobserved {
-            reason: "the process was killed and did not end".to_owned(),
-        });
+        let damage = self.stdin.as_ref().filter(|_| self.acted.is_none()).and_then(Stdin::damage);
+        let ending = match (damage, self.ending.clone()) {
+            (Some(reason), _) => Ending::Unobserved { reason },
+            (None, Some(ending)) => ending,
+            (None, None) => {
+                Ending::Unobserved { reason: "the process was killed and did not end".to_owned() }
+            }
+        };
         // A failed sync does not mean lost bytes: the outcome describes the content of the file.
         let sealed = self.spool.seal(elapsed_ms).or_else(|_| self.spool.seal(elapsed_ms));
         let Ok(sealed) = sealed else {

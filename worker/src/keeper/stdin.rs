@@ -100,15 +100,20 @@ impl Stdin {
         self.buffer = VecDeque::new();
     }
 
-    /// What the result has to state: an input that ended early, or one that is not the submitter's.
+    /// Why the end of the command means nothing: its input was not the submitter's.
+    pub(super) fn damage(&self) -> Option<String> {
+        let end = self.end.as_ref()?;
+        (end.seal.blake3 != self.hasher.finalize().to_hex().as_str()).then(|| {
+            format!(
+                "its standard input was damaged on the way: the {} bytes that it got do not match the submitter's checksum",
+                self.received
+            )
+        })
+    }
+
+    /// What the result has to state: an input that ended early.
     pub(super) fn note(&self) -> Option<String> {
         let end = self.end.as_ref()?;
-        if end.seal.blake3 != self.hasher.finalize().to_hex().as_str() {
-            return Some(format!(
-                "standard input: the {} bytes that the command got do not match the submitter's checksum",
-                self.received
-            ));
-        }
         let reason = end.reason.as_ref()?;
         Some(format!("standard input ended early, after {} bytes: {reason}", self.received))
     }
@@ -148,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_result_states_an_early_end_and_a_wrong_checksum() {
+    fn the_result_states_an_early_end_and_a_wrong_checksum_is_damage() {
         let (_reader, mut early) = stdin();
         early.push(0, b"abc");
         early.end(end(b"abc", Some("the client is gone")));
@@ -156,10 +161,11 @@ mod tests {
             early.note().as_deref(),
             Some("standard input ended early, after 3 bytes: the client is gone")
         );
+        assert_eq!(early.damage(), None);
         let (_reader, mut wrong) = stdin();
         wrong.push(0, b"abc");
         wrong.end(end(b"abd", None));
-        assert!(wrong.note().is_some_and(|note| note.contains("do not match")));
+        assert!(wrong.damage().is_some_and(|damage| damage.contains("do not match")));
     }
 
     #[test]

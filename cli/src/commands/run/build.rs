@@ -1,6 +1,7 @@
 //! Several jobs of one call: one command on several label sets, several commands, or both. All use
 //! one tree and give one answer.
 
+use super::input;
 use super::watch::terminated;
 use crate::arguments::{LabelSet, OutputForm, RunArguments};
 use crate::commands::waiting::Waiting;
@@ -8,7 +9,7 @@ use crate::exit;
 use crate::failure::{Failure, INTERRUPTED, POOL, USAGE};
 use crate::terminal;
 use buildpool_gateway::builds;
-use buildpool_gateway::client::{Client, ClientError, JobEvent, JobEvents, new_job_id};
+use buildpool_gateway::client::{Client, ClientError, JobEvent, JobEvents, StdinWriter, new_job_id};
 use buildpool_protocol::client_link::{Secret, SubmitMessage};
 use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::limits::BUILD_JOBS_MAX;
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Instant;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 /// Separator between commands.
 const SEPARATOR: &str = ":::";
@@ -28,6 +29,8 @@ pub(super) struct Build {
     client: Client,
     id: BuildId,
     jobs: Vec<(String, JobEvents)>,
+    /// The standard inputs on their way to the jobs.
+    inputs: Vec<JoinHandle<()>>,
 }
 
 impl Build {
@@ -42,7 +45,8 @@ impl Build {
         secrets: BTreeMap<String, Secret>,
         snapshot: Option<SnapshotInfo>,
     ) -> Result<Self, Failure> {
-        let mut build = Self { client, id: builds::new_id(), jobs: Vec::new() };
+        let mut build = Self { client, id: builds::new_id(), jobs: Vec::new(), inputs: Vec::new() };
+        let mut writers = Vec::new();
         for spec in specs(arguments, &spec, build.id)? {
             // The waiting reason of the first job is printed for all jobs.
             let progress = build.jobs.is_empty() && !arguments.detach && arguments.output != OutputForm::Json;
@@ -58,12 +62,18 @@ impl Build {
                 progress,
             };
             match accepted(&build.client, submit).await {
-                Ok(job) => build.jobs.push(job),
+                Ok((job, events, writer)) => {
+                    build.jobs.push((job, events));
+                    writers.extend(writer);
+                }
                 Err(error) => {
                     build.cancel("another job of its build was refused").await;
                     return Err(error.into());
                 }
             }
+        }
+        if !writers.is_empty() {
+            build.inputs = input::forward_to_each(writers);
         }
         Ok(build)
     }
@@ -75,6 +85,10 @@ impl Build {
     /// If the pool is not reachable any more.
     pub(super) async fn finish(mut self, arguments: &RunArguments) -> Result<ExitCode, Failure> {
         if arguments.detach {
+            for input in std::mem::take(&mut self.inputs) {
+                // It ends by itself; a failure of the task would be a bug that costs the job its input.
+                let _ended = input.await;
+            }
             terminal::print(&format!("{}\n", builds::name(self.id)))?;
             return Ok(ExitCode::SUCCESS);
         }
@@ -193,11 +207,21 @@ fn specs(arguments: &RunArguments, spec: &JobSpec, build: BuildId) -> Result<Vec
 }
 
 /// Waits until the job is accepted. Returns its id and its later events.
-async fn accepted(client: &Client, submit: SubmitMessage) -> Result<(String, JobEvents), ClientError> {
-    let mut events = client.submit(submit).await?;
+/// Submits a job, and returns it with the writer of its standard input, if it reads one.
+async fn accepted(
+    client: &Client,
+    submit: SubmitMessage,
+) -> Result<(String, JobEvents, Option<StdinWriter>), ClientError> {
+    let (mut events, writer) = match submit.spec.stdin {
+        None => (client.submit(submit).await?, None),
+        Some(_) => {
+            let (events, writer) = client.submit_with_stdin(submit).await?;
+            (events, Some(writer))
+        }
+    };
     loop {
         match events.next().await {
-            Some(JobEvent::Accepted { job, .. }) => return Ok((job.to_string(), events)),
+            Some(JobEvent::Accepted { job, .. }) => return Ok((job.to_string(), events, writer)),
             Some(JobEvent::Failed(error)) => return Err(error),
             Some(_) => {}
             None => return Err(ClientError::Closed),

@@ -36,17 +36,14 @@ async fn submit(arguments: RunArguments) -> Result<ExitCode, Failure> {
     let (mut spec, secrets) = asked.into_spec(&arguments, snapshot.as_deref())?;
     spec.fallback = fallback;
     let has_input = !arguments.no_stdin && terminal::has_input();
-    if arguments.several || !arguments.on.is_empty() {
-        if has_input {
-            terminal::warn("the jobs of a build read an empty standard input; --no-stdin silences this");
-        }
-        let info = snapshot.map(|snapshot| snapshot.info());
-        return build::Build::submit(client, &arguments, spec, secrets, info).await?.finish(&arguments).await;
-    }
     if has_input && client.pool().stdin {
         spec.stdin = Some(Stdin::default());
     } else if has_input {
         terminal::warn("this coordinator is older and takes no standard input: the job reads an empty one");
+    }
+    if arguments.several || !arguments.on.is_empty() {
+        let info = snapshot.map(|snapshot| snapshot.info());
+        return build::Build::submit(client, &arguments, spec, secrets, info).await?.finish(&arguments).await;
     }
     let streams = arguments.output == OutputForm::Stream;
     let on_terminal = io::stderr().is_terminal();
