@@ -114,6 +114,13 @@ pub enum Acted {
     CutOff,
     /// A newer grant exists.
     Fenced,
+    /// The files that it changed in its workspace are larger than its limit.
+    DiskLimit {
+        /// Their size in bytes.
+        used_bytes: u64,
+        /// The limit in bytes.
+        limit_bytes: u64,
+    },
     /// The disk for its output is full, or the log exceeds its limit.
     OutputLimit {
         /// The reason.

@@ -160,6 +160,7 @@ impl Keeper {
             stdin: false,
             processes_max: None,
             memory_bytes_max: None,
+            group: None,
             jobs_reach_socket: true,
             hands_variables_inside: false,
         };

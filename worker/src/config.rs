@@ -63,6 +63,9 @@ pub struct Config {
     pub core_bytes_max: Option<u64>,
     /// Limit on the processes of a job's user. The system's own limit if absent.
     pub processes_max: Option<u64>,
+    /// Limit on the size of the files that a job changes in its workspace, in bytes. If absent, a slot's share of the free
+    /// space.
+    pub disk_bytes_max: Option<u64>,
     /// Disk space limits of workspaces.
     pub space: SpaceLimits,
     /// Time after which a drain on SIGTERM ends running jobs. Never if absent.
@@ -119,6 +122,7 @@ struct File {
     crash_directories: Vec<PathBuf>,
     core_bytes_max: Option<u64>,
     processes_max: Option<u64>,
+    disk_bytes_max: Option<u64>,
     keep_free_bytes: Option<u64>,
     workspaces_bytes_max: Option<u64>,
     drain_deadline_secs: Option<u64>,
@@ -146,6 +150,7 @@ impl Default for File {
             crash_directories: Vec::new(),
             core_bytes_max: None,
             processes_max: None,
+            disk_bytes_max: None,
             keep_free_bytes: None,
             workspaces_bytes_max: None,
             drain_deadline_secs: None,
@@ -177,6 +182,7 @@ impl Config {
             crash_directories: Vec::new(),
             core_bytes_max: None,
             processes_max: None,
+            disk_bytes_max: None,
             space: SpaceLimits::default(),
             drain_deadline: None,
             isolation: Isolation::default(),
@@ -262,6 +268,7 @@ impl Config {
             crash_directories: file.crash_directories.iter().map(|path| directory.join(path)).collect(),
             core_bytes_max: file.core_bytes_max,
             processes_max: file.processes_max,
+            disk_bytes_max: file.disk_bytes_max,
             space: SpaceLimits {
                 bytes_max: file.workspaces_bytes_max,
                 free_min_bytes: file.keep_free_bytes,
@@ -310,6 +317,12 @@ impl Config {
             return invalid(
                 "processes_max",
                 "0 given; 1 or more is valid, or remove it for the system's limit".into(),
+            );
+        }
+        if self.disk_bytes_max == Some(0) {
+            return invalid(
+                "disk_bytes_max",
+                "0 given; 1 or more is valid, or remove it for a share of the free space".into(),
             );
         }
         for name in self.env.keys() {
@@ -432,9 +445,14 @@ impl Config {
     /// Returns the limit on the processes of a job's user. The default applies only if each job has
     /// a user of its own: other processes of the user count too.
     pub fn processes_of_job(&self) -> Option<u64> {
+        let has_user = self.isolation == Isolation::User;
+        if has_user { Some(self.processes_of_group()) } else { self.processes_max }
+    }
+
+    /// Returns the limit on the processes of a job in a control group of its own.
+    pub fn processes_of_group(&self) -> u64 {
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
-        let default = (PROCESSES_PER_CPU * cpus).max(PROCESSES_MIN);
-        self.processes_max.or((self.isolation == Isolation::User).then_some(default))
+        self.processes_max.unwrap_or((PROCESSES_PER_CPU * cpus).max(PROCESSES_MIN))
     }
 
     /// Returns all labels: detected ones, overridden by configured ones.

@@ -45,6 +45,10 @@ pub const DISK_FULL_MAX: Duration = Duration::from_secs(10 * 60);
 pub const DISK_FULL_RETRY: Duration = Duration::from_millis(500);
 /// Check interval of a worker that could not prepare a job.
 pub const ROOM_LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Minimum interval between two measurements of the files of a job.
+pub const DISK_LOOK_EVERY: Duration = Duration::from_secs(5);
+/// A measurement of a job's files takes at most this part of the time: one twentieth.
+pub const DISK_LOOK_PART: u32 = 20;
 /// Free space below which a disk counts as full, with any configuration, in bytes.
 pub const SHORT_BYTES: u64 = 16 << 20;
 /// Size of the test file for a worker to accept jobs again, in bytes.

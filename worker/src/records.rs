@@ -55,6 +55,9 @@ pub struct AttemptRecord {
     /// Control group that the attempt shares with its worker, if there is one.
     #[serde(default)]
     pub memory: Option<MemoryGroup>,
+    /// Limit on the disk space of the attempt, if it has one.
+    #[serde(default)]
+    pub disk: Option<DiskLimit>,
     /// OOM kills on the machine before the attempt.
     #[serde(default)]
     pub machine_kills: Option<u64>,
@@ -80,7 +83,9 @@ impl AttemptRecord {
         let before = self.data_dir.replace(data_dir.to_owned());
         let Some(before) = before.filter(|before| before != data_dir) else { return self };
         let named = [&mut self.root, &mut self.result_bundle, &mut self.derived_data];
-        let paths = named.into_iter().flatten().chain([&mut self.directory]).chain(&mut self.gates);
+        let counted = self.disk.as_mut().map(|disk| &mut disk.root);
+        let paths =
+            named.into_iter().flatten().chain(counted).chain([&mut self.directory]).chain(&mut self.gates);
         for path in paths {
             if let Ok(below) = path.strip_prefix(&before) {
                 *path = data_dir.join(below);
@@ -88,6 +93,15 @@ impl AttemptRecord {
         }
         self
     }
+}
+
+/// Limit on the disk space of an attempt.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DiskLimit {
+    /// Directory with the files that count.
+    pub root: PathBuf,
+    /// Limit on the size of the files that changed since the start, in bytes.
+    pub bytes_max: u64,
 }
 
 /// A control group and its counters before an attempt ran.

@@ -464,6 +464,7 @@ const fn acted_word(acted: &Acted) -> &'static str {
         Acted::Drained => "drained",
         Acted::CutOff => "cut off from the coordinator",
         Acted::Fenced => "a newer attempt was granted",
+        Acted::DiskLimit { .. } => "the limit on disk space",
         Acted::OutputLimit { .. } => "the output's limit",
     }
 }

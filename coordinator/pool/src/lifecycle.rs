@@ -74,6 +74,7 @@ fn meaning(outcome: &Outcome, on_lost: OnLost) -> Meaning {
                 Acted::Timeout { .. }
                 | Acted::IdleTimeout { .. }
                 | Acted::Cancelled { .. }
+                | Acted::DiskLimit { .. }
                 | Acted::OutputLimit { .. },
             )
             | None,

@@ -114,6 +114,11 @@ impl Limited for Acted {
                 limiter.text("cancel reason", reason, TEXT_BYTES_MAX);
             }
             Self::OutputLimit { reason } => limiter.text("output limit", reason, TEXT),
+            Self::DiskLimit { used_bytes, limit_bytes } => {
+                for bytes in [used_bytes, limit_bytes] {
+                    limiter.number("disk", bytes, i64::MAX.unsigned_abs());
+                }
+            }
             Self::IdleTimeout { after: _ } | Self::Drained | Self::CutOff | Self::Fenced => {}
         }
     }

@@ -1,8 +1,9 @@
-//! Limits on the memory of a job, with the real program.
+//! Limits on memory and disk of a job, with the real program.
 
-use buildpool_tests::Pool;
+use buildpool_tests::{Pool, PoolBuilder};
 use serde_json::Value;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// A program that allocates 300 MiB in small steps.
@@ -78,4 +79,27 @@ fn a_child_that_the_kernel_killed_for_memory_is_the_cause_under_sh_and_make() {
         let cause = result["cause"]["text"].as_str().unwrap();
         assert!(cause.contains("for lack of memory") && cause.contains("probably"), "{cause}");
     }
+}
+
+#[test]
+fn a_job_that_fills_the_disk_ends_with_a_cause_that_names_the_limit() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(b"disk_bytes_max = 4194304\n").unwrap();
+    let pool = PoolBuilder::default().worker(&["--config", file.path().to_str().unwrap()]).start();
+    let config = pool.place().file("worker.toml");
+    let data = pool.data("w0");
+    let text = format!("coordinator = \"{}\"\ndata_dir = \"{}\"\n", pool.url(), data.display());
+    fs::write(&config, text).unwrap();
+    let doctor = pool.buildpool(&["doctor", "--worker", config.to_str().unwrap()]);
+    assert!(doctor.out().contains("disk: 4 MiB"), "{doctor}");
+    let small = "head -c 2000000 /dev/zero > small; wc -c < small";
+    assert_eq!(result(&pool, &[], small, 0)["verdict"], "passed");
+    let words = ["run", "--no-snapshot", "--output", "json", "--timeout", "10m", "--", "sh", "-c"];
+    let large = "mkdir a; head -c 20000000 /dev/zero > a/large; exec sleep 900";
+    let ended = pool.buildpool(&[&words[..], &[large]].concat());
+    let ended = ended.json();
+    assert_eq!(ended["verdict"], "failed", "{ended:#}");
+    let cause = ended["cause"]["text"].as_str().unwrap();
+    assert!(cause.contains("at its disk limit of 4 MiB") && cause.contains("disk_bytes_max"), "{cause}");
+    assert_eq!(ended["cause"]["known_from"], "pool");
 }

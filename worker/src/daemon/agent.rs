@@ -165,6 +165,7 @@ impl Agent {
             Event::KeeperGone { link } => self.on_keeper_gone(link),
             Event::Prepared { attempt, result } => self.on_prepared(attempt, result),
             Event::Concluded { attempt, outcome } => self.on_concluded(attempt, outcome),
+            Event::Measured { attempt, bytes, took } => self.on_measured(attempt, bytes, took),
             Event::Deleted => {}
             Event::Tidied => {
                 self.is_tidying = false;
@@ -218,6 +219,7 @@ impl Agent {
         }
         self.look_for_room(now);
         self.look_for_shortage(now);
+        self.look_at_disks(now);
         let Some(link) = &self.link else { return };
         if now >= link.report_at {
             self.survivors.look();

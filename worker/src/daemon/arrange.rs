@@ -3,13 +3,15 @@
 use super::aside;
 use super::class_home;
 use super::home::Home;
+use super::limits;
 use super::memory;
 use crate::config::Config;
 use crate::isolation::Isolation;
 use crate::isolation::doors;
 use crate::isolation::users::JobUser;
-use crate::platform::Now;
-use crate::records::{self, AttemptRecord, Durability};
+use crate::platform::cgroup::DelegatedGroups;
+use crate::platform::{Now, disk_room};
+use crate::records::{self, AttemptRecord, DiskLimit, Durability};
 use crate::workspace::setup::SetupPlan;
 use crate::workspace::{WorkspaceError, Workspaces};
 use buildpool_protocol::outcome::StartFailure;
@@ -34,6 +36,8 @@ pub(super) struct Arranged {
     pub(super) readable: Vec<PathBuf>,
     /// Directories that are open for the job's user until it ends.
     pub(super) gates: Vec<PathBuf>,
+    /// Limit on its disk space.
+    pub(super) disk: Option<DiskLimit>,
     /// The home directory of the job's trust class; none if the job has the one of its user.
     pub(super) home: Option<PathBuf>,
 }
@@ -50,16 +54,17 @@ pub(super) fn arrange(
     home: &Home,
     config: &Config,
     workspaces: &Workspaces,
+    groups: Option<&DelegatedGroups>,
     grant: &Grant,
     users: &Users,
 ) -> Result<Arranged, StartFailure> {
-    let first = arrange_once(home, config, workspaces, grant, users);
+    let first = arrange_once(home, config, workspaces, groups, grant, users);
     let Err(Failed::HandOver(error)) = first else { return first.map_err(Failed::into) };
     if !workspaces.set_aside(grant.lease.attempt) {
         return Err(Failed::HandOver(error).into());
     }
     warn!("a workspace can't be handed over to the user of a job: {error}");
-    arrange_once(home, config, workspaces, grant, users).map_err(Failed::into)
+    arrange_once(home, config, workspaces, groups, grant, users).map_err(Failed::into)
 }
 
 /// Reason of a failed preparation.
@@ -98,6 +103,7 @@ fn arrange_once(
     home: &Home,
     config: &Config,
     workspaces: &Workspaces,
+    groups: Option<&DelegatedGroups>,
     grant: &Grant,
     users: &Users,
 ) -> Result<Arranged, Failed> {
@@ -144,6 +150,12 @@ fn arrange_once(
     let readable = prepared.objects.into_iter().collect();
     let files = prepared.root.clone();
     let gates = gates(&grant.spec.source, &attempt_directory, &prepared.root);
+    let disk = match &grant.spec.source {
+        // The directory belongs to the submitter.
+        Source::InPlace { .. } => None,
+        Source::Snapshot { .. } | Source::Empty => limits::disk_bytes(config, disk_room(&prepared.root))
+            .map(|bytes_max| DiskLimit { root: prepared.root.clone(), bytes_max }),
+    };
     let mut spec = grant.spec.clone();
     spec.env.clear();
     let record = AttemptRecord {
@@ -154,7 +166,8 @@ fn arrange_once(
         root: prepared.derived_data.is_some().then_some(prepared.root),
         result_bundle: with_bundle.is_some().then_some(bundle),
         derived_data: prepared.derived_data,
-        memory: memory::group(config.slots),
+        memory: memory::group(config.slots, groups, grant.lease.attempt),
+        disk: disk.clone(),
         machine_kills: buildpool_evidence::memory::machine_kills(),
         since_boot_secs: Now::read().continuous.as_secs_f64(),
         user: users.as_ref().map(|(user, _)| user.name().to_owned()),
@@ -175,6 +188,7 @@ fn arrange_once(
         own,
         readable,
         gates: record.gates,
+        disk,
         home: class_home,
     })
 }

@@ -1,6 +1,7 @@
 //! An attempt in the daemon's state.
 
 use super::conclude::About;
+use super::disk::DiskWatch;
 use super::keepers::KeeperLink;
 use super::masking::Masking;
 use crate::isolation::users::JobUser;
@@ -54,6 +55,8 @@ pub(super) struct Attempt {
     pub(super) gates: Vec<PathBuf>,
     /// True if the machine lost power since its start, so that written data may be missing.
     pub(super) has_lost_power: bool,
+    /// Limit on its disk space.
+    pub(super) disk: Option<DiskWatch>,
     /// Masking of secrets in its evidence.
     pub(super) masking: Masking,
 }
@@ -74,6 +77,7 @@ impl Attempt {
             user: None,
             gates: Vec::new(),
             has_lost_power: false,
+            disk: None,
             masking,
         }
     }

@@ -7,6 +7,7 @@ use super::attempt::{Attempt, Stage};
 use super::conclude::About;
 use super::event::Event;
 use super::fitting;
+use super::memory;
 use crate::isolation::doors;
 use crate::keeper::messages::ToKeeper;
 use buildpool_protocol::ids::AttemptId;
@@ -61,6 +62,9 @@ impl Agent {
             files.release(id);
             if let Err(error) = aside::discard(home.directory(), &directory) {
                 warn!("{} can't be removed: {error}", directory.display());
+            }
+            if let Some(groups) = &files.groups {
+                groups.remove(&memory::name(id));
             }
             Event::Deleted
         });

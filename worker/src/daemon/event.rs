@@ -8,6 +8,7 @@ use buildpool_protocol::outcome::{Outcome, StartFailure};
 use buildpool_protocol::worker_link::{FromWorker, ToWorker};
 use bytes::Bytes;
 use std::io;
+use std::time::Duration;
 use tokio::sync::mpsc;
 
 pub(super) enum Event {
@@ -27,6 +28,8 @@ pub(super) enum Event {
     Prepared { attempt: AttemptId, result: Result<Arranged, StartFailure> },
     /// The outcome of an attempt is complete.
     Concluded { attempt: AttemptId, outcome: io::Result<Box<Outcome>> },
+    /// The files of an attempt were measured.
+    Measured { attempt: AttemptId, bytes: u64, took: Duration },
     /// The directory of an attempt is deleted.
     Deleted,
     /// A cleanup of workspaces has finished.

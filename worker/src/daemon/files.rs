@@ -7,6 +7,7 @@ use super::home::Home;
 use super::room::judged;
 use crate::config::Config;
 use crate::link::transfers::Transfers;
+use crate::platform::cgroup::DelegatedGroups;
 use crate::records;
 use crate::workspace::{Lacking, SpaceLimits, Workspaces, carry};
 use buildpool_objects::Stop;
@@ -25,6 +26,8 @@ pub(super) struct Files {
     pub(super) workspaces: Workspaces,
     pub(super) space: SpaceLimits,
     pub(super) transfers: Arc<Transfers>,
+    /// The control groups of attempts, where systemd delegates them.
+    pub(super) groups: Option<DelegatedGroups>,
 }
 
 impl Files {
@@ -81,10 +84,10 @@ impl Files {
     }
 
     async fn arrange(&self, work: (Arc<Home>, Arc<Config>, Grant, Users)) -> Result<Arranged, StartFailure> {
-        let workspaces = self.workspaces.clone();
+        let (workspaces, groups) = (self.workspaces.clone(), self.groups.clone());
         let work = tokio::task::spawn_blocking(move || {
             let (home, config, grant, users) = work;
-            arrange(&home, &config, &workspaces, &grant, &users)
+            arrange(&home, &config, &workspaces, groups.as_ref(), &grant, &users)
         });
         work.await.unwrap_or_else(|_| Err(ending()))
     }

@@ -1,18 +1,30 @@
 //! The control group of a worker and its attempts. Systems without control groups return nothing.
 
 use crate::platform;
+use crate::platform::cgroup::DelegatedGroups;
 use crate::records::MemoryGroup;
 use buildpool_evidence::memory::cgroup::{MemoryCounters, group_of};
+use buildpool_protocol::ids::AttemptId;
 use std::path::Path;
 
-/// Returns the group of this process, which its attempts inherit, with its current counters.
-pub(super) fn group(slots: u32) -> Option<MemoryGroup> {
+/// Returns the group of an attempt, with its counters before the attempt: its own, or the one of this process, which its
+/// attempts inherit.
+pub(super) fn group(slots: u32, groups: Option<&DelegatedGroups>, attempt: AttemptId) -> Option<MemoryGroup> {
+    if let Some(groups) = groups.filter(|groups| groups.limit_memory()) {
+        let path = groups.of_attempt(&name(attempt));
+        return Some(MemoryGroup { path, before: Some(MemoryCounters::default()), is_exclusive: true });
+    }
     let groups = platform::control_groups()?;
     let (v1, v2) = (Path::new(groups.memory_mount), Path::new(groups.mount));
     let path = group_of(&groups.own, v1, v2)?;
     let before = MemoryCounters::read(&path);
     let is_exclusive = before.is_some() && slots == 1 && is_of_one_service(&path, v2);
     Some(MemoryGroup { path, before, is_exclusive })
+}
+
+/// Returns the name of an attempt in the name of its group.
+pub(super) fn name(attempt: AttemptId) -> String {
+    format!("{}.{}", attempt.job, attempt.number)
 }
 
 /// Returns true if the group belongs to one service or container. A service has its own group, and

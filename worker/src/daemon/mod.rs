@@ -11,6 +11,7 @@ mod aside;
 mod attempt;
 mod class_home;
 mod conclude;
+mod disk;
 mod earlier;
 mod endings;
 mod event;
@@ -20,6 +21,7 @@ mod home;
 mod keepers;
 mod lease;
 mod leaving;
+pub mod limits;
 mod masking;
 mod memory;
 mod orders;
@@ -131,7 +133,15 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> Result<(), WorkerErr
     let workspaces = Workspaces::open(home.directory()).map_err(WorkerError::Workspaces)?;
     let workspaces = if users.is_empty() { workspaces } else { workspaces.linking_objects() };
     let (events, incoming) = mpsc::channel(EVENT_QUEUE);
-    let files = Files { workspaces, space: config.space, transfers: Arc::clone(&transfers) };
+    // Before the first keeper, which stays in the group of this process.
+    let groups = crate::platform::delegated_groups();
+    let in_force = limits::in_force(&groups, &config);
+    info!("limits of jobs: {in_force}");
+    if let Err(error) = std::fs::write(home.directory().join(limits::LIMITS), in_force) {
+        warn!("the limits of jobs can't be recorded for `doctor`: {error}");
+    }
+    let groups = groups.ok();
+    let files = Files { workspaces, space: config.space, transfers: Arc::clone(&transfers), groups };
     let mut agent = Agent::new(config, home, Arc::clone(&outbox), files, users, hidden, events.clone());
     agent.begin().map_err(WorkerError::Startup)?;
     tokio::select! {

@@ -4,9 +4,12 @@
 use super::agent::Agent;
 use super::aside;
 use super::attempt::{Attempt, Stage};
+use super::disk::DiskWatch;
 use super::earlier::{self, Left};
+use super::memory;
 use crate::isolation::doors;
 use crate::records::{self, AttemptRecord};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -46,6 +49,10 @@ impl Agent {
                 Err(error) => warn!("{} is left alone: {error}", directory.display()),
             }
         }
+        if let Some(groups) = &self.files.groups {
+            let held: BTreeSet<String> = self.attempts.keys().copied().map(memory::name).collect();
+            groups.remove_others(|name| held.contains(name));
+        }
         earlier::note(&self.home, self.boot, &earlier);
         self.earlier = earlier.boots;
         let open = self.attempts.values().filter(|attempt| attempt.is_live());
@@ -80,6 +87,7 @@ impl Agent {
             if has_ended { Stage::Concluding } else { Stage::Kept { keeper: None, is_ending: false } };
         let mut taken = Attempt::new(record.lease, record.spec, stage);
         taken.user = record.user.and_then(|name| self.users.iter().find(|user| user.name() == name)).cloned();
+        taken.disk = record.disk.map(DiskWatch::new);
         taken.gates = record.gates;
         taken.has_lost_power = left == Left::BeforePower;
         taken.log_length = fs::metadata(directory.join(records::LOG)).map_or(0, |metadata| metadata.len());

@@ -3,8 +3,10 @@
 use super::agent::Agent;
 use super::arrange::Arranged;
 use super::attempt::{Attempt, Stage};
+use super::disk::DiskWatch;
 use super::keepers::{KeeperLink, Work};
 use super::lease::cut_off;
+use super::limits;
 use crate::environment;
 use crate::isolation::{Isolation, Reach};
 use crate::keeper::messages::{FromKeeper, Kept, Run, SetupRun, ToKeeper};
@@ -23,6 +25,7 @@ impl Agent {
         let secrets = std::mem::take(secrets);
         if let Ok(arranged) = &result {
             attempt.gates.clone_from(&arranged.gates);
+            attempt.disk = arranged.disk.clone().map(DiskWatch::new);
         }
         match result {
             Err(failure) => self.never_start(id, failure),
@@ -84,6 +87,11 @@ impl Agent {
                     stdin: attempt.spec.stdin.is_some(),
                     processes_max: self.config.processes_of_job(),
                     memory_bytes_max: attempt.spec.memory_bytes(),
+                    group: self
+                        .files
+                        .groups
+                        .as_ref()
+                        .map(|groups| limits::group(groups, &self.config, &attempt.spec, id)),
                     jobs_reach_socket: self.config.isolation == Isolation::None,
                     hands_variables_inside: self.config.isolation.hands_variables_inside(),
                 };

@@ -12,7 +12,7 @@ use super::spool::{Bounds, Sealed, Spool};
 use super::stdin::Stdin;
 use super::tree::Tree;
 use crate::limits::{DISK_FULL_MAX, DISK_FULL_RETRY, OBSERVE_EVERY};
-use crate::platform::{self, Now};
+use crate::platform::{self, Now, cgroup};
 use crate::records::{self, Durability, StateRecord};
 use crate::supervisor::{Effect, Input, Plan, Supervisor};
 use crate::workspace::setup::SetupPlan;
@@ -80,6 +80,8 @@ pub(super) struct Progress {
 }
 
 struct Process {
+    /// Directory of its control group, if it has one of its own.
+    group: Option<PathBuf>,
     pid: i32,
     started: u64,
     tree: Tree,
@@ -193,6 +195,7 @@ impl Attempt {
         // Until it is reaped, even an ended process is in the process table.
         let process_started = platform::process(spawned.pid).map_or(0, |process| process.started);
         self.process = Some(Process {
+            group: run.group.as_ref().map(|group| group.directory.clone()),
             pid: spawned.pid,
             started: process_started,
             tree: Tree::of_child(run.lease.attempt, spawned.pid, adopts),
@@ -449,6 +452,9 @@ impl Attempt {
 
     fn kill(&mut self, now: Now) {
         let Some(process) = &mut self.process else { return };
+        if let Some(group) = &process.group {
+            cgroup::kill(group);
+        }
         let mut all = Vec::new();
         process.tree.kill(|one| all.push(one));
         for one in all {

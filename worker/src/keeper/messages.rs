@@ -4,6 +4,7 @@
 //! added, with defaults.
 
 use crate::limits::KEEPER_MESSAGE_BYTES_MAX;
+use crate::platform::cgroup::AttemptGroup;
 use crate::workspace::setup::SetupPlan;
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::duration;
@@ -20,7 +21,7 @@ use std::time::Duration;
 
 /// Version of [`Run`] that this build's keepers support. It is raised with every field that must
 /// not be ignored. A keeper of another generation gets no work and is released when it is idle.
-pub const GENERATION: u32 = 4;
+pub const GENERATION: u32 = 5;
 
 /// A message from the worker.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -129,6 +130,9 @@ pub struct Run {
     /// Limit on the data of each process in bytes. The system's own limit if absent.
     #[serde(default)]
     pub memory_bytes_max: Option<u64>,
+    /// Control group to make for the job. Its limits then hold in place of `memory_bytes_max`.
+    #[serde(default)]
+    pub group: Option<AttemptGroup>,
     /// True if jobs run as the keeper's user and can connect to its socket. Then nobody gets the
     /// secrets from the socket.
     #[serde(default)]

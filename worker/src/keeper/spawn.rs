@@ -74,21 +74,35 @@ fn spawn_here(run: &Run) -> Result<Spawned, StartFailure> {
     let streams = Streams { stdin: stdin_read.as_ref(), stdout: &stdout_write, stderr: &stderr_write };
     let actions = actions(&streams, variables.as_ref()).map_err(|error| resources(&error.into()))?;
     let attributes = attributes().map_err(|error| resources(&error.into()))?;
-    let inherited = Limits::set(run);
-    let spawned = posix_spawn(c_path.as_c_str(), &actions, &attributes, &argv, &environment);
-    drop(inherited);
-    if let Ok(pid) = spawned {
-        // The command inherited the keeper's hard limits, and could raise the soft ones to them.
-        for (resource, max) in
-            limits(run).into_iter().filter(|(resource, _)| *resource != Resource::RLIMIT_CORE)
-        {
-            platform::lower_limit(pid.as_raw(), resource, max);
+    let start = |limits: &[(Resource, u64)]| {
+        let inherited = Limits::set(limits);
+        let spawned = posix_spawn(c_path.as_c_str(), &actions, &attributes, &argv, &environment);
+        drop(inherited);
+        if let Ok(pid) = spawned {
+            // The command inherited the keeper's hard limits, and could raise the soft ones to them.
+            for (resource, max) in limits.iter().filter(|(resource, _)| *resource != Resource::RLIMIT_CORE) {
+                platform::lower_limit(pid.as_raw(), *resource, *max);
+            }
         }
-    }
-    match spawned {
+        spawned
+    };
+    match in_group(run, start) {
         Ok(pid) => Ok(Spawned { pid: pid.as_raw(), stdin, stdout, stderr }),
         Err(error) => Err(spawn_failure(error, program)),
     }
+}
+
+/// Starts the command in its control group. If there is none, each process has limits of its own.
+fn in_group<T>(run: &Run, start: impl Fn(&[(Resource, u64)]) -> T) -> T {
+    let limits = limits(run);
+    let Some(group) = &run.group else { return start(&limits) };
+    let is_of_group =
+        |resource: Resource| group.limits.memory_bytes.is_some() && Some(resource) == platform::MEMORY_LIMIT;
+    let left: Vec<_> = limits.iter().copied().filter(|(resource, _)| !is_of_group(*resource)).collect();
+    group.spawn_inside(|| start(&left)).unwrap_or_else(|error| {
+        eprintln!("buildpool keeper: the limits of a control group don't apply: {error}");
+        start(&limits)
+    })
 }
 
 /// Returns all variables of the command. A secret overrides a variable with the same name.
@@ -166,14 +180,14 @@ struct Limits {
 }
 
 impl Limits {
-    fn set(run: &Run) -> Self {
+    fn set(limits: &[(Resource, u64)]) -> Self {
         let set = |(resource, max): &(Resource, u64)| {
             let (soft, hard) = getrlimit(*resource).ok()?;
             // The hard limit stays, so that the old soft limit can be restored.
             setrlimit(*resource, hard.min(*max), hard).ok()?;
             Some((*resource, soft, hard))
         };
-        Self { before: limits(run).iter().filter_map(set).collect() }
+        Self { before: limits.iter().filter_map(set).collect() }
     }
 }
 

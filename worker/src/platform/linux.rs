@@ -9,10 +9,11 @@ use nix::sys::resource::Resource;
 use nix::sys::signal::Signal;
 use nix::time::ClockId;
 use nix::unistd::{Gid, Uid, getgrouplist, setgroups, setresgid, setresuid};
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::fs;
 use std::io::{self, Seek, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
 
@@ -32,6 +33,19 @@ pub(super) const NAMES_ARE_UTF8: bool = false;
 pub(super) fn control_groups() -> Option<ControlGroups> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
     Some(ControlGroups { own, memory_mount: "/sys/fs/cgroup/memory", mount: "/sys/fs/cgroup" })
+}
+
+/// Reads the attribute that systemd sets on the group of a unit with `Delegate=` (systemd.resource-control(5)): `user.` since
+/// systemd 251, `trusted.` before, which only root can read.
+pub(super) fn is_delegated(group: &Path) -> bool {
+    let Ok(path) = CString::new(group.as_os_str().as_bytes()) else { return false };
+    [c"user.delegate", c"trusted.delegate"].into_iter().any(|name| {
+        let mut value = [0_u8; 8];
+        // SAFETY: both names end with NUL, and the call writes at most as many bytes as the buffer has.
+        let length =
+            unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), value.as_mut_ptr().cast(), value.len()) };
+        length == 1 && value.first() == Some(&b'1')
+    })
 }
 
 /// Lists the process ids. Processes that start during the listing may be included.

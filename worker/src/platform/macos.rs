@@ -188,6 +188,11 @@ pub(super) fn become_user(_uid: Uid, _gid: Gid, _groups: &[Gid]) -> io::Result<(
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// There are no control groups.
+pub(super) fn is_delegated(_group: &Path) -> bool {
+    false
+}
+
 /// getrlimit(2) describes RLIMIT_DATA as the limit of the data segment, which brk(2) sets. malloc(3) maps its memory instead.
 pub(super) const MEMORY_LIMIT: Option<Resource> = None;
 /// The crate nix has no name for this limit on macOS.

@@ -10,6 +10,7 @@ mod macos;
 #[cfg(target_os = "macos")]
 use macos as system;
 
+pub mod cgroup;
 mod table;
 
 pub use table::{Process, Selection, Table, members};
@@ -259,6 +260,15 @@ pub struct ControlGroups {
 /// Returns the control groups, or `None` on a system without them.
 pub fn control_groups() -> Option<ControlGroups> {
     system::control_groups()
+}
+
+/// Prepares the control groups of attempts, where systemd delegates the unit of this process.
+///
+/// # Errors
+/// The reason why there are none, for users.
+pub fn delegated_groups() -> Result<cgroup::DelegatedGroups, String> {
+    let groups = control_groups().ok_or("this system has no control groups")?;
+    cgroup::DelegatedGroups::prepare(&groups.own, Path::new(groups.mount), system::is_delegated)
 }
 
 /// Space of a disk.

@@ -284,6 +284,7 @@ impl Supervisor {
                     | Acted::IdleTimeout { .. }
                     | Acted::Cancelled { .. }
                     | Acted::Drained
+                    | Acted::DiskLimit { .. }
                     | Acted::OutputLimit { .. } => self.plan.grace,
                 };
                 let is_timeout = matches!(acted, Acted::Timeout { .. } | Acted::IdleTimeout { .. });

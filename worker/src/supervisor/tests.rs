@@ -269,6 +269,7 @@ fn each_reason_has_its_grace() {
         (cancel(), GRACE),
         (Acted::Drained, GRACE),
         (Acted::OutputLimit { reason: "full".into() }, GRACE),
+        (Acted::DiskLimit { used_bytes: 2, limit_bytes: 1 }, GRACE),
         (Acted::CutOff, Duration::from_secs(3)),
     ] {
         let mut bench = Bench::running(plan());

@@ -133,6 +133,7 @@ pub(super) async fn of_worker(file: &Path) -> Vec<Check> {
     });
     checks.extend(with_token.iter().chain(&config.hidden).map(|path| private(path)));
     checks.push(disk(&config.data_dir));
+    checks.push(limits(&config.data_dir));
     // The worker may be started from another environment than this shell.
     let tools = buildpool_worker::tools::find(&environment::of_service(&config.env));
     checks.push(found(&tools, &buildpool_worker::tools::find(&environment::of_worker(&config.env))));
@@ -159,6 +160,21 @@ fn fill(config: &mut buildpool_worker::Config, file: &Path) -> Result<(), Failur
         config.token = Given::of_variable()?.map(Given::check).transpose()?;
     }
     Ok(())
+}
+
+/// Shows the limits on jobs that the worker found at its last start. They depend on its unit, so this shell can't find them.
+fn limits(data_dir: &Path) -> Check {
+    match buildpool_worker::daemon::limits::recorded(data_dir) {
+        Ok(text) => Check::new("limits", State::Ok, text),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let text = "the limits on jobs are known after the worker's first start";
+            Check::new("limits", State::Ok, text)
+        }
+        Err(error) => {
+            let text = format!("the limits on jobs can't be read below {}: {error}", data_dir.display());
+            Check::new("limits", State::Warning, text)
+        }
+    }
 }
 
 /// Lists the tools of a worker that the machine starts, and those that only this shell finds.

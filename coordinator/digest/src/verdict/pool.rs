@@ -77,6 +77,17 @@ pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
             KnownFrom::Pool,
             format!("The worker ended the {what} because a newer attempt of the job had been granted."),
         ),
+        Acted::DiskLimit { used_bytes, limit_bytes } => ruling(
+            "acted_disk_limit",
+            Verdict::Failed,
+            CrashType::Unknown,
+            KnownFrom::Pool,
+            format!(
+                "The pool ended the {what}{doing} at its disk limit of {} MiB: the files that it changed in its workspace have {} MiB. Write less, or ask the worker's administrator for a higher `disk_bytes_max`.",
+                limit_bytes >> 20,
+                used_bytes >> 20
+            ),
+        ),
         Acted::OutputLimit { reason } => ruling(
             "acted_output_limit",
             Verdict::Lost,

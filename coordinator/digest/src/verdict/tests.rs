@@ -99,6 +99,12 @@ fn the_pool_s_reason_goes_before_the_signal() {
         (Acted::CutOff, "acted_cut_off", Verdict::Lost, CrashType::None),
         (Acted::Fenced, "acted_fenced", Verdict::Lost, CrashType::None),
         (
+            Acted::DiskLimit { used_bytes: 3 << 20, limit_bytes: 2 << 20 },
+            "acted_disk_limit",
+            Verdict::Failed,
+            CrashType::Unknown,
+        ),
+        (
             Acted::OutputLimit { reason: "disk full".into() },
             "acted_output_limit",
             Verdict::Lost,
