@@ -104,9 +104,34 @@ fn without_kill(query: &MemoryQuery<'_>, limit: Option<u64>, peak: Option<u64>) 
         // Containers of a job have groups of their own.
         _ => ("machine", None, query.machine_kills.unwrap_or(0)),
     };
-    match (kills, of_process.limit) {
-        (1.., _) => evidence(source, limit, of_process.peak, kills),
-        (0, Some(_)) => evidence("rlimit", of_process.limit, of_process.peak, 0),
-        (0, None) => None,
+    // The kills may be of others, so they must not hide the limit of this job.
+    let is_lower = of_process.limit.is_some_and(|own| limit.is_none_or(|limit| own < limit));
+    if is_lower {
+        return evidence("rlimit", of_process.limit, of_process.peak, kills);
+    }
+    if kills > 0 { evidence(source, limit, of_process.peak, kills) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MemoryQuery, OfProcess, evidence};
+
+    #[test]
+    fn kills_of_others_do_not_hide_the_limit_of_the_job() {
+        let of_process = OfProcess { limit: Some(128 << 20), peak: Some(100 << 20) };
+        for (limited, kills, source, limit) in [
+            (true, 0, "rlimit", of_process.limit),
+            (true, 2, "rlimit", of_process.limit),
+            (false, 2, "machine", None),
+        ] {
+            let of_process = if limited { of_process } else { OfProcess { limit: None, ..of_process } };
+            let query = MemoryQuery { of_process, machine_kills: Some(kills), ..MemoryQuery::default() };
+            let found = evidence(&query).expect("evidence");
+            assert_eq!((found.source.as_str(), found.limit_bytes), (source, limit));
+            assert_eq!((found.kills_nearby, found.oom_killed), (kills, false));
+            assert_eq!(found.peak_bytes, Some(100 << 20));
+        }
+        let nothing = MemoryQuery { machine_kills: Some(0), ..MemoryQuery::default() };
+        assert_eq!(evidence(&nothing), None);
     }
 }
