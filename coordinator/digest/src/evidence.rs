@@ -4,6 +4,7 @@ use crate::command::Command;
 use crate::found::{Finds, Found};
 use crate::rules::Kind;
 use crate::runs::Runs;
+use crate::text::front_length;
 use crate::tier::Ranked;
 use buildpool_protocol::report::Severity;
 
@@ -46,7 +47,7 @@ fn is_evidence(found: &Found) -> bool {
     if found.remark || found.probe || found.in_test || found.severity > Severity::Error {
         return false;
     }
-    let first = found.lines.first().map_or("", String::as_str);
+    let first = own_text(found);
     if first.starts_with("# ") || is_of_cppcheck(first) {
         return false;
     }
@@ -55,6 +56,12 @@ fn is_evidence(found: &Found) -> bool {
         Kind::Runtime => ended_program(found),
         _ => false,
     }
+}
+
+/// First line without its time stamp and the name of its task.
+fn own_text(found: &Found) -> &str {
+    let line = found.lines.first().map_or("", String::as_str);
+    line.get(front_length(line.as_bytes())..).unwrap_or(line)
 }
 
 /// Returns true if the line ends like a cppcheck remark: `[nullPointer]`. cppcheck exits with 0
@@ -70,7 +77,7 @@ fn is_of_cppcheck(line: &str) -> bool {
 
 /// Returns true if the error ended the program. Programs can also log an error and continue.
 fn ended_program(found: &Found) -> bool {
-    let first = found.lines.first().map_or("", String::as_str);
+    let first = own_text(found);
     let says = |text: &str| found.lines.iter().any(|line| line.contains(text));
     match found.rule {
         // A program may log an exception raised in a function. A frame in `<module>` means that no
