@@ -42,3 +42,15 @@ fn a_stack_of_python_names_the_test_and_the_first_frame_of_the_project() {
     assert_eq!((place.file.as_str(), place.line), ("/w/test_h.py", Some(3)));
     assert!(digest.cause.expect("there is a cause").text.contains("while `test_hang` ran"));
 }
+
+#[test]
+fn threads_that_gdb_prints_are_one_finding_with_the_test() {
+    let digest = timed_out(include_str!("logs/cargo/demo-gdb.log"));
+    let [hang] = digest.findings.as_slice() else { panic!("{:#?}", digest.findings) };
+    assert_eq!(hang.test.as_deref(), Some("hangs"));
+    let place = hang.location.as_ref().expect("the frame of the project");
+    assert_eq!((place.file.as_str(), place.line), ("src/lib.rs", Some(2)));
+    let frames = "#4  0x000055dca5fac656 in h::wait () at src/lib.rs:2\n#5  0x000055dca5fac666 in h::hangs () at src/lib.rs:3";
+    assert!(hang.message.contains(frames) && !hang.message.contains("core::"), "{}", hang.message);
+    assert!(digest.cause.expect("there is a cause").text.contains("while `hangs` ran"));
+}

@@ -1,7 +1,8 @@
 //! Stacks that hanging processes print before a timeout ends them.
 
-use buildpool_tests::{Pool, PoolBuilder};
+use buildpool_tests::{Place, Pool, PoolBuilder};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 #[test]
 fn a_timeout_asks_for_stacks_before_it_ends_the_tree() {
@@ -31,6 +32,28 @@ fn a_timeout_asks_for_stacks_before_it_ends_the_tree() {
 
     let plain = run(&["sleep", "600"]);
     assert_eq!(plain["process_state"]["signal_name"], "SIGTERM", "{plain}");
+}
+
+#[test]
+fn a_program_of_the_machine_prints_the_stacks_of_other_processes() {
+    let mut place = Place::new();
+    let tools = place.file("tools");
+    fs::create_dir(&tools).unwrap();
+    // A debugger of the machine in another directory is as good.
+    let debugger = tools.join("gdb");
+    fs::write(&debugger, "#!/bin/sh\necho 'Thread 1 (process 1):'\necho '#0  stuck () at a.c:3'\n").unwrap();
+    fs::set_permissions(&debugger, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    place.set("PATH", format!("{}:{path}", tools.display()));
+    let hangs = place.file("hangs");
+    fs::copy("/bin/sleep", &hangs).unwrap();
+    let run = ["run", "--timeout", "1s", "--output", "json", "--", hangs.to_str().unwrap(), "600"];
+    let ended = place.buildpool(&run).expect(124).json();
+    assert_eq!(ended["verdict"], "timed_out", "{ended}");
+    let id = ended["job_id"].as_str().unwrap();
+    let stacks = place.buildpool(&["logs", id, "--stream", "stderr"]).expect(0).err();
+    // `sample` on macOS prints a call graph.
+    assert!(stacks.contains("Thread 1 (") || stacks.contains("Call graph"), "{stacks}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::mask::Masker;
 use super::messages::{Kept, Run};
 use super::place;
 use super::reap::{Left, Reaped, add};
-use super::spawn::{Spawned, spawn};
+use super::spawn::{Spawned, set_nonblocking, spawn};
 use super::spool::{Bounds, Sealed, Spool};
 use super::stdin::Stdin;
 use super::tree::Tree;
@@ -28,6 +28,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 /// An attempt from its start to its outcome.
@@ -46,6 +47,9 @@ pub(super) struct Attempt {
     process: Option<Process>,
     spool: Spool,
     captures: Vec<Capture>,
+    masker: Option<Masker>,
+    /// True if the job runs as the keeper's user, so that examining it gives it no rights.
+    may_examine: bool,
     /// None for an attempt with an empty standard input.
     stdin: Option<Stdin>,
     began: Now,
@@ -154,6 +158,8 @@ impl Attempt {
             process: None,
             spool,
             captures: Vec::new(),
+            masker: None,
+            may_examine: run.jobs_reach_socket,
             stdin: None,
             began: now,
             started_at_ms: None,
@@ -189,8 +195,9 @@ impl Attempt {
         let masker = Masker::new(run.secrets.values().map(|secret| secret.0.as_str()));
         self.captures = vec![
             Capture::new(Stream::Stdout, spawned.stdout, masker.clone()),
-            Capture::new(Stream::Stderr, spawned.stderr, masker),
+            Capture::new(Stream::Stderr, spawned.stderr, masker.clone()),
         ];
+        self.masker = masker;
         self.stdin = spawned.stdin.map(Stdin::new);
         // Until it is reaped, even an ended process is in the process table.
         let process_started = platform::process(spawned.pid).map_or(0, |process| process.started);
@@ -423,8 +430,16 @@ impl Attempt {
                 }
                 Effect::RequestStacks => {
                     let until = self.gives_way_at(now);
+                    let may_examine = self.may_examine;
                     let process = self.process.as_mut();
-                    let processes = process.map_or(0, |process| process.tree.request_stacks(until));
+                    let requested = process
+                        .map(|process| process.tree.request_stacks(until, may_examine))
+                        .unwrap_or_default();
+                    let examined = requested
+                        .printers
+                        .iter()
+                        .filter(|(program, arguments)| self.examine(program, arguments));
+                    let processes = requested.signaled + examined.count();
                     self.supervisor.handle(now, Input::StacksRequested { processes });
                 }
                 Effect::Terminate => {
@@ -448,6 +463,27 @@ impl Attempt {
                 }
             }
         }
+    }
+
+    /// Starts a program that prints the stacks of a process. Its output becomes part of stderr. It is
+    /// a process of the tree, so it ends with the tree.
+    fn examine(&mut self, program: &Path, arguments: &[String]) -> bool {
+        if self.captures.is_empty() {
+            return false;
+        }
+        let Ok((output, write)) = io::pipe() else { return false };
+        if set_nonblocking(&output).is_err() {
+            return false;
+        }
+        let mut command = Command::new(program);
+        command.args(arguments).env_clear().current_dir("/");
+        command.stdin(Stdio::null()).stdout(write).stderr(Stdio::null());
+        // The tree reaps all children of the keeper.
+        if command.spawn().map(drop).is_err() {
+            return false;
+        }
+        self.captures.push(Capture::new(Stream::Stderr, output, self.masker.clone()));
+        true
     }
 
     fn kill(&mut self, now: Now) {

@@ -1,11 +1,13 @@
 //! Requests the stacks of a job's processes before a timeout ends them. Only processes whose
 //! runtime prints stacks at a signal get one: Go and Java at SIGQUIT, Python with `faulthandler` at
-//! SIGABRT. The output goes to the job's log.
+//! SIGABRT. Other processes are examined by a program of the machine, if there is one. The output
+//! goes to the job's log.
 
 use crate::platform::{self, Process};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::Read;
+use std::path::PathBuf;
 
 /// Limit on the processes that are examined.
 const PROCESSES_MAX: usize = 64;
@@ -18,12 +20,37 @@ const ELF_NOTE: &[u8] = b"\x04\0\0\0Go\0\0";
 /// The build id in other files (Go source, `cmd/internal/buildid`, `goBuildPrefix`).
 const BUILD_ID: &[u8] = b"\xff Go build ID: \"";
 
-/// Signals the processes that can print their stacks. Returns their number.
-pub(super) fn request(processes: &[Process]) -> usize {
-    let asked = processes.iter().take(PROCESSES_MAX).filter(|process| {
-        signal_of(process.pid).is_some_and(|signal| kill(Pid::from_raw(process.pid), signal).is_ok())
-    });
-    asked.count()
+/// Limit on the processes that another program examines.
+const EXAMINED_MAX: usize = 4;
+/// Programs whose own stack explains no hang.
+const WAITING: [&str; 6] = ["sh", "bash", "dash", "zsh", "sleep", "tail"];
+
+/// Result of a request.
+#[derive(Debug, Default)]
+pub(super) struct Requested {
+    /// Number of processes that got a signal.
+    pub(super) signaled: usize,
+    /// Programs with arguments that print the stacks of other processes.
+    pub(super) printers: Vec<(PathBuf, Vec<String>)>,
+}
+
+/// Signals the processes that can print their stacks. `may_examine`: of the processes without a
+/// child, the other ones are examined by a program of the machine.
+pub(super) fn request(processes: &[Process], may_examine: bool) -> Requested {
+    let mut requested = Requested::default();
+    for process in processes.iter().take(PROCESSES_MAX) {
+        let signal = signal_of(process.pid);
+        if signal.is_some_and(|signal| kill(Pid::from_raw(process.pid), signal).is_ok()) {
+            requested.signaled += 1;
+            continue;
+        }
+        let has_child = processes.iter().any(|other| other.parent == process.pid);
+        if may_examine && !has_child && requested.printers.len() < EXAMINED_MAX {
+            let name = platform::program_name(process.pid).filter(|name| !WAITING.contains(&name.as_str()));
+            requested.printers.extend(name.and_then(|name| platform::stack_printer(process.pid, &name)));
+        }
+    }
+    requested
 }
 
 /// Returns the signal at which a process prints its stacks.
@@ -70,7 +97,11 @@ mod tests {
         let own = i32::try_from(std::process::id()).unwrap();
         assert_eq!(signal_of(own), None);
         let process = platform::process(own).unwrap();
-        assert_eq!(request(&[process]), 0);
+        let requested = request(std::slice::from_ref(&process), false);
+        assert_eq!((requested.signaled, requested.printers.len()), (0, 0));
+        let parent = platform::Process { pid: process.parent, ..process.clone() };
+        let examined = request(&[parent, process], true).printers;
+        assert!(examined.len() <= 1, "only the process without a child: {examined:?}");
         assert_eq!(signal_of(i32::MAX), None);
     }
 }

@@ -6,7 +6,7 @@
 //! processes found in the tree earlier. Descendants of these processes also belong to it.
 
 use super::reap::{Left, Reaped, reap_all};
-use super::stacks;
+use super::stacks::{self, Requested};
 use crate::limits::{
     CHASE_FOR, LOOK_FOR, OBSERVE_EVERY, ROUND_PAUSE_MIN, SEEN_MAX, STOP_FOR, STOP_PASSES_MAX,
 };
@@ -165,10 +165,10 @@ impl Tree {
         Ok(self.find_until(until)?.len())
     }
 
-    /// Asks the processes that are found until then for their stacks. Returns the number of those
-    /// that were asked.
-    pub(super) fn request_stacks(&mut self, until: Duration) -> usize {
-        self.look(until).map_or(0, |found| stacks::request(&found.processes))
+    /// Requests the stacks of the processes that are found until then.
+    pub(super) fn request_stacks(&mut self, until: Duration, may_examine: bool) -> Requested {
+        self.look(until)
+            .map_or_else(|_| Requested::default(), |found| stacks::request(&found.processes, may_examine))
     }
 
     /// Sends SIGTERM to every process of the tree: whole groups in one call, and processes of other

@@ -1,6 +1,7 @@
 //! Linux: `/proc`, child subreaper, boot-time clock.
 
 use super::{ControlGroups, Process};
+use buildpool_objects::programs;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -126,6 +127,25 @@ pub(super) fn program(pid: i32) -> Option<PathBuf> {
 
 pub(super) fn open_program(pid: i32) -> Option<fs::File> {
     fs::File::open(program_link(pid)).ok()
+}
+
+/// gdb(1): `-nx` reads no initialization files, and without `auto-load` no script that the process
+/// brings.
+pub(super) fn stack_printer(pid: i32, name: &str) -> Option<(PathBuf, Vec<String>)> {
+    let pid = pid.to_string();
+    let found = |program: &str, arguments: &[&str]| {
+        let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        programs::find(program).map(|program| (program, arguments))
+    };
+    let is_python = name.to_ascii_lowercase().starts_with("python");
+    let python = is_python.then(|| found("py-spy", &["dump", "--pid", &pid])).flatten();
+    let gdb = || {
+        let no_scripts = ["-nx", "-batch", "-iex", "set auto-load off", "-iex", "set debuginfod enabled off"];
+        let print = ["-p", &pid, "-ex", "thread apply all backtrace 40"];
+        found("gdb", &[&no_scripts[..], &print[..]].concat())
+    };
+    let lldb = || found("lldb", &["--no-lldbinit", "--batch", "-p", &pid, "-o", "thread backtrace all"]);
+    python.or_else(gdb).or_else(lldb)
 }
 
 /// Reads `SigCgt`, a mask in hexadecimal (proc(5)).

@@ -108,6 +108,13 @@ pub fn catches(pid: i32, signal: Signal) -> Option<bool> {
     system::catches(pid, signal)
 }
 
+/// Returns a program of this machine, with arguments, that prints the stacks of a process on its
+/// standard output: `sample` on macOS, else py-spy (Python only), gdb or lldb if it is installed.
+/// `name` is the file name of the process's program.
+pub fn stack_printer(pid: i32, name: &str) -> Option<(PathBuf, Vec<String>)> {
+    system::stack_printer(pid, name)
+}
+
 /// Returns the children of a process without reading any other process, so that even a short-lived
 /// child is found. Returns `None` if the system does not support it (macOS). Zombies may be
 /// included. A child of a running process may be missing.

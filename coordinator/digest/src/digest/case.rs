@@ -68,7 +68,7 @@ pub(super) struct CaseParts<'a> {
 }
 
 /// Recognizers of stacks that a process prints at a signal.
-const STACKS: [&str; 2] = ["go.quit", "python.fatal"];
+const STACKS: [&str; 3] = ["go.quit", "python.fatal", "gdb.thread"];
 
 /// Returns the failure marker that no success cancels, otherwise the last one.
 pub(super) fn failure_of<'s>(signs: &'s Signs, facts: &Facts) -> Option<&'s Seen<&'static str>> {

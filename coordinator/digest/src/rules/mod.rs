@@ -4,6 +4,7 @@
 
 #[macro_use]
 mod deaths;
+mod debugger;
 
 mod apple;
 mod bundlers;
@@ -468,6 +469,7 @@ const TABLES: &[&[Rule]] = &[
     frameworks::RULES,
     closing::RULES,
     go::RULES,
+    debugger::RULES,
     runners::RULES,
     ruby::RULES,
     javascript::RULES,
