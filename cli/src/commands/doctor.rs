@@ -196,13 +196,9 @@ fn private(path: &Path) -> Check {
 
 /// Checks the free space for logs and workspaces.
 fn disk(directory: &Path) -> Check {
-    let nearest = directory.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("/"));
-    let free = match buildpool_worker::platform::disk_room(nearest) {
-        Ok(room) => room.free,
-        Err(error) => {
-            let text = format!("{} can't be measured: {error}", nearest.display());
-            return Check::new("disk", State::Warning, text);
-        }
+    let Some(free) = free_bytes(directory) else {
+        let text = format!("the free space for {} can't be measured", directory.display());
+        return Check::new("disk", State::Warning, text);
     };
     let text = format!("{:.1} GB free for {}", free as f64 / 1e9, directory.display());
     if free >= ROOM_BYTES {
@@ -210,6 +206,12 @@ fn disk(directory: &Path) -> Check {
     }
     Check::new("disk", State::Warning, text)
         .mended_by("free some room, or move the data directory to a larger disk")
+}
+
+/// Returns the free bytes of the disk of a directory, or of its nearest existing ancestor.
+fn free_bytes(directory: &Path) -> Option<u64> {
+    let nearest = directory.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("/"));
+    buildpool_worker::platform::disk_room(nearest).ok().map(|room| room.free)
 }
 
 /// Checks the local pool, without starting it.
@@ -229,7 +231,11 @@ async fn local_pool(local: &LocalPool) -> Vec<Check> {
         format!("version {}, process {}, {place}", published.version, published.pid),
     );
     match Client::connect(Target::Named(published.endpoint()), settings::CLIENT).await {
-        Ok(client) => [place].into_iter().chain(of_client(client).await).collect(),
+        Ok(client) => {
+            let endpoint = published.endpoint();
+            let refusal = reach::refusal(&endpoint.url, &endpoint.trust()).await;
+            [place].into_iter().chain(of_client(client).await).chain(refusal).collect()
+        }
         // Another process may listen on the port of a dead pool, and does not accept its token.
         Err(error) if local.is_running().unwrap_or(false) => {
             let text = format!("the local pool runs, and can't be used: {}", chain(&error));

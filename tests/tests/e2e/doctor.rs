@@ -268,3 +268,25 @@ fn a_certificate_without_the_public_name_is_found_and_mended_by_a_rotation() {
     std::fs::write(&file, format!("{listen}tls_cert = \"a.pem\"\ntls_key = \"a.pem\"\n")).unwrap();
     assert!(run(&["certificate", "rotate"]).expect(1).err().contains("the coordinator uses "));
 }
+
+#[test]
+fn a_coordinator_that_refuses_jobs_is_not_well() {
+    let builder = PoolBuilder::default().listen("0.0.0.0:0").worker(&[]);
+    let Some(mut pool) = builder.small_disk("coordinator", 64 << 20).start_on_disk() else { return };
+    let data = pool.data("coordinator");
+    let data = data.to_str().unwrap();
+    let well = pool.buildpool(&["doctor", "--json", "--data-dir", data]).expect(0);
+    assert_eq!(check(&well, "git")["state"], "ok", "{well}");
+    pool.disk().unwrap().fill_but(4 << 20);
+    for end in [&["doctor", "--json"][..], &["doctor", "--json", "--data-dir", data]] {
+        let refusing = wait_for("doctor fails", || Some(pool.buildpool(end)).filter(|done| done.code() == 1));
+        let jobs = check(&refusing, "jobs");
+        assert!(jobs["text"].as_str().unwrap().contains("no new job is accepted"), "{refusing}");
+        assert!(jobs["remedy"].as_str().unwrap().contains("data_dir"), "{refusing}");
+    }
+    pool.kill_coordinator();
+    let stopped = pool.buildpool(&["doctor", "--json", "--data-dir", data]).expect(1);
+    let disk = check(&stopped, "disk");
+    assert!(disk["text"].as_str().unwrap().contains("no new job is accepted below"), "{stopped}");
+    assert_eq!(disk["state"], "failed", "{stopped}");
+}

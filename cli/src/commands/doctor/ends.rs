@@ -1,15 +1,16 @@
 //! Checks of a coordinator's machine and of a worker's machine.
 
-use super::{Check, State, disk, mac, private, reach};
+use super::{Check, State, disk, free_bytes, mac, private, reach};
 use crate::commands::coordinator::{self, URL_FILE};
 use crate::commands::worker;
 use crate::failure::Failure;
 use crate::settings::Given;
+use buildpool_coordinator::store::limits::JOBS_ROOM_BYTES;
 use buildpool_coordinator::store::{self, Depth, Weight};
 use buildpool_coordinator::tls::{Tls, TlsError, TlsSource};
 use buildpool_coordinator::{Config, Protection};
 use buildpool_gateway::client::{PoolUrl, chain};
-use buildpool_objects::Git;
+use buildpool_objects::{Git, Stop};
 use buildpool_trust::Trust;
 use buildpool_worker::environment;
 use buildpool_worker::link::connect::{ConnectError, Dialler, DiallerError, trust};
@@ -32,7 +33,7 @@ pub(super) async fn coordinator(file: Option<&Path>, data_dir: Option<&Path>, de
     let directory = config.data_dir.clone();
     let remarks = store::check(&directory, depth);
     let runs = remarks.iter().any(|remark| remark.text.starts_with("a coordinator runs here"));
-    let mut checks = vec![disk(&directory)];
+    let mut checks = vec![room(&directory), git()];
     checks.extend(remarks.into_iter().map(|remark| {
         let state = match remark.weight {
             Weight::Note => State::Ok,
@@ -48,6 +49,34 @@ pub(super) async fn coordinator(file: Option<&Path>, data_dir: Option<&Path>, de
         checks.extend(answers(&directory, known).await);
     }
     checks
+}
+
+/// Checks the free space for records and logs. A coordinator with less than its reserve refuses jobs.
+fn room(directory: &Path) -> Check {
+    let check = disk(directory);
+    match free_bytes(directory).filter(|free| *free < JOBS_ROOM_BYTES) {
+        None => check,
+        Some(free) => {
+            let text = format!(
+                "{free} bytes free for {}; no new job is accepted below {JOBS_ROOM_BYTES}",
+                directory.display()
+            );
+            Check { state: State::Failed, text, ..check }
+        }
+    }
+}
+
+/// Checks for a git that can store snapshots.
+fn git() -> Check {
+    match Git::find_for_service(&Stop::default()) {
+        Ok(git) => Check::new("git", State::Ok, format!("version {}", git.version())),
+        Err(error) => {
+            let text = format!("jobs on snapshots are refused: {}", chain(&error));
+            Check::new("git", State::Failed, text).mended_by(
+                "install git in a directory of the service's PATH that only root can write, such as /usr/bin",
+            )
+        }
+    }
 }
 
 /// Checks the coordinator's certificate. Returns how to verify it in a connection from here.

@@ -40,10 +40,11 @@ struct Look {
 /// used.
 pub(super) async fn checks(url: &PoolUrl, trust: &Trust) -> (Vec<Check>, bool) {
     let late = || Err(io::ErrorKind::TimedOut.into());
-    let look = match tokio::time::timeout(WITHIN, look(url, trust)).await.unwrap_or_else(|_| late()) {
-        Ok(look) => look,
-        Err(error) => return (vec![unreachable(url, &error)], false),
-    };
+    let look =
+        match tokio::time::timeout(WITHIN, look(url, trust, "/healthz")).await.unwrap_or_else(|_| late()) {
+            Ok(look) => look,
+            Err(error) => return (vec![unreachable(url, &error)], false),
+        };
     let is_ours = look.answer.starts_with("HTTP/1.1 200") && look.answer.ends_with("\r\n\r\nok\n");
     if !url.is_secure() && !look.answer.starts_with("HTTP/") {
         let text = format!("the server at {url} does not accept plain HTTP");
@@ -64,16 +65,30 @@ pub(super) async fn checks(url: &PoolUrl, trust: &Trust) -> (Vec<Check>, bool) {
         Trust::Authorities(_) => certificate(der, look.received),
     }));
     checks.extend(date(&look.answer).map(|theirs| clock(theirs, look.sent, look.received)));
+    checks.extend(refusal(url, trust).await);
     (checks, true)
 }
 
-async fn look(url: &PoolUrl, trust: &Trust) -> io::Result<Look> {
+/// Returns a failed check if the coordinator accepts no jobs now, with its reason.
+pub(super) async fn refusal(url: &PoolUrl, trust: &Trust) -> Option<Check> {
+    let look = tokio::time::timeout(WITHIN, look(url, trust, "/readyz")).await.ok()?.ok()?;
+    let (head, reason) = look.answer.split_once("\r\n\r\n")?;
+    let refuses = head.starts_with("HTTP/1.1 503");
+    let check = || {
+        Check::new("jobs", State::Failed, reason.trim()).mended_by(
+            "free room on the disk of the coordinator's `data_dir`, or lower `retention_bytes` and `artifact_bytes`",
+        )
+    };
+    refuses.then(check)
+}
+
+async fn look(url: &PoolUrl, trust: &Trust, path: &str) -> io::Result<Look> {
     let began = Instant::now();
     let unknown = |error: io::Error| io::Error::new(io::ErrorKind::NotFound, error);
     let addresses: Vec<_> = lookup_host((url.host(), url.port())).await.map_err(unknown)?.collect();
     let tcp = TcpStream::connect(addresses.as_slice()).await?;
     if !url.is_secure() {
-        return ask(url, tcp, None, began).await;
+        return ask(url, path, tcp, None, began).await;
     }
     let settings = client_config(trust).map_err(|error| io::Error::new(error.source.kind(), error))?;
     let name =
@@ -81,16 +96,17 @@ async fn look(url: &PoolUrl, trust: &Trust) -> io::Result<Look> {
     let tls = TlsConnector::from(Arc::new(settings)).connect(name, tcp).await?;
     let chain = tls.get_ref().1.peer_certificates();
     let own = chain.and_then(<[_]>::first).map(|der| der.as_ref().to_vec());
-    ask(url, tls, own, began).await
+    ask(url, path, tls, own, began).await
 }
 
 async fn ask(
     url: &PoolUrl,
+    path: &str,
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     certificate: Option<Vec<u8>>,
     began: Instant,
 ) -> io::Result<Look> {
-    let (path, host) = (url.path("/healthz"), url.host());
+    let (path, host) = (url.path(path), url.host());
     let sent = Timestamp::now();
     let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
