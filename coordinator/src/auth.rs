@@ -11,15 +11,16 @@ mod error;
 mod rows;
 
 pub use error::AuthError;
+pub use rows::Actor;
+pub(crate) use rows::{CANCEL, Note, SUBMIT};
 
-use crate::store::limits::AUDIT_REASON_BYTES;
+use crate::store::limits::AUDIT_DETAIL_BYTES;
 use crate::store::{AUTH, Disk, StoreError, make_directory, migrate, now_ms, open_database, setup_lock};
 use buildpool_protocol::TokenId;
 use buildpool_protocol::client_link::{AuditEntry, Role, TokenCreated, TokenSummary};
-use buildpool_protocol::ids::JobId;
 use buildpool_protocol::spec::{Restriction, check_name};
 use buildpool_protocol::token::{self, FormError, PREFIX, SECRET_DIGITS};
-use rows::{CANCEL, REFUSED, Stored, audit, read};
+use rows::{REFUSED, Stored, audit, read};
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::collections::HashMap;
 use std::fmt;
@@ -142,28 +143,28 @@ impl Tokens {
     ///
     /// # Errors
     /// [`AuthError::Name`], [`AuthError::Store`], [`AuthError::Random`].
-    pub fn create(
+    pub fn create<'a>(
         &self,
         role: Role,
         name: &str,
         expires: Option<Duration>,
         fingerprint: Option<&str>,
-        by: &str,
+        by: impl Into<Actor<'a>>,
     ) -> Result<TokenCreated, AuthError> {
-        self.create_with((role, &Restriction::default()), name, expires, fingerprint, by, |_| Ok(()))
+        self.create_with((role, &Restriction::default()), name, expires, fingerprint, by.into(), |_| Ok(()))
     }
 
     /// Creates a token of role `submit` whose jobs have these limits.
     ///
     /// # Errors
     /// As [`Tokens::create`], and [`AuthError::Restriction`] for another role or a wrong name.
-    pub fn create_restricted(
+    pub fn create_restricted<'a>(
         &self,
         (role, only): (Role, &Restriction),
         name: &str,
         expires: Option<Duration>,
         fingerprint: Option<&str>,
-        by: &str,
+        by: impl Into<Actor<'a>>,
     ) -> Result<TokenCreated, AuthError> {
         if role != Role::Submit && !only.is_none() {
             let text = format!(
@@ -173,7 +174,7 @@ impl Tokens {
             return Err(AuthError::Restriction(text));
         }
         only.check().map_err(|error| AuthError::Restriction(error.to_string()))?;
-        self.create_with((role, only), name, expires, fingerprint, by, |_| Ok(()))
+        self.create_with((role, only), name, expires, fingerprint, by.into(), |_| Ok(()))
     }
 
     /// Creates a token and applies `also`, in one transaction.
@@ -183,7 +184,7 @@ impl Tokens {
         name: &str,
         expires: Option<Duration>,
         fingerprint: Option<&str>,
-        by: &str,
+        by: Actor<'_>,
         also: impl FnOnce(&Connection) -> rusqlite::Result<()>,
     ) -> Result<TokenCreated, AuthError> {
         check_name("name", name).map_err(AuthError::Name)?;
@@ -244,7 +245,12 @@ impl Tokens {
     ///
     /// # Errors
     /// [`AuthError::NoSuchToken`] if there is no unrevoked one; [`AuthError::Store`].
-    pub fn revoke(&self, id_or_name: &str, jobs: JobsAfter, by: &str) -> Result<Vec<TokenId>, AuthError> {
+    pub fn revoke<'a>(
+        &self,
+        id_or_name: &str,
+        jobs: JobsAfter,
+        by: impl Into<Actor<'a>>,
+    ) -> Result<Vec<TokenId>, AuthError> {
         self.refresh()?;
         let wanted: Option<TokenId> = id_or_name.parse().ok();
         let ids: Vec<TokenId> = {
@@ -258,7 +264,7 @@ impl Tokens {
         if ids.is_empty() {
             return Err(AuthError::NoSuchToken { token: id_or_name.to_owned() });
         }
-        let now = now_ms();
+        let (now, by) = (now_ms(), by.into());
         self.change("revoke a token", |connection| {
             for id in &ids {
                 connection.execute(
@@ -293,14 +299,15 @@ impl Tokens {
     ///
     /// # Errors
     /// [`AuthError::NoSuchToken`], [`AuthError::SeveralRoles`], and as [`Tokens::create`].
-    pub fn rotate(
+    pub fn rotate<'a>(
         &self,
         id_or_name: &str,
         grace: Duration,
         expires: Option<Duration>,
         fingerprint: Option<&str>,
-        by: &str,
+        by: impl Into<Actor<'a>>,
     ) -> Result<TokenCreated, AuthError> {
+        let by = by.into();
         self.refresh()?;
         let old = self.in_force(id_or_name);
         let Some(first) = old.first().cloned() else {
@@ -376,8 +383,14 @@ impl Tokens {
     ///
     /// # Errors
     /// If the database can't be written.
-    pub fn audit(&self, actor: &str, action: &str, subject: &str, detail: &str) -> Result<(), StoreError> {
-        audit(&self.connection(), actor, action, subject, detail)
+    pub fn audit<'a>(
+        &self,
+        actor: impl Into<Actor<'a>>,
+        action: &str,
+        subject: &str,
+        detail: &str,
+    ) -> Result<(), StoreError> {
+        audit(&self.connection(), actor.into(), action, subject, detail)
             .map_err(StoreError::database("write the audit log"))
     }
 
@@ -385,25 +398,32 @@ impl Tokens {
     ///
     /// # Errors
     /// If the database can't be written.
-    pub(crate) fn audit_refused(&self, actor: &str, subject: &str, why: &str) -> Result<(), StoreError> {
+    pub(crate) fn audit_refused(&self, actor: Actor<'_>, subject: &str, why: &str) -> Result<(), StoreError> {
         self.audit(actor, REFUSED, subject, why)
     }
 
-    /// Adds an audit line for each cancel (job, actor, reason), in one transaction.
+    /// Adds audit lines, in one transaction.
     ///
     /// # Errors
     /// If the database can't be written.
-    pub(crate) fn audit_cancels(&self, cancels: &[(JobId, String, String)]) -> Result<(), StoreError> {
+    pub(crate) fn audit_all(&self, notes: &[Note]) -> Result<(), StoreError> {
+        write_all(&mut self.connection(), notes).map_err(StoreError::database("write the audit log"))
+    }
+
+    /// Adds audit lines that the records of jobs repeat, without waiting for the disk. A power failure
+    /// can lose the last ones.
+    ///
+    /// # Errors
+    /// If the database can't be written.
+    pub(crate) fn audit_soon(&self, notes: &[Note]) -> Result<(), StoreError> {
         let mut connection = self.connection();
-        let mut write = || {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            for (job, by, reason) in cancels {
-                let reason = &reason[..reason.floor_char_boundary(AUDIT_REASON_BYTES)];
-                audit(&transaction, by, CANCEL, &job.to_string(), reason)?;
-            }
-            transaction.commit()
+        let write = |connection: &mut Connection| {
+            connection.pragma_update(None, "synchronous", "normal")?;
+            let written = write_all(connection, notes);
+            connection.pragma_update(None, "synchronous", "full")?;
+            written
         };
-        write().map_err(StoreError::database("write the audit log"))
+        write(&mut connection).map_err(StoreError::database("write the audit log"))
     }
 
     /// Returns the last lines of the audit log, newest first.
@@ -424,7 +444,7 @@ impl Tokens {
         let read = || {
             connection
                 .prepare_cached(
-                    "SELECT at_ms, actor, action, subject, detail, seq FROM audit WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2",
+                    "SELECT at_ms, actor, action, subject, detail, seq, peer FROM audit WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2",
                 )?
                 .query_map(params![before, limit], |row| {
                     Ok(AuditEntry {
@@ -434,6 +454,7 @@ impl Tokens {
                         subject: row.get(3)?,
                         detail: row.get(4)?,
                         seq: row.get::<_, i64>(5)?.cast_unsigned(),
+                        peer: row.get(6)?,
                     })
                 })?
                 .collect::<rusqlite::Result<_>>()
@@ -512,6 +533,15 @@ fn parse(bearer: &str) -> Result<(TokenId, &str), AuthError> {
         Err(FormError::Empty) => Err(AuthError::Missing),
         Err(error) => Err(AuthError::Malformed(error)),
     }
+}
+
+fn write_all(connection: &mut Connection, notes: &[Note]) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for Note { actor, peer, action, subject, detail } in notes {
+        let detail = &detail[..detail.floor_char_boundary(AUDIT_DETAIL_BYTES)];
+        audit(&transaction, Actor { name: actor, peer: *peer }, action, subject, detail)?;
+    }
+    transaction.commit()
 }
 
 fn hash(id: TokenId, secret: &str) -> [u8; 32] {

@@ -9,7 +9,7 @@ use crate::net::descriptors::Descriptors;
 use crate::net::links::Links;
 use crate::net::listen::{Acceptor, Listener};
 use crate::net::rate::Rates;
-use crate::net::router::router;
+use crate::net::router::{PeerAddress, router};
 use crate::revocations;
 use crate::runtime::{Parts, Runtime, StartError};
 use crate::shared::Shared;
@@ -240,7 +240,7 @@ impl Coordinator {
         self,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), CoordinatorError> {
-        let router = router(self.shared.clone());
+        let router = router(self.shared.clone()).into_make_service_with_connect_info::<PeerAddress>();
         let retention = retention(&self.shared.config);
         let mut upkeep = tokio::task::JoinSet::new();
         upkeep.spawn(retain(self.store.logs(), retention));

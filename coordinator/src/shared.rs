@@ -1,6 +1,6 @@
 //! State that all connections share.
 
-use crate::auth::{Principal, Tokens};
+use crate::auth::{Actor, Principal, Tokens};
 use crate::config::Config;
 use crate::finished::{Finished, FinishedRing};
 use crate::hub::Hub;
@@ -139,18 +139,18 @@ impl Shared {
 
     /// Writes an audit line about a refused connection, unless another one was written within
     /// [`REFUSAL_NOTED_EVERY`].
-    pub(crate) fn note_refused(&self, actor: &str, why: &str) {
-        self.note_seldom(&self.refusal_noted, (actor, "connection", why));
+    pub(crate) fn note_refused(&self, actor: Actor<'_>, why: &str) {
+        self.note_seldom(&self.refusal_noted, actor, ("connection", why));
     }
 
     /// Writes an audit line about a request that the role forbids, unless another one was written
     /// within [`REFUSAL_NOTED_EVERY`]. The limit is separate from that of refused connections, so
     /// that peers without a token can't suppress these lines.
-    pub(crate) fn note_forbidden(&self, actor: &str, what: &str, why: &str) {
-        self.note_seldom(&self.forbidden_noted, (actor, what, why));
+    pub(crate) fn note_forbidden(&self, actor: Actor<'_>, what: &str, why: &str) {
+        self.note_seldom(&self.forbidden_noted, actor, (what, why));
     }
 
-    fn note_seldom(&self, last: &Mutex<Option<Instant>>, (actor, subject, why): (&str, &str, &str)) {
+    fn note_seldom(&self, last: &Mutex<Option<Instant>>, actor: Actor<'_>, (subject, why): (&str, &str)) {
         {
             let mut noted = last.lock().unwrap_or_else(PoisonError::into_inner);
             if noted.is_some_and(|at| at.elapsed() < REFUSAL_NOTED_EVERY) {

@@ -27,11 +27,12 @@ pub(crate) fn run(arguments: &AuditArguments) -> Result<ExitCode, Failure> {
 
 /// Formats one line for each entry; line breaks in entries are removed.
 fn table(entries: &[AuditEntry]) -> String {
-    let mut table = Table::new(["WHEN", "WHO", "WHAT", "ON", "DETAIL"]);
+    let mut table = Table::new(["WHEN", "WHO", "FROM", "WHAT", "ON", "DETAIL"]);
     for entry in entries {
         table.row([
             entry.at.as_str().into(),
             one_line(&entry.actor).into(),
+            one_line(entry.peer.as_deref().unwrap_or_default()).into(),
             one_line(&entry.action).into(),
             one_line(&entry.subject).into(),
             one_line(&entry.detail).into(),

@@ -75,6 +75,7 @@ impl Scene {
                 name: SUBMITTERS[index % SUBMITTERS.len()].into(),
                 admin: false,
                 token: None,
+                peer: None,
             },
             client_request_id: None,
             attach: false,

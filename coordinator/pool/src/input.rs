@@ -8,6 +8,7 @@ use buildpool_protocol::report::{Cause, SnapshotInfo, Verdict};
 use buildpool_protocol::spec::JobSpec;
 use buildpool_protocol::worker_link::{Condition, Held, Register};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,6 +43,8 @@ pub struct Submitter {
     pub admin: bool,
     /// Token of the request.
     pub token: Option<TokenId>,
+    /// Address that the request came from, for the audit log.
+    pub peer: Option<IpAddr>,
 }
 
 /// A submitted job.
@@ -184,6 +187,15 @@ pub enum Input {
 }
 
 impl Input {
+    /// Returns the user who requests it.
+    pub const fn submitter(&self) -> Option<&Submitter> {
+        match self {
+            Self::Submit { submit, .. } => Some(&submit.submitter),
+            Self::Cancel { by, .. } => Some(by),
+            _ => None,
+        }
+    }
+
     /// Returns the client request that waits for an answer, if any.
     pub fn client(&self) -> Option<ClientRef> {
         match self {

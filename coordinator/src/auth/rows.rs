@@ -9,15 +9,43 @@ use buildpool_protocol::client_link::Role;
 use buildpool_protocol::spec::Restriction;
 use rusqlite::{Connection, params};
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::time::Duration;
 use uuid::Uuid;
 
 /// Number of audit lines after which old lines are removed.
 const TRIM_EVERY: i64 = 1024;
+/// Action of an accepted submit.
+pub(crate) const SUBMIT: &str = "submit";
 /// Action of a cancel request.
-pub(super) const CANCEL: &str = "cancel_request";
+pub(crate) const CANCEL: &str = "cancel_request";
 /// Action of a refused connection or a forbidden request.
 pub(super) const REFUSED: &str = "refused";
+
+/// The party that does an audited action.
+#[derive(Clone, Copy, Debug)]
+pub struct Actor<'a> {
+    /// Name of its token, or a text for access through the files.
+    pub name: &'a str,
+    /// Address that its request came from. `None` for access through the files.
+    pub peer: Option<IpAddr>,
+}
+
+impl<'a> From<&'a str> for Actor<'a> {
+    fn from(name: &'a str) -> Self {
+        Self { name, peer: None }
+    }
+}
+
+/// A line for the audit log.
+#[derive(Clone, Debug)]
+pub(crate) struct Note {
+    pub(crate) actor: String,
+    pub(crate) peer: Option<IpAddr>,
+    pub(crate) action: &'static str,
+    pub(crate) subject: String,
+    pub(crate) detail: String,
+}
 
 #[derive(Clone, Debug)]
 pub(super) struct Stored {
@@ -78,16 +106,23 @@ pub(super) fn read(connection: &Connection) -> rusqlite::Result<HashMap<TokenId,
 
 pub(super) fn audit(
     connection: &Connection,
-    actor: &str,
+    actor: Actor<'_>,
     action: &str,
     subject: &str,
     detail: &str,
 ) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
-            "INSERT INTO audit(at_ms, actor, action, subject, detail) VALUES(?1, ?2, ?3, ?4, ?5)",
+            "INSERT INTO audit(at_ms, actor, action, subject, detail, peer) VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
         )?
-        .execute(params![now_ms(), actor, action, subject, detail])?;
+        .execute(params![
+            now_ms(),
+            actor.name,
+            action,
+            subject,
+            detail,
+            actor.peer.map(|peer| peer.to_string())
+        ])?;
     let seq = connection.last_insert_rowid();
     if seq % TRIM_EVERY == 0 {
         trim(connection)?;
@@ -97,7 +132,7 @@ pub(super) fn audit(
 
 /// Removes the oldest lines beyond the limits.
 fn trim(connection: &Connection) -> rusqlite::Result<()> {
-    for action in [CANCEL, REFUSED] {
+    for action in [SUBMIT, CANCEL, REFUSED] {
         connection.execute(
             "DELETE FROM audit WHERE action = ?1 AND seq <=
              (SELECT seq FROM audit WHERE action = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)",

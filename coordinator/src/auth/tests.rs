@@ -1,7 +1,6 @@
-use super::{AuthError, JobsAfter, REFRESH_EVERY, Tokens, fingerprint_of};
-use crate::store::limits::{AUDIT_REASON_BYTES, AUDIT_ROWS_MAX};
+use super::{Actor, AuthError, CANCEL, JobsAfter, Note, REFRESH_EVERY, SUBMIT, Tokens, fingerprint_of};
+use crate::store::limits::{AUDIT_DETAIL_BYTES, AUDIT_ROWS_MAX};
 use buildpool_protocol::client_link::Role;
-use buildpool_protocol::ids::JobId;
 use buildpool_protocol::spec::Restriction;
 use std::time::{Duration, Instant};
 
@@ -124,15 +123,25 @@ fn changes_are_in_the_audit_log() {
 fn nobody_pushes_what_others_did_out_of_the_audit_log() {
     let directory = tempfile::tempdir().unwrap();
     let tokens = Tokens::open(directory.path()).unwrap();
-    tokens.create(Role::Admin, "ada", None, None, "local").unwrap();
-    let job = JobId::from_uuid(uuid::Uuid::nil());
-    let cancels = vec![(job, "eve".to_owned(), "x".repeat(5_000)); AUDIT_ROWS_MAX as usize + 2_000];
-    tokens.audit_cancels(&cancels).unwrap();
+    let by = Actor { name: "local", peer: Some("192.0.2.1".parse().unwrap()) };
+    tokens.create(Role::Admin, "ada", None, None, by).unwrap();
+    let note = |action| Note {
+        actor: "eve".into(),
+        peer: Some("192.0.2.7".parse().unwrap()),
+        action,
+        subject: "a job".into(),
+        detail: "x".repeat(5_000),
+    };
+    tokens.audit_soon(&vec![note(SUBMIT); AUDIT_ROWS_MAX as usize + 2_000]).unwrap();
+    tokens.audit_all(&vec![note(CANCEL); AUDIT_ROWS_MAX as usize + 2_000]).unwrap();
     let all = tokens.audit_tail(u32::MAX).unwrap();
     assert_eq!(all.last().unwrap().action, "token_create");
-    assert!(all.len() < 25_000, "{} lines", all.len());
+    assert_eq!(all.last().unwrap().peer.as_deref(), Some("192.0.2.1"));
+    assert!(all.len() < 45_000, "{} lines", all.len());
+    let submits = all.iter().filter(|entry| entry.action == SUBMIT).count();
+    assert!((20_000..22_000).contains(&submits), "{submits} submits");
     assert_eq!((all[0].actor.as_str(), all[0].action.as_str()), ("eve", "cancel_request"));
-    assert!(all[0].detail.len() <= AUDIT_REASON_BYTES);
+    assert!(all[0].detail.len() <= AUDIT_DETAIL_BYTES);
 }
 
 #[test]

@@ -118,7 +118,7 @@ pub(crate) async fn retry(back: &Back, request: u32, text: &str, new: JobId) -> 
     };
     if back.principal.role != Role::Admin && submitter != back.principal.name {
         let text = format!("job {job} belongs to `{submitter}`; only its submitter or an admin can retry it");
-        shared.note_forbidden(&back.principal.name, "another's job", &text);
+        shared.note_forbidden(back.actor(), "another's job", &text);
         return Err(LinkError::new(ErrorCode::Forbidden, text));
     }
     if !spec.secrets.is_empty() {

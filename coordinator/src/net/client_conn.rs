@@ -2,7 +2,7 @@
 //! bulk frames.
 
 use super::{LAST_WORD_WITHIN, admission, agree, follow, requests, stdin};
-use crate::auth::Principal;
+use crate::auth::{Actor, Principal};
 use crate::hub::Reply;
 use crate::shared::{Shared, VERSION};
 use crate::transfer::{self, Frame, Peer, Who};
@@ -17,6 +17,7 @@ use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -35,11 +36,18 @@ pub(crate) struct Back {
     pub(crate) shared: Arc<Shared>,
     pub(crate) principal: Principal,
     pub(crate) connection: u64,
+    /// Address that the connection comes from.
+    pub(crate) peer: IpAddr,
     control: mpsc::Sender<ToClient>,
     bulk: mpsc::Sender<Message>,
 }
 
 impl Back {
+    /// Returns the party that the audit log names for requests of this connection.
+    pub(crate) fn actor(&self) -> Actor<'_> {
+        Actor { name: &self.principal.name, peer: Some(self.peer) }
+    }
+
     /// Sends a control message. Does nothing if the client has disconnected.
     pub(crate) async fn say(&self, message: ToClient) {
         let _gone = self.try_say(message).await;
@@ -79,7 +87,7 @@ pub(crate) struct Submitted {
     pub(crate) watch: watch::Receiver<crate::hub::JobEvent>,
 }
 
-pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal: Principal) {
+pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal: Principal, peer: IpAddr) {
     let protocol = match register(&mut socket, &shared, &principal).await {
         Ok(protocol) => protocol,
         Err(error) => return refuse(&mut socket, error).await,
@@ -94,7 +102,7 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
     let class = shared.trust.class_for(&principal);
     let who =
         Who::Client { snapshot_bytes: quota.snapshot_bytes, class, principal: Box::new(principal.clone()) };
-    let back = Back { shared: shared.clone(), principal, connection: number, control, bulk };
+    let back = Back { shared: shared.clone(), principal, connection: number, peer, control, bulk };
     let (transfers, transfers_out) = Peer::new(shared.clone(), who);
     let (cut, last_word) = oneshot::channel();
     let writer = tokio::spawn(async move {
@@ -326,8 +334,8 @@ impl Connection {
                     self.back.shared.hub.unwatch(submitted.job);
                 }
                 if error.code == ErrorCode::Forbidden {
-                    let Back { shared, principal, .. } = &self.back;
-                    shared.note_forbidden(&principal.name, "another's job", &error.message);
+                    let actor = self.back.actor();
+                    self.back.shared.note_forbidden(actor, "another's job", &error.message);
                 }
                 self.back.refuse(request, error).await;
             }

@@ -4,7 +4,7 @@
 //! and reading a result here does not count as delivery.
 
 use super::reading;
-use super::router::{Authenticated, READERS, authenticate, refuse};
+use super::router::{Authenticated, READERS, Sender, authenticate, refuse};
 use crate::auth::Principal;
 use crate::logtext;
 use crate::result;
@@ -12,7 +12,7 @@ use crate::runtime::Wanted;
 use crate::shared::{Shared, VERSION};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::http::{HeaderName, StatusCode, header};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -96,10 +96,10 @@ struct Job {
 
 async fn pool(
     State(shared): State<Arc<Shared>>,
-    headers: HeaderMap,
+    sender: Sender,
     listed: Result<Query<Listed>, QueryRejection>,
 ) -> Response {
-    answer(&shared, &headers, async |principal| {
+    answer(&shared, &sender, async |principal| {
         let Query(listed) = listed.map_err(invalid)?;
         let build = listed.build.as_deref().map(build).transpose()?;
         let limit = listed.limit.unwrap_or(JOBS_LISTED).clamp(1, JOBS_PAGE_MAX as u32 - 1);
@@ -124,8 +124,8 @@ async fn pool(
     .await
 }
 
-async fn job(State(shared): State<Arc<Shared>>, headers: HeaderMap, Path(job): Path<String>) -> Response {
-    answer(&shared, &headers, async |principal| {
+async fn job(State(shared): State<Arc<Shared>>, sender: Sender, Path(job): Path<String>) -> Response {
+    answer(&shared, &sender, async |principal| {
         let job = shared.resolve(&principal, &job)?;
         let Some(live) = shared.runtime.live(job).await else {
             let view = View { verbosity: Some(Verbosity::Normal), ..View::default() };
@@ -140,11 +140,11 @@ async fn job(State(shared): State<Arc<Shared>>, headers: HeaderMap, Path(job): P
 
 async fn log(
     State(shared): State<Arc<Shared>>,
-    headers: HeaderMap,
+    sender: Sender,
     Path(job): Path<String>,
     part: Result<Query<Part>, QueryRejection>,
 ) -> Response {
-    answer(&shared, &headers, async |principal| {
+    answer(&shared, &sender, async |principal| {
         let Query(Part { attempt, tail, cursor }) = part.map_err(invalid)?;
         let offset = (tail.is_none() && cursor.is_none()).then_some(0);
         let stream = StreamChoice::Interleaved;
@@ -162,10 +162,10 @@ async fn log(
 /// Answers a request if its token may read and the rate limit allows it.
 async fn answer<T: Serialize>(
     shared: &Shared,
-    headers: &HeaderMap,
+    sender: &Sender,
     read: impl AsyncFnOnce(Principal) -> Result<T, LinkError>,
 ) -> Response {
-    let principal = match authenticate(shared, headers, &READERS) {
+    let principal = match authenticate(shared, sender, &READERS) {
         Ok(principal) => principal,
         Err(response) => return response,
     };

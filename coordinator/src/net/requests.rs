@@ -2,11 +2,11 @@
 
 use super::client_conn::{Back, Submitted};
 use super::reading;
-use crate::auth::{JobsAfter, LOCAL, LOCAL_WORKER, Principal};
+use crate::auth::{JobsAfter, LOCAL, LOCAL_WORKER, Note, Principal};
 use crate::hub::JobEvent;
 use crate::logtext;
 use crate::result;
-use crate::runtime::{Command, Note, Wanted};
+use crate::runtime::{Command, Wanted};
 use crate::shared::internal;
 use buildpool_digest::Digest;
 use buildpool_pool::{ClientRef, Input, Submitter};
@@ -67,7 +67,7 @@ pub(crate) async fn refuse_reader(back: &Back, message: &FromClient) {
         "the token `{name}` has role read, which may not submit jobs, send snapshots or change anything; \
          use a token with role submit or admin"
     );
-    back.shared.note_forbidden(name, "a change", "its role does not allow it");
+    back.shared.note_forbidden(back.actor(), "a change", "its role does not allow it");
     let error = LinkError::new(ErrorCode::Forbidden, text);
     let answer = match message {
         FromClient::Transfer(step) => {
@@ -161,6 +161,7 @@ pub(crate) fn submitter(back: &Back) -> Submitter {
         name: back.principal.name.clone(),
         admin: back.principal.role == Role::Admin,
         token: Some(back.principal.token),
+        peer: Some(back.peer),
     }
 }
 
@@ -359,9 +360,10 @@ async fn on_worker(
     };
     let note = Note {
         actor: back.principal.name.clone(),
+        peer: Some(back.peer),
         action,
         subject: subject[..subject.floor_char_boundary(TEXT_BYTES_MAX)].to_owned(),
-        detail: detail[..detail.floor_char_boundary(TEXT_BYTES_MAX)].to_owned(),
+        detail,
     };
     let client = ClientRef { connection: back.connection, request };
     back.shared.runtime.send(Command::Noted { input: decide(client, worker), note }).await;
@@ -385,7 +387,7 @@ fn admin(back: &Back, what: &str) -> Result<(), LinkError> {
         back.principal.name,
         back.principal.role.name()
     );
-    back.shared.note_forbidden(&back.principal.name, what, "its role does not allow it");
+    back.shared.note_forbidden(back.actor(), what, "its role does not allow it");
     Err(LinkError::new(ErrorCode::Forbidden, text))
 }
 
@@ -399,8 +401,7 @@ fn token_create(
     lasts(expires)?;
     let shared = &back.shared;
     let fingerprint = shared.token_fingerprint();
-    let created =
-        shared.tokens.create_restricted(role, name, expires, fingerprint.as_deref(), &back.principal.name);
+    let created = shared.tokens.create_restricted(role, name, expires, fingerprint.as_deref(), back.actor());
     created.map_err(|error| LinkError::from(&error))
 }
 
@@ -432,8 +433,7 @@ fn token_rotate(
     is_not_the_pools_own(back, token)?;
     lasts(expires)?;
     let fingerprint = back.shared.token_fingerprint();
-    let rotated =
-        back.shared.tokens.rotate(token, grace, expires, fingerprint.as_deref(), &back.principal.name);
+    let rotated = back.shared.tokens.rotate(token, grace, expires, fingerprint.as_deref(), back.actor());
     rotated.map_err(|error| LinkError::from(&error))
 }
 
@@ -473,7 +473,7 @@ fn is_not_the_pools_own(back: &Back, token: &str) -> Result<(), LinkError> {
 fn token_revoke(back: &Back, token: &str, jobs: JobsAfter) -> Result<Vec<TokenSummary>, LinkError> {
     admin(back, "revoking a token")?;
     is_not_the_pools_own(back, token)?;
-    let revoked = back.shared.tokens.revoke(token, jobs, &back.principal.name);
+    let revoked = back.shared.tokens.revoke(token, jobs, back.actor());
     revoked.map_err(|error| LinkError::from(&error))?;
     token_list(back)
 }

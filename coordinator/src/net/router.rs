@@ -1,20 +1,25 @@
 //! HTTP paths and the roles that may use them.
 
+use super::listen::Listener;
 use super::{client_conn, page, worker_conn};
-use crate::auth::Principal;
+use crate::auth::{Actor, Principal};
 use crate::metrics;
 use crate::shared::Shared;
+use axum::extract::connect_info::{ConnectInfo, Connected};
 use axum::extract::ws::WebSocketUpgrade;
-use axum::extract::{Request, State};
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::serve::IncomingStream;
 use axum::{Extension, Router};
 use buildpool_protocol::client_link::{self, Role};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::limits::{BINARY_FRAME_BYTES_MAX, CONTROL_MESSAGE_BYTES_MAX};
 use buildpool_protocol::{frame, worker_link};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Size of the read buffer. It is small, so that an idle connection costs little memory. Larger
@@ -24,6 +29,31 @@ const READ_BUFFER_BYTES: usize = 3 << 10;
 /// Roles that may read the pool. The connection refuses requests of role `read` that change
 /// something.
 pub(super) const READERS: [Role; 3] = [Role::Submit, Role::Read, Role::Admin];
+
+/// Address that a connection comes from. Behind a proxy, it is the proxy's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PeerAddress(IpAddr);
+
+impl Connected<IncomingStream<'_, Listener>> for PeerAddress {
+    fn connect_info(stream: IncomingStream<'_, Listener>) -> Self {
+        Self(stream.remote_addr().ip().to_canonical())
+    }
+}
+
+/// The sender of a request: its headers and its address.
+pub(super) struct Sender {
+    headers: HeaderMap,
+    peer: IpAddr,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Sender {
+    type Rejection = <ConnectInfo<PeerAddress> as FromRequestParts<S>>::Rejection;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
+        let ConnectInfo(PeerAddress(peer)) = ConnectInfo::from_request_parts(parts, state).await?;
+        Ok(Self { headers: parts.headers.clone(), peer })
+    }
+}
 
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
@@ -77,12 +107,12 @@ async fn ready(State(shared): State<Arc<Shared>>) -> Response {
 
 /// Serves metrics. They reveal the use of the pool, so they need a token unless the configuration
 /// sets `open_metrics`.
-async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+async fn metrics(State(shared): State<Arc<Shared>>, sender: Sender) -> Response {
     let content_type = [(header::CONTENT_TYPE, metrics::MEDIA_TYPE)];
     if shared.config.open_metrics {
         return (content_type, shared.metrics.text(&shared).await).into_response();
     }
-    match authenticate(&shared, &headers, &READERS) {
+    match authenticate(&shared, &sender, &READERS) {
         Ok(_) => {
             let text = shared.metrics.text(&shared).await;
             (Extension(Authenticated), content_type, text).into_response()
@@ -91,12 +121,8 @@ async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Respo
     }
 }
 
-async fn worker(
-    State(shared): State<Arc<Shared>>,
-    headers: HeaderMap,
-    upgrade: WebSocketUpgrade,
-) -> Response {
-    match authenticate(&shared, &headers, &[Role::Worker, Role::Admin]) {
+async fn worker(State(shared): State<Arc<Shared>>, sender: Sender, upgrade: WebSocketUpgrade) -> Response {
+    match authenticate(&shared, &sender, &[Role::Worker, Role::Admin]) {
         Ok(principal) => {
             let place = match shared.links.admit(&principal.name) {
                 Ok(place) => place,
@@ -111,19 +137,15 @@ async fn worker(
     }
 }
 
-async fn client(
-    State(shared): State<Arc<Shared>>,
-    headers: HeaderMap,
-    upgrade: WebSocketUpgrade,
-) -> Response {
-    match authenticate(&shared, &headers, &READERS) {
+async fn client(State(shared): State<Arc<Shared>>, sender: Sender, upgrade: WebSocketUpgrade) -> Response {
+    match authenticate(&shared, &sender, &READERS) {
         Ok(principal) => {
             let place = match shared.links.admit(&principal.name) {
                 Ok(place) => place,
                 Err(error) => return refuse(StatusCode::TOO_MANY_REQUESTS, error.code, &error.message),
             };
             limited(upgrade).on_upgrade(move |socket| async move {
-                client_conn::serve(socket, shared, principal).await;
+                client_conn::serve(socket, shared, principal, sender.peer).await;
                 drop(place);
             })
         }
@@ -144,7 +166,7 @@ fn limited(upgrade: WebSocketUpgrade) -> WebSocketUpgrade {
 #[expect(clippy::result_large_err, reason = "the error is the response that is sent, once a connection")]
 pub(super) fn authenticate(
     shared: &Shared,
-    headers: &HeaderMap,
+    Sender { headers, peer }: &Sender,
     roles: &[Role],
 ) -> Result<Principal, Response> {
     let bearer = headers
@@ -154,7 +176,7 @@ pub(super) fn authenticate(
         .map(str::trim);
     let refused = |actor: &str, why: &str| {
         shared.metrics.refused.inc();
-        shared.note_refused(actor, why);
+        shared.note_refused(Actor { name: actor, peer: Some(*peer) }, why);
     };
     let Some(bearer) = bearer else {
         refused("nobody", "no token");

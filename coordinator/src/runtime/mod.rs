@@ -10,7 +10,7 @@ mod records;
 mod without_room;
 
 use crate::attempt::LiveAttempt;
-use crate::auth::Tokens;
+use crate::auth::{CANCEL, Note, SUBMIT, Tokens};
 use crate::finished::FinishedRing;
 use crate::hub::Hub;
 use crate::metrics::Metrics;
@@ -25,6 +25,7 @@ use buildpool_protocol::report::{JobState, Verdict};
 use buildpool_protocol::spec::JobSpec;
 use records::Mirror;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, oneshot};
@@ -85,15 +86,6 @@ pub(crate) enum Command {
     Load { reply: oneshot::Sender<Load> },
     /// Returns the waiting jobs by label.
     Queues { reply: oneshot::Sender<BTreeMap<String, LabelQueue>> },
-}
-
-/// A line of the audit log: actor, action, subject and detail.
-#[derive(Clone, Debug)]
-pub(crate) struct Note {
-    pub(crate) actor: String,
-    pub(crate) action: &'static str,
-    pub(crate) subject: String,
-    pub(crate) detail: String,
 }
 
 /// Results of an ended attempt that the records need.
@@ -206,8 +198,6 @@ pub(crate) struct Runtime {
     started: Instant,
     records: Vec<Record>,
     effects: Vec<Effect>,
-    /// Job, actor and reason of each cancel that is not in the audit log yet.
-    cancels: Vec<(JobId, String, String)>,
     /// Notes of requests that the pool has not decided yet: at most one for each request.
     undecided: BTreeMap<ClientRef, Note>,
     /// Notes of accepted requests that are not in the audit log yet.
@@ -245,7 +235,6 @@ impl Runtime {
             started: Instant::now(),
             records: Vec::new(),
             effects: Vec::new(),
-            cancels: Vec::new(),
             undecided: BTreeMap::new(),
             decided: Vec::new(),
             answers: Vec::new(),
@@ -328,6 +317,7 @@ impl Runtime {
                 }
             }
             self.held.clear();
+            self.audit_submits();
         }
     }
 
@@ -404,13 +394,12 @@ impl Runtime {
             let is_own = ended.is_some_and(|record| record.principal == submit.submitter.name);
             submit.known = submit.known.or(is_own.then_some(submit.job));
         }
+        let peer = input.submitter().and_then(|submitter| submitter.peer);
         self.parts.pool.handle(now, input);
         while let Some(effect) = self.parts.pool.poll_effect() {
             match effect {
                 Effect::Persist(change) => {
-                    if let Change::CancelAsked { job, by, reason } = &change {
-                        self.cancels.push((*job, by.clone(), reason.clone()));
-                    }
+                    self.decided.extend(Self::accepted(&change, peer));
                     self.mirror.apply(now, change, &mut self.records);
                     self.is_urgent = true;
                 }
@@ -436,25 +425,47 @@ impl Runtime {
         }
     }
 
-    /// Writes accepted requests to the audit log, even if the client has disconnected.
+    /// Returns the audit line for an accepted submit or cancel.
+    fn accepted(change: &Change, peer: Option<IpAddr>) -> Option<Note> {
+        match change {
+            Change::Submitted(record) => {
+                let token = record.token.map(|token| format!("token {token}")).unwrap_or_default();
+                let (actor, subject) = (record.submitter.clone(), record.job.to_string());
+                Some(Note { actor, peer, action: SUBMIT, subject, detail: token })
+            }
+            Change::CancelAsked { job, by, reason } => {
+                let (actor, subject, detail) = (by.clone(), job.to_string(), reason.clone());
+                Some(Note { actor, peer, action: CANCEL, subject, detail })
+            }
+            _ => None,
+        }
+    }
+
+    /// Writes accepted requests to the audit log, even if the client has disconnected. A failure must
+    /// not prevent a cancel: the cancelled job may be the one that fills the disk.
     fn audit(&mut self) {
-        // A failure must not prevent a cancel: the cancelled job may be the one that fills the
-        // disk.
-        if !self.cancels.is_empty()
-            && let Err(error) = self.parts.tokens.audit_cancels(&self.cancels)
+        self.audit_by(Tokens::audit_all, |note| note.action != SUBMIT);
+    }
+
+    /// Writes accepted submits to the audit log. Replies do not wait for it.
+    fn audit_submits(&mut self) {
+        self.audit_by(Tokens::audit_soon, |note| note.action == SUBMIT);
+    }
+
+    fn audit_by(
+        &mut self,
+        write: fn(&Tokens, &[Note]) -> Result<(), StoreError>,
+        is_wanted: fn(&mut Note) -> bool,
+    ) {
+        let notes: Vec<Note> = self.decided.extract_if(.., is_wanted).collect();
+        if !notes.is_empty()
+            && let Err(error) = write(&self.parts.tokens, &notes)
         {
-            let count = self.cancels.len();
+            let count = notes.len();
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
-                "{count} cancels are not in the audit log"
+                "{count} requests are not in the audit log"
             );
-        }
-        self.cancels.clear();
-        for Note { actor, action, subject, detail } in self.decided.drain(..) {
-            if let Err(error) = self.parts.tokens.audit(&actor, action, &subject, &detail) {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, actor, action, subject, "this is not in the audit log");
-            }
         }
     }
 

@@ -69,7 +69,8 @@ CREATE TABLE attachable(job BLOB PRIMARY KEY) WITHOUT ROWID;
 ";
 
 /// Format of the tokens and the audit log ([`crate::auth`]).
-pub(crate) const AUTH: Format = Format { application_id: 0x6270_6c32, migrations: &[AUTH_1, AUTH_2, AUTH_3] };
+pub(crate) const AUTH: Format =
+    Format { application_id: 0x6270_6c32, migrations: &[AUTH_1, AUTH_2, AUTH_3, AUTH_4] };
 
 const AUTH_1: &str = "
 CREATE TABLE tokens(
@@ -98,6 +99,12 @@ ALTER TABLE tokens ADD COLUMN ends_jobs INTEGER NOT NULL DEFAULT 0;
 
 /// Restrictions of tokens, as JSON.
 const AUTH_3: &str = "ALTER TABLE tokens ADD COLUMN restriction TEXT;";
+
+/// Adds the address of the peer to the audit log, and an index for the limits of each action.
+const AUTH_4: &str = "
+ALTER TABLE audit ADD COLUMN peer TEXT;
+CREATE INDEX audit_action ON audit(action, seq);
+";
 
 /// Opens a database for writing, and creates it if it is missing.
 pub(crate) fn open(path: &Path, disk: &Disk) -> Result<Connection, StoreError> {

@@ -52,9 +52,9 @@ pub const AUDIT_ROWS_MAX: u32 = 100_000;
 /// Limit on lines of each kind that any client can cause. Such lines replace the oldest of their
 /// own kind.
 pub const AUDIT_COMMON_ROWS_MAX: u32 = 20_000;
-/// Maximum length of a cancel's reason in the audit log, in bytes. The job's record contains the
-/// whole reason.
-pub const AUDIT_REASON_BYTES: usize = 256;
+/// Maximum length of the detail of an accepted request in the audit log, in bytes. The job's record
+/// contains the whole reason of a cancel.
+pub const AUDIT_DETAIL_BYTES: usize = 1024;
 /// Time that a job record is kept after the job's end. After that only the id is kept.
 pub const RECORD_AGE: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 

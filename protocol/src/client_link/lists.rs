@@ -154,6 +154,10 @@ pub struct AuditEntry {
     /// Sequence number in the log. It only grows. 0 if the coordinator does not send it.
     #[serde(default)]
     pub seq: u64,
+    /// Address that the request came from. Absent for access through the files, and for the pool's
+    /// own actions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<String>,
 }
 
 /// A token in a list.

@@ -201,7 +201,7 @@ fn submit(job: JobId, truth: &mut Truth) -> Submit {
     Submit {
         job,
         spec: Arc::new(spec),
-        submitter: Submitter { name: name.into(), admin: false, token: None },
+        submitter: Submitter { name: name.into(), admin: false, token: None, peer: None },
         client_request_id: request,
         attach: false,
         secrets,

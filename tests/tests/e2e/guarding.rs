@@ -66,10 +66,17 @@ fn the_audit_log_says_who_did_what_and_can_t_be_forged_by_what_is_written_into_i
     let entries = pool.buildpool(&["audit", "--json"]).expect(0).json();
     let entries = entries.as_array().unwrap();
     let actions: Vec<&str> = entries.iter().map(|entry| entry["action"].as_str().unwrap()).collect();
-    assert_eq!(actions, ["refused", "drain", "cancel_request", "token_create", "token_create"]);
+    assert_eq!(actions, ["refused", "drain", "cancel_request", "submit", "token_create", "token_create"]);
+    let peers: Vec<_> = entries.iter().map(|entry| entry["peer"].as_str()).collect();
+    let local = Some("127.0.0.1");
+    assert_eq!(peers, [local, local, local, local, None, None], "none for access through the files");
+    let submit = &entries[3];
+    assert_eq!((&submit["actor"], &submit["subject"]), (&"admin".into(), &job.out().trim().into()));
+    assert!(submit["detail"].as_str().unwrap().starts_with("token "), "{submit}");
     assert_eq!((&entries[1]["actor"], &entries[1]["subject"]), (&"admin".into(), &"w0".into()));
     assert_eq!(entries[2]["detail"], reason, "kept as it was");
     let shown = pool.buildpool(&["audit"]).expect(0).out();
+    assert!(shown.contains("127.0.0.1"), "{shown}");
     assert_eq!(shown.lines().count(), 1 + entries.len(), "one line an entry:\n{shown}");
     assert!(!shown.contains('\x1b'), "{shown:?}");
     let data = pool.data("coordinator");

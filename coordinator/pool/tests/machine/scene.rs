@@ -61,7 +61,7 @@ pub(crate) fn snapshot(project: &str) -> Source {
 }
 
 pub(crate) fn by(name: &str) -> Submitter {
-    Submitter { name: name.into(), admin: name == "admin", token: None }
+    Submitter { name: name.into(), admin: name == "admin", token: None, peer: None }
 }
 
 pub(crate) fn submit(number: u64, name: &str, spec: JobSpec) -> Submit {
