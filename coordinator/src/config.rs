@@ -18,6 +18,9 @@ use std::time::Duration;
 pub const VALID_ADDRESSES: &str =
     "an IP address and a port, as 127.0.0.1:7420, 0.0.0.0:7420 (each interface) or [::1]:7420";
 
+/// Default of `connections_per_address`: the agents and workers of a site behind one address fit.
+const CONNECTIONS_PER_ADDRESS: NonZeroU32 = NonZeroU32::new(1_024).unwrap();
+
 /// Configuration of a coordinator.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
@@ -57,6 +60,8 @@ pub struct Config {
     pub trust: Trust,
     /// Maximum requests of one principal per minute. No limit if absent.
     pub requests_per_minute: Option<NonZeroU32>,
+    /// Maximum links from one address, except loopback addresses.
+    pub connections_per_address: NonZeroU32,
 }
 
 /// Protection of connections.
@@ -99,6 +104,7 @@ impl Config {
             approve_workers: false,
             trust: Trust::default(),
             requests_per_minute: None,
+            connections_per_address: CONNECTIONS_PER_ADDRESS,
         }
     }
 
@@ -172,6 +178,7 @@ impl Config {
         if let Some(approve) = file.approve_workers {
             self.approve_workers = approve;
         }
+        self.connections_per_address = file.connections_per_address.unwrap_or(self.connections_per_address);
         self.requests_per_minute = file.requests_per_minute.or(self.requests_per_minute);
         if let Some(open) = file.open_metrics {
             self.open_metrics = open;
@@ -207,6 +214,7 @@ struct File {
     open_metrics: Option<bool>,
     approve_workers: Option<bool>,
     requests_per_minute: Option<NonZeroU32>,
+    connections_per_address: Option<NonZeroU32>,
     trust: Option<String>,
     #[serde(default)]
     teams: BTreeMap<String, Vec<String>>,
@@ -301,6 +309,7 @@ mod tests {
             ("colour = \"red\"", "colour"),
             ("[quota]\nrunning_jobs = 0", "quota.running_jobs"),
             ("[quota]\njobs = 1", "jobs"),
+            ("connections_per_address = 0", "connections_per_address"),
             ("trust = \"all\"", "trust"),
             ("[teams]\na = [\"ada\"]\nb = [\"ada\"]", "teams.b"),
             ("[quota_of.ada]\nlog_bytes = 1", "quota_of.ada.log_bytes"),

@@ -184,7 +184,7 @@ impl Coordinator {
         let rates = Rates::new(config.requests_per_minute);
         let shared = Arc::new(Shared {
             rates,
-            links: Links::new(descriptors.links),
+            links: Links::new(descriptors.links, config.connections_per_address.get() as usize),
             lists: DashMap::new(),
             refusal_noted: Mutex::default(),
             forbidden_noted: Mutex::default(),

@@ -160,6 +160,8 @@ pub const SNAPSHOT_NAMES_BYTES_MAX: u64 = 256 << 20;
 pub const SNAPSHOT_BYTES_MAX: u64 = 32 << 30;
 /// Limit on a pack or artifact, in bytes.
 pub const TRANSFER_BYTES_MAX: u64 = 32 << 30;
+/// Bytes that one snapshot transfers at most, unless the operator sets another quota.
+pub const SNAPSHOT_TRANSFER_BYTES_DEFAULT: u64 = 4 << 30;
 /// Limit on the unacknowledged bytes of one transfer.
 pub const TRANSFER_WINDOW_BYTES: u64 = 8 << 20;
 /// Payload of one transfer frame, in bytes.

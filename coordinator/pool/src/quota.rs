@@ -33,7 +33,7 @@ impl Quota {
             running_jobs: None,
             job_time: None,
             log_bytes: Some(limits::LOG_BYTES_DEFAULT),
-            snapshot_bytes: None,
+            snapshot_bytes: Some(limits::SNAPSHOT_TRANSFER_BYTES_DEFAULT),
         }
     }
 

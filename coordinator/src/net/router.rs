@@ -124,7 +124,7 @@ async fn metrics(State(shared): State<Arc<Shared>>, sender: Sender) -> Response 
 async fn worker(State(shared): State<Arc<Shared>>, sender: Sender, upgrade: WebSocketUpgrade) -> Response {
     match authenticate(&shared, &sender, &[Role::Worker, Role::Admin]) {
         Ok(principal) => {
-            let place = match shared.links.admit(&principal.name) {
+            let place = match shared.links.admit(&principal.name, sender.peer) {
                 Ok(place) => place,
                 Err(error) => return refuse(StatusCode::TOO_MANY_REQUESTS, error.code, &error.message),
             };
@@ -140,7 +140,7 @@ async fn worker(State(shared): State<Arc<Shared>>, sender: Sender, upgrade: WebS
 async fn client(State(shared): State<Arc<Shared>>, sender: Sender, upgrade: WebSocketUpgrade) -> Response {
     match authenticate(&shared, &sender, &READERS) {
         Ok(principal) => {
-            let place = match shared.links.admit(&principal.name) {
+            let place = match shared.links.admit(&principal.name, sender.peer) {
                 Ok(place) => place,
                 Err(error) => return refuse(StatusCode::TOO_MANY_REQUESTS, error.code, &error.message),
             };

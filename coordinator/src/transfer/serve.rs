@@ -114,6 +114,7 @@ async fn offer(
         Subject::Snapshot { manifest: begun, base } if *begun == manifest => base,
         Subject::Snapshot { .. } | Subject::Artifact { .. } => return Err(unexpected()),
     };
+    has_disk_room(shared, length)?;
     if length > limit && limit < TRANSFER_BYTES_MAX {
         let text = format!(
             "snapshot: it would send {length} bytes; your quota (snapshot_bytes) is {limit}: put large new files into .gitignore or .buildpoolignore (committed files always travel with their commit)"
@@ -144,6 +145,20 @@ async fn offer(
     })
     .await?;
     finish(channel).await
+}
+
+/// Refuses a snapshot that would leave the coordinator's disk without room for the jobs of others. While
+/// it is unpacked, it takes its bytes twice.
+fn has_disk_room(shared: &Shared, length: u64) -> Result<(), LinkError> {
+    let Some(free) = shared.logs.free_bytes() else { return Ok(()) };
+    let most = free.saturating_sub(RETAIN_ROOM_BYTES) / 2;
+    if length <= most {
+        return Ok(());
+    }
+    let text = format!(
+        "snapshot: it would send {length} bytes; the coordinator's disk has {free} bytes free and takes at most {most} now: free some room there, or send less"
+    );
+    Err(LinkError::new(ErrorCode::Exhausted, text))
 }
 
 /// The parts of an offered snapshot that the coordinator lacks.
