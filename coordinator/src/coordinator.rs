@@ -8,6 +8,7 @@ use crate::metrics::Metrics;
 use crate::net::descriptors::Descriptors;
 use crate::net::links::Links;
 use crate::net::listen::{Acceptor, Listener};
+use crate::net::outbox::AnswerBytes;
 use crate::net::rate::Rates;
 use crate::net::router::{PeerAddress, router};
 use crate::revocations;
@@ -185,6 +186,7 @@ impl Coordinator {
         let shared = Arc::new(Shared {
             rates,
             links: Links::new(descriptors.links, config.connections_per_address.get() as usize),
+            answer_bytes: AnswerBytes::default(),
             lists: DashMap::new(),
             refusal_noted: Mutex::default(),
             forbidden_noted: Mutex::default(),

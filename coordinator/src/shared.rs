@@ -6,6 +6,7 @@ use crate::finished::{Finished, FinishedRing};
 use crate::hub::Hub;
 use crate::metrics::Metrics;
 use crate::net::links::Links;
+use crate::net::outbox::AnswerBytes;
 use crate::net::rate::Rates;
 use crate::runtime::Handle;
 use crate::stdin::Inputs;
@@ -41,6 +42,7 @@ pub(crate) struct Shared {
     pub(crate) forbidden_noted: Mutex<Option<Instant>>,
     pub(crate) rates: Rates,
     pub(crate) links: Links,
+    pub(crate) answer_bytes: AnswerBytes,
     /// Lists that are made at a time for each token's name.
     pub(crate) lists: DashMap<String, Arc<Semaphore>>,
 }

@@ -358,8 +358,8 @@ async fn a_question_is_asked_again_and_a_token_is_not_made_twice() {
         }
         drop(peer);
         let mut peer = played.accept().await;
-        let FromClient::Workers { request } = peer.hear().await else { panic!("no workers") };
-        peer.say(&ToClient::Workers { request, workers: Vec::new() }).await;
+        let FromClient::Workers { request, .. } = peer.hear().await else { panic!("no workers") };
+        peer.say(&ToClient::Workers { request, workers: Vec::new(), more: false }).await;
     });
     assert_eq!(workers.unwrap(), []);
     assert!(matches!(token.unwrap_err(), ClientError::Interrupted { request: "token_create" }));

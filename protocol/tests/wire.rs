@@ -263,7 +263,8 @@ fn the_client_link_is_as_it_was() {
                 limit: 20,
             },
             FromClient::Cancel { request: 8, job: "0199".into(), reason: String::new() },
-            FromClient::Workers { request: 9 },
+            FromClient::Workers { request: 9, offset: 0 },
+            FromClient::Workers { request: 22, offset: 100 },
             FromClient::Drain { request: 10, worker: "mac-1".into(), draining: true, deadline: None },
             FromClient::TokenCreate {
                 request: 11,

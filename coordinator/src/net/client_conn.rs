@@ -1,6 +1,7 @@
 //! Connection of one client. Each request runs in its own task. Control messages are sent before
 //! bulk frames.
 
+use super::outbox::{Outbox, Queued, Room, text_of};
 use super::{LAST_WORD_WITHIN, admission, agree, follow, requests, stdin};
 use crate::auth::{Actor, Principal};
 use crate::hub::Reply;
@@ -11,7 +12,7 @@ use buildpool_protocol::client_link::{FromClient, Role, ToClient};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::frame::{self, BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
 use buildpool_protocol::ids::JobId;
-use buildpool_protocol::limits::{CONTROL_MESSAGE_BYTES_MAX, REGISTER_WITHIN, SILENCE_MAX};
+use buildpool_protocol::limits::{REGISTER_WITHIN, SILENCE_MAX};
 use buildpool_protocol::version::FOLLOW_OF_ONE_STREAM;
 use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
@@ -25,8 +26,6 @@ use tokio::task::{AbortHandle, JoinSet};
 
 /// Limit on concurrent requests of one connection, including followed logs.
 const REQUESTS_MAX: usize = 1024;
-/// Capacity of the queue of control messages. Tasks wait while it is full.
-const CONTROL_MAX: usize = 256;
 /// Capacity of the queue of bulk frames.
 const BULK_MAX: usize = 4;
 
@@ -38,7 +37,7 @@ pub(crate) struct Back {
     pub(crate) connection: u64,
     /// Address that the connection comes from.
     pub(crate) peer: IpAddr,
-    control: mpsc::Sender<ToClient>,
+    control: Outbox,
     bulk: mpsc::Sender<Message>,
 }
 
@@ -55,7 +54,17 @@ impl Back {
 
     /// Sends a control message. Returns false if the client has disconnected.
     pub(crate) async fn try_say(&self, message: ToClient) -> bool {
-        self.control.send(message).await.is_ok()
+        self.control.send(&message).await
+    }
+
+    /// Waits for the room of an answer of at most this size. `None` if the connection ends.
+    pub(crate) async fn room(&self, bytes: usize) -> Option<Room> {
+        self.control.room(bytes).await
+    }
+
+    /// Sends a large answer. Returns false if the client has disconnected.
+    pub(crate) async fn answer(&self, room: Room, message: ToClient) -> bool {
+        self.control.send_in(room, &message).await
     }
 
     pub(crate) async fn refuse(&self, request: u32, error: LinkError) {
@@ -69,7 +78,7 @@ impl Back {
 
     /// Sends a control message in order with the bulk frames.
     pub(crate) async fn say_in_order(&self, message: &ToClient) {
-        let _gone = self.bulk.send(text_of(message)).await;
+        let _gone = self.bulk.send(Message::Text(text_of(message))).await;
     }
 }
 
@@ -95,7 +104,7 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
     shared.metrics.client_connections.inc();
     let number = shared.hub.number();
     let replies = shared.hub.add_client(number);
-    let (control, control_out) = mpsc::channel(CONTROL_MAX);
+    let (control, control_out) = Outbox::new(&shared.answer_bytes, &principal.name);
     let (bulk, bulk_out) = mpsc::channel(BULK_MAX);
     let (sink, stream) = socket.split();
     let quota = shared.config.quotas.of(&principal.name);
@@ -173,27 +182,10 @@ async fn register(socket: &mut WebSocket, shared: &Shared, principal: &Principal
     Ok(protocol)
 }
 
-/// Encodes a message. If it exceeds the size limit, an error answers its request instead. Otherwise
-/// the client would lose the connection on every retry.
-fn text_of(message: &ToClient) -> Message {
-    let text = frame::encode_control(message);
-    if text.len() <= CONTROL_MESSAGE_BYTES_MAX {
-        return Message::Text(text.into());
-    }
-    let error = LinkError::new(
-        ErrorCode::TooLarge,
-        format!(
-            "the answer takes {} bytes of a message; at most {CONTROL_MESSAGE_BYTES_MAX} are valid: ask for less, as with `--verbosity minimal`",
-            text.len()
-        ),
-    );
-    Message::Text(frame::encode_control(&ToClient::Error { request: message.request(), error }).into())
-}
-
 /// Outgoing side of the connection.
 struct Out {
     sink: SplitSink<WebSocket, Message>,
-    control: mpsc::Receiver<ToClient>,
+    control: mpsc::Receiver<Queued>,
     bulk: mpsc::Receiver<Message>,
     transfers: transfer::Out,
 }
@@ -203,13 +195,19 @@ impl Out {
     /// first.
     async fn write(&mut self) {
         loop {
-            let message = tokio::select! {
+            let (message, _room) = tokio::select! {
                 biased;
-                Some(message) = self.control.recv() => text_of(&message),
-                Some(message) = self.bulk.recv() => message,
+                Some(queued) = self.control.recv() => {
+                    let (message, room) = queued.into_parts();
+                    (message, Some(room))
+                }
+                Some(message) = self.bulk.recv() => (message, None),
                 Some(frame) = self.transfers.recv() => match frame {
-                    Frame::Step(step) => Message::Text(frame::encode_control(&ToClient::Transfer(*step)).into()),
-                    Frame::Bulk(bytes) => Message::Binary(*bytes),
+                    Frame::Step(step) => {
+                        let text = frame::encode_control(&ToClient::Transfer(*step));
+                        (Message::Text(text.into()), None)
+                    }
+                    Frame::Bulk(bytes) => (Message::Binary(*bytes), None),
                 },
                 else => break,
             };
@@ -225,7 +223,7 @@ impl Out {
 
     /// Ends the connection, and tries to send the reason.
     async fn cut(&mut self, error: LinkError) {
-        let last = text_of(&ToClient::Error { request: None, error });
+        let last = Message::Text(text_of(&ToClient::Error { request: None, error }));
         let _gone = tokio::time::timeout(LAST_WORD_WITHIN, async {
             self.sink.send(last).await?;
             self.sink.send(Message::Close(None)).await

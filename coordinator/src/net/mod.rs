@@ -10,6 +10,7 @@ pub(crate) mod links;
 pub(crate) mod listen;
 mod natural;
 mod newcomers;
+pub(crate) mod outbox;
 mod page;
 pub(crate) mod rate;
 pub(crate) mod reading;

@@ -14,7 +14,7 @@ use buildpool_pool::{LiveJob, WorkerView};
 use buildpool_protocol::client_link::{JobSummary, LogQuery, StreamChoice, View, WorkerSummary};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
-use buildpool_protocol::limits::JOBS_PAGE_MAX;
+use buildpool_protocol::limits::{CONTROL_MESSAGE_BYTES_MAX, JOBS_PAGE_MAX};
 use buildpool_protocol::report::{JobResult, JobState};
 use buildpool_protocol::spec::{Purpose, Reads};
 use std::sync::Arc;
@@ -196,6 +196,23 @@ pub(crate) async fn workers(shared: &Shared, principal: &Principal) -> Vec<Worke
     workers.into_iter().map(|worker| summary(shared, principal, worker)).collect()
 }
 
+/// Bytes of a page of workers. The rest of the message is for its frame.
+const WORKERS_PAGE_BYTES: usize = CONTROL_MESSAGE_BYTES_MAX / 2;
+
+/// Returns the workers after the first `offset` ones that fit into a message, at least one, and
+/// whether more follow.
+pub(crate) fn page(workers: Vec<WorkerSummary>, offset: usize) -> (Vec<WorkerSummary>, bool) {
+    let mut rest = workers.into_iter().skip(offset).peekable();
+    let (mut page, mut bytes) = (Vec::new(), 0);
+    while let Some(worker) = rest.next_if(|worker| {
+        bytes += serde_json::to_vec(worker).map_or(0, |text| text.len());
+        bytes <= WORKERS_PAGE_BYTES || page.is_empty()
+    }) {
+        page.push(worker);
+    }
+    (page, rest.peek().is_some())
+}
+
 fn summary(shared: &Shared, principal: &Principal, worker: WorkerView) -> WorkerSummary {
     let readable = worker.jobs.iter().filter(|job| shared.may_read(principal, **job).unwrap_or(false));
     WorkerSummary {
@@ -218,8 +235,35 @@ fn summary(shared: &Shared, principal: &Principal, worker: WorkerView) -> Worker
 
 #[cfg(test)]
 mod tests {
-    use super::{LISTED_COMMAND_BYTES_MAX, shortened};
-    use buildpool_protocol::client_link::JobSummary;
+    use super::{LISTED_COMMAND_BYTES_MAX, WORKERS_PAGE_BYTES, page, shortened};
+    use buildpool_protocol::client_link::{JobSummary, WorkerSummary};
+
+    #[test]
+    fn workers_with_many_labels_come_in_pages_of_bytes() {
+        let worker = |number: usize| -> WorkerSummary {
+            serde_json::from_value(serde_json::json!({
+                "name": format!("w{number}"), "worker_id": number.to_string(), "connected": true,
+                "draining": false, "slots": 1, "busy": 0, "jobs": [], "resources": {},
+                "labels": {"a": "x".repeat(16_000)}, "last_seen": null, "version": "1"
+            }))
+            .expect("a worker")
+        };
+        let all: Vec<WorkerSummary> = (0..300).map(worker).collect();
+        let (first, more) = page(all.clone(), 0);
+        let bytes = serde_json::to_vec(&first).expect("JSON").len();
+        assert!(more && bytes <= WORKERS_PAGE_BYTES + first.len(), "{bytes}");
+        let mut seen = Vec::new();
+        loop {
+            let (some, more) = page(all.clone(), seen.len());
+            seen.extend(some);
+            if !more {
+                break;
+            }
+        }
+        assert_eq!(seen, all);
+        let large = WorkerSummary { name: "x".repeat(2 * WORKERS_PAGE_BYTES), ..all[0].clone() };
+        assert_eq!(page(vec![large.clone(), all[1].clone()], 0), (vec![large], true));
+    }
 
     #[test]
     fn a_long_command_is_cut_between_characters() {

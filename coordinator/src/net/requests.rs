@@ -1,6 +1,7 @@
 //! Requests of clients. Each is answered in its own task.
 
 use super::client_conn::{Back, Submitted};
+use super::outbox::{ANSWER_BYTES_MAX, Room};
 use super::reading;
 use crate::auth::{JobsAfter, LOCAL, LOCAL_WORKER, Note, Principal};
 use crate::hub::JobEvent;
@@ -16,7 +17,9 @@ use buildpool_protocol::client_link::{
 };
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
-use buildpool_protocol::limits::{CONTROL_MESSAGE_BYTES_MAX, JOBS_PAGE_MAX, TEXT_BYTES_MAX, TOKEN_LASTS_MAX};
+use buildpool_protocol::limits::{
+    CONTROL_MESSAGE_BYTES_MAX, JOBS_PAGE_MAX, LOG_ANSWER_CHARS, TEXT_BYTES_MAX, TOKEN_LASTS_MAX,
+};
 use buildpool_protocol::report::{JobResult, JobState};
 use buildpool_protocol::spec::Restriction;
 use buildpool_protocol::transfer;
@@ -27,6 +30,10 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// Delay of a progress message after a change. It is too short to notice, but longer than many jobs
 /// take, so that a short job sends no progress.
 const PROGRESS_AFTER: Duration = Duration::from_millis(20);
+
+/// Room for a part of a log: the text of two streams, in which JSON may escape each character. Many
+/// clients search logs at the same time.
+const LOGS_BYTES_MAX: usize = 2 * 6 * LOG_ANSWER_CHARS;
 
 /// Returns true if role `read` may send this message. Each kind is listed here, so that a new kind
 /// needs a decision.
@@ -78,19 +85,30 @@ pub(crate) async fn refuse_reader(back: &Back, message: &FromClient) {
     back.say(answer).await;
 }
 
+/// Returns the largest size of the answer to a request. The pool answers some requests itself.
+const fn answer_bytes(message: &FromClient) -> usize {
+    match message {
+        FromClient::Cancel { .. }
+        | FromClient::Drain { .. }
+        | FromClient::Approve { .. }
+        | FromClient::Forget { .. } => 0,
+        FromClient::Logs { .. } => LOGS_BYTES_MAX,
+        _ => ANSWER_BYTES_MAX,
+    }
+}
+
 /// Serves all requests that do not use the state of the connection.
 pub(crate) async fn serve(back: Back, message: FromClient) {
     let Some(request) = message.request() else { return };
+    if let FromClient::Job { job, view, wait, progress, .. } = message {
+        return match job_after(&back, &job, &view, wait, progress.then_some(request)).await {
+            Ok(answered) => answer_job(&back, request, answered).await,
+            Err(error) => back.refuse(request, error).await,
+        };
+    }
+    // A small answer gives the rest of this room back.
+    let Some(room) = back.room(answer_bytes(&message)).await else { return };
     let answer = match message {
-        FromClient::Job { job, view, wait, progress, .. } => {
-            match job_after(&back, &job, &view, wait, progress.then_some(request)).await {
-                Ok((result, token)) => {
-                    answer_job(&back, request, result, token).await;
-                    Ok(None)
-                }
-                Err(error) => Err(error),
-            }
-        }
         FromClient::Logs { query, .. } => {
             logs(&back, &query).await.map(|logs| Some(ToClient::Logs { request, logs: Box::new(logs) }))
         }
@@ -106,10 +124,7 @@ pub(crate) async fn serve(back: Back, message: FromClient) {
             let listed = reading::jobs(&back.shared, &back.principal, wanted).await;
             listed.map(|jobs| Some(ToClient::Jobs { request, jobs }))
         }
-        FromClient::Workers { .. } => {
-            workers(&back, request).await;
-            Ok(None)
-        }
+        FromClient::Workers { offset, .. } => Ok(Some(workers_page(&back, request, offset).await)),
         FromClient::Cancel { job, reason, .. } => cancel(&back, request, &job, reason).await.map(|()| None),
         FromClient::Drain { worker, draining, deadline, .. } => {
             let action = if draining { "drain" } else { "resume" };
@@ -141,6 +156,7 @@ pub(crate) async fn serve(back: Back, message: FromClient) {
             token_revoke(&back, &token, jobs).map(|tokens| Some(ToClient::Tokens { request, tokens }))
         }
         FromClient::Register { .. }
+        | FromClient::Job { .. }
         | FromClient::Submit { .. }
         | FromClient::Retry { .. }
         | FromClient::Follow { .. }
@@ -150,7 +166,9 @@ pub(crate) async fn serve(back: Back, message: FromClient) {
         | FromClient::Transfer(_) => Ok(None),
     };
     match answer {
-        Ok(Some(message)) => back.say(message).await,
+        Ok(Some(message)) => {
+            let _gone = back.answer(room, message).await;
+        }
         Ok(None) => {}
         Err(error) => back.refuse(request, error).await,
     }
@@ -199,8 +217,9 @@ pub(crate) async fn wait(back: Back, request: u32, mut submitted: Submitted) {
     };
     match outcome {
         Ok(finished) => {
+            let Some(room) = back.room(ANSWER_BYTES_MAX).await else { return };
             let result = reading::rendered(&back.shared, &finished, &submitted.view).await;
-            deliver(&back, job, ToClient::Complete { request, result: Box::new(result) }).await;
+            deliver(&back, job, room, ToClient::Complete { request, result: Box::new(result) }).await;
         }
         Err(error) => back.refuse(request, error).await,
     }
@@ -208,13 +227,13 @@ pub(crate) async fn wait(back: Back, request: u32, mut submitted: Submitted) {
 
 /// Sends the state of a job. If its submitter polls the final result, the job is marked as
 /// delivered, so that an equal submit starts a new job. A read by others does not mark it.
-async fn answer_job(back: &Back, request: u32, result: JobResult, token: Option<TokenId>) {
+async fn answer_job(back: &Back, request: u32, Answered { result, token, room }: Answered) {
     let is_end = result.state == JobState::Done && is_submitter(back, &result, token);
     let done = if is_end { result.job_id.parse().ok() } else { None };
     let answer = ToClient::Job { request, result: Box::new(result) };
     match done {
-        Some(job) => deliver(back, job, answer).await,
-        None => back.say(answer).await,
+        Some(job) => deliver(back, job, room, answer).await,
+        None => drop(back.answer(room, answer).await),
     }
 }
 
@@ -229,8 +248,8 @@ fn is_submitter(back: &Back, result: &JobResult, token: Option<TokenId>) -> bool
 
 /// Sends the result of a job and then records the delivery. After a crash between the two, the
 /// result is sent again. The reverse order could lose it.
-async fn deliver(back: &Back, job: JobId, answer: ToClient) {
-    if back.try_say(answer).await {
+async fn deliver(back: &Back, job: JobId, room: Room, answer: ToClient) {
+    if back.answer(room, answer).await {
         // Without waiting: the connection may end as soon as the client has its answer.
         back.shared.runtime.offer(Input::Delivered { job });
     }
@@ -246,32 +265,45 @@ async fn say_progress(back: &Back, request: u32, job: JobId) -> Option<()> {
 /// Sends the current state of a job.
 pub(crate) async fn job_now(back: &Back, request: u32, job: JobId) {
     match job_after(back, &job.to_string(), &View::default(), Duration::ZERO, None).await {
-        Ok((result, _)) => back.say(ToClient::Job { request, result: Box::new(result) }).await,
+        Ok(Answered { result, room, .. }) => {
+            let _gone = back.answer(room, ToClient::Job { request, result: Box::new(result) }).await;
+        }
         Err(error) => back.refuse(request, error).await,
     }
 }
 
-/// Returns the state of a job when it has ended or `wait` has passed, and the token that submitted
-/// it. Until then, the request `watching` receives progress messages.
+/// The state of a job, to be sent.
+struct Answered {
+    result: JobResult,
+    /// Token that submitted the job.
+    token: Option<TokenId>,
+    room: Room,
+}
+
+/// Returns the state of a job when it has ended or `wait` has passed. Until then, the request
+/// `watching` receives progress messages.
 async fn job_after(
     back: &Back,
     text: &str,
     view: &View,
     wait: Duration,
     watching: Option<u32>,
-) -> Result<(JobResult, Option<TokenId>), LinkError> {
+) -> Result<Answered, LinkError> {
     let shared = &back.shared;
     let job = shared.resolve(&back.principal, text)?;
     let until = Instant::now() + wait;
     let mut watch = shared.hub.watch(job);
-    let result = loop {
+    let answered = loop {
         let Some(live) = shared.runtime.live(job).await else {
             let finished = shared.finished(job)?;
-            break (reading::rendered(&back.shared, &finished, view).await, finished.record.token);
+            let room = back.room(ANSWER_BYTES_MAX).await.ok_or_else(going)?;
+            let result = reading::rendered(&back.shared, &finished, view).await;
+            break Answered { result, token: finished.record.token, room };
         };
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            break (reading::live(shared, &live).await, live.record.token);
+            let room = back.room(ANSWER_BYTES_MAX).await.ok_or_else(going)?;
+            break Answered { result: reading::live(shared, &live).await, token: live.record.token, room };
         }
         let left = match watching {
             Some(request) => {
@@ -287,7 +319,12 @@ async fn job_after(
     };
     drop(watch);
     shared.hub.unwatch(job);
-    Ok(result)
+    Ok(answered)
+}
+
+/// Returns the error for an answer whose connection ends.
+fn going() -> LinkError {
+    LinkError::new(ErrorCode::Unavailable, "the connection ends")
 }
 
 async fn logs(back: &Back, query: &LogQuery) -> Result<LogAnswer, LinkError> {
@@ -331,10 +368,19 @@ async fn explain(back: &Back, job: &str) -> Result<String, LinkError> {
     with_digest(back, job, Digest::explain).await
 }
 
+/// Sends the first page of the workers.
 pub(crate) async fn workers(back: &Back, request: u32) {
+    let Some(room) = back.room(ANSWER_BYTES_MAX).await else { return };
+    let answer = workers_page(back, request, 0).await;
+    let _gone = back.answer(room, answer).await;
+}
+
+/// Returns the workers after the first `offset` ones, as many as fit into a message.
+async fn workers_page(back: &Back, request: u32, offset: u32) -> ToClient {
     let _turn = back.shared.list_turn(&back.principal.name).await;
-    let workers = reading::workers(&back.shared, &back.principal).await;
-    back.say(ToClient::Workers { request, workers }).await;
+    let all = reading::workers(&back.shared, &back.principal).await;
+    let (workers, more) = reading::page(all, offset as usize);
+    ToClient::Workers { request, workers, more }
 }
 
 /// Applies an admin's decision to a worker. The decision uses the worker id in the audit log, even

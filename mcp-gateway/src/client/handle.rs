@@ -270,9 +270,18 @@ impl Client {
     /// # Errors
     /// Errors of the link.
     pub async fn workers(&self) -> Result<Vec<WorkerSummary>, ClientError> {
-        match self.call(|request| FromClient::Workers { request }).await? {
-            ToClient::Workers { workers, .. } => Ok(workers),
-            _ => Err(wrong_answer("workers")),
+        let mut all: Vec<WorkerSummary> = Vec::new();
+        loop {
+            let offset = u32::try_from(all.len()).unwrap_or(u32::MAX);
+            match self.call(|request| FromClient::Workers { request, offset }).await? {
+                // An answer without progress would repeat for ever.
+                ToClient::Workers { workers, more, .. } if more && !workers.is_empty() => all.extend(workers),
+                ToClient::Workers { workers, .. } => {
+                    all.extend(workers);
+                    return Ok(all);
+                }
+                _ => return Err(wrong_answer("workers")),
+            }
         }
     }
 

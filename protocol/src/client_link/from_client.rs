@@ -160,6 +160,9 @@ pub enum FromClient {
     Workers {
         /// Repeated in the answer.
         request: u32,
+        /// Leaves out this many workers at the beginning: the next page.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        offset: u32,
     },
     /// Drains a worker, or lets it accept jobs again.
     Drain {
@@ -246,6 +249,11 @@ pub enum FromClient {
     Transfer(crate::transfer::Message),
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 impl FromClient {
     /// Parses a message and checks the limits of its fields.
     ///
@@ -282,7 +290,7 @@ impl FromClient {
             | Self::Jobs { request, .. }
             | Self::Retry { request, .. }
             | Self::Cancel { request, .. }
-            | Self::Workers { request }
+            | Self::Workers { request, .. }
             | Self::Drain { request, .. }
             | Self::TokenCreate { request, .. }
             | Self::TokenList { request }

@@ -118,6 +118,9 @@ pub enum ToClient {
         request: u32,
         /// Sorted by name.
         workers: Vec<WorkerSummary>,
+        /// Whether more follow: ask again with the offset of the next one.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        more: bool,
     },
     /// Answers `token_create` and `token_rotate`. It is the only message that contains the token.
     Token {

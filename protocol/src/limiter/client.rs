@@ -55,7 +55,7 @@ impl Limited for FromClient {
             // The coordinator lowers each `limit` to the maximum size of its answer.
             Self::Taken { request: _, position: _ }
             | Self::Unfollow { request: _ }
-            | Self::Workers { request: _ }
+            | Self::Workers { request: _, offset: _ }
             | Self::TokenList { request: _ }
             | Self::Audit { request: _, limit: _, before: _ } => {}
             Self::Transfer(step) => step.limit(limiter),
