@@ -443,7 +443,9 @@ fn an_error_that_is_told_twice_is_one_finding() {
 
 #[test]
 fn without_its_exit_code_no_failed_run_passed() {
-    for run in runs().filter(|run| run.code != 0) {
+    // Go reports success for packages without a selected test.
+    let is_empty = |log: &str| log.contains("[no tests to run]");
+    for run in runs().filter(|run| run.code != 0 && !is_empty(run.log)) {
         assert_ne!(digest(run.log, None).verdict, Passed, "{}", run.what);
     }
 }
