@@ -249,7 +249,6 @@ pub enum FromClient {
     Transfer(crate::transfer::Message),
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 const fn is_zero(number: &u32) -> bool {
     *number == 0
 }
