@@ -327,7 +327,14 @@ fn is_repeated(cause: &Cause, result: &JobResult) -> bool {
     {
         return false;
     }
-    let ends_with = |line: &str| !line.is_empty() && cause.text.ends_with(line);
+    // The location of the finding stands behind the line.
+    let location = result.tier_1_findings.first().and_then(|finding| finding.location.as_ref());
+    let without_place = location.and_then(|location| {
+        let (line, place) = cause.text.rsplit_once(" (")?;
+        (result.complete_log && place.contains(&location.file)).then_some(line)
+    });
+    let said = without_place.unwrap_or(&cause.text);
+    let ends_with = |line: &str| !line.is_empty() && said.ends_with(line);
     let is_count = result.tests.as_ref().is_some_and(|tests| tests.failed > 0)
         && cause.text.ends_with(&format!("; exit code {}.", result.exit_code.unwrap_or_default()))
         && matches!(cause.known_from, KnownFrom::Marker | KnownFrom::Report);

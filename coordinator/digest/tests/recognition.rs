@@ -474,3 +474,10 @@ fn omitted_parts_share_a_call_and_calls_have_the_short_id() {
     assert!(shown.contains(line), "{shown}");
     assert!(shown.contains("next: buildpool job 01a20a919bf8\n") && !shown.contains(id), "{shown}");
 }
+
+#[test]
+fn a_row_of_a_complete_log_is_not_repeated_as_the_cause() {
+    let log = "\n/w/index.js\n  26:5  error  'unused' is assigned a value but never used  no-unused-vars\n  28:7  error  'vall' is not defined                        no-undef\n\n\u{2716} 2 problems (2 errors, 0 warnings)\n";
+    let shown = minimal(log, 1);
+    assert_eq!(shown.matches("'unused' is assigned").count(), 1, "{shown}");
+}
