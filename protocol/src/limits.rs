@@ -92,8 +92,8 @@ pub const TESTS_COUNTED_MAX: u64 = 1_000_000_000;
 pub const SNAPSHOT_NOTES_MAX: usize = 10_000;
 /// Limit on the queued and running jobs of a pool.
 pub const LIVE_JOBS_MAX: usize = 200_000;
-/// Limit on the specs of live jobs in a pool, in bytes.
-pub const LIVE_SPECS_BYTES_MAX: u64 = 1 << 30;
+/// Limit on the specs and secrets of live jobs in a pool, in bytes: they are kept in memory.
+pub const LIVE_SPECS_BYTES_MAX: u64 = 256 << 20;
 /// Limit on the jobs in one answer of `jobs`.
 pub const JOBS_PAGE_MAX: usize = 1_000;
 /// Limit on the jobs in one build.

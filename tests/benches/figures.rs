@@ -255,11 +255,13 @@ fn idle(runtime: &tokio::runtime::Runtime) {
         nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE, limit.1, limit.1);
     let count = 10_000_u32.min(u32::try_from(limit.1).unwrap_or(u32::MAX) / 4 - 200);
     let pool = PoolBuilder::default().start();
+    let tokens: Vec<String> =
+        (0..=count / WORKERS_OF_TOKEN).map(|number| worker_token(&pool, number)).collect();
     let before = resident_of(pool.coordinator_pid(), "VmRSS");
     let held = runtime.block_on(async {
         let mut held = Vec::new();
         for number in 0..count {
-            held.push(register(&pool, number).await);
+            held.push(register(&pool, &tokens[(number / WORKERS_OF_TOKEN) as usize], number).await);
         }
         held
     });
@@ -271,9 +273,18 @@ fn idle(runtime: &tokio::runtime::Runtime) {
     drop(held);
 }
 
-async fn register(pool: &Pool, number: u32) -> impl Sized + use<> {
+/// Workers that one token may have.
+const WORKERS_OF_TOKEN: u32 = 1_000;
+
+fn worker_token(pool: &Pool, number: u32) -> String {
+    let name = format!("idle-{number}");
+    let created = pool.buildpool(&["token", "create", "--role", "worker", "--name", &name, "--json"]);
+    created.expect(0).json()["token"].as_str().expect("a token").to_owned()
+}
+
+async fn register(pool: &Pool, token: &str, number: u32) -> impl Sized + use<> {
     let mut request = format!("{}/v1/worker", pool.url()).into_client_request().expect("a request");
-    let token = format!("Bearer {}", pool.worker_token()).parse().expect("a header");
+    let token = format!("Bearer {token}").parse().expect("a header");
     request.headers_mut().insert("authorization", token);
     let (mut socket, _) = tokio_tungstenite::connect_async(request).await.expect("connected");
     let register = Register {

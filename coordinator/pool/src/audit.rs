@@ -1,11 +1,14 @@
 //! Checks of the named invariants. Tests and the simulation run them after each step.
 
 use crate::job::{Job, Phase};
+use crate::placement::Obstacle;
 use crate::pool::Pool;
 use crate::share::IDLE_SHARES_MAX;
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::worker_link::HeldState;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 impl Pool {
     /// Checks all invariants.
@@ -17,6 +20,7 @@ impl Pool {
         self.audit_leases()?;
         self.audit_groups()?;
         self.audit_bounds()?;
+        self.audit_dispatch()?;
         self.audit_shares()
     }
 
@@ -96,6 +100,21 @@ impl Pool {
             }
             None => Ok(()),
         }
+    }
+
+    /// A job that can be granted must not wait for an unrelated input.
+    fn audit_dispatch(&self) -> Result<(), String> {
+        if self.is_dispatch_due() {
+            return Ok(());
+        }
+        for Reverse((_, id)) in self.candidates() {
+            let Some(job) = self.jobs.get(&id) else { continue };
+            // At time zero no wait for a warm workspace is over. Timers end such waits.
+            if let Obstacle::None(_) = self.obstacle(job, &self.reserved, Duration::ZERO) {
+                return Err(format!("liveness: job {id} can be granted and no dispatch is due"));
+            }
+        }
+        Ok(())
     }
 
     fn audit_bounds(&self) -> Result<(), String> {

@@ -10,12 +10,27 @@ use crate::queue::Lane;
 use crate::roster::Worker;
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::spec::JobSpec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The assumed remaining time of a job that exceeds its usual run time, as this fraction of that
 /// time.
 const OVERDUE_PART: u32 = 4;
+
+/// Limit on the workers that one answer looks at to compare the requirements of jobs. Beyond it,
+/// all jobs count as competing, so a position is then at most too large.
+const COMPARED_MAX: usize = 20_000;
+/// Limit on the classes of jobs in an estimate. With more, there is none.
+const CLASSES_ESTIMATED_MAX: usize = 64;
+
+/// Remaining comparisons of one answer (see [`COMPARED_MAX`]).
+pub(crate) struct Effort(usize);
+
+impl Effort {
+    pub(crate) const fn of_one_answer() -> Self {
+        Self(COMPARED_MAX)
+    }
+}
 
 /// Jobs of one class that are ahead of another job.
 #[derive(Debug)]
@@ -60,6 +75,9 @@ impl Pool {
         obstacle: &Obstacle,
         now: Duration,
     ) -> Option<Duration> {
+        if ahead.len() > CLASSES_ESTIMATED_MAX {
+            return None;
+        }
         match obstacle {
             Obstacle::None(_) => Some(Duration::ZERO),
             Obstacle::Warm { until } | Obstacle::Elsewhere { until } => Some(until.saturating_sub(now)),
@@ -106,21 +124,18 @@ impl Pool {
 
     /// Returns the work ahead in seconds, per slot or unit of the suitable workers.
     fn part(&self, job: &Job, ahead: &[Ahead<'_>], counted: Counted<'_>, now: Duration) -> Option<f64> {
-        let fits = |worker: &&Worker| worker.could_run(&job.record.spec);
-        let in_service =
-            || self.roster.iter().map(|(_, worker)| worker).filter(|worker| worker.is_in_service());
-        let capacity: f64 = in_service().filter(fits).map(|worker| counted.of_worker(worker)).sum();
+        let spec = &*job.record.spec;
+        let capacity: f64 = self.in_service(spec).map(|worker| counted.of_worker(worker)).sum();
         // Pairs of units and seconds, for running and queued jobs.
-        let running = in_service().filter(fits).flat_map(|worker| &worker.jobs);
+        let running = self.in_service(spec).flat_map(|worker| &worker.jobs);
         let running = running.filter(|(_, taken)| counted.taken(taken) > 0.0);
         let running: Vec<(f64, Option<f64>)> = running
             .map(|(id, taken)| Some((counted.taken(taken), Some(self.remaining(*id, now)?.as_secs_f64()))))
             .collect::<Option<_>>()?;
         let queued = ahead.iter().map(|part| {
-            let could = |worker: &&Worker| worker.could_run(part.spec);
-            let all: f64 = in_service().filter(could).map(|worker| counted.of_worker(worker)).sum();
-            let here: f64 =
-                in_service().filter(could).filter(fits).map(|worker| counted.of_worker(worker)).sum();
+            let all: f64 = self.in_service(part.spec).map(|worker| counted.of_worker(worker)).sum();
+            let here = self.in_service(part.spec).filter(|worker| worker.could_run(spec));
+            let here: f64 = here.map(|worker| counted.of_worker(worker)).sum();
             // Jobs that could also run on other workers count only in part.
             let part_here = if all > 0.0 { here / all } else { 1.0 };
             let mean = (part.known > 0).then_some(part.mean.as_secs_f64());
@@ -141,7 +156,7 @@ impl Pool {
     /// Returns the jobs ahead of this job that compete for the same workers. All earlier jobs of
     /// the same submitter count. Of other submitters, the jobs count that fair sharing grants
     /// first.
-    pub(crate) fn ahead(&self, job: &Job) -> Vec<Ahead<'_>> {
+    pub(crate) fn ahead(&self, job: &Job, effort: &mut Effort) -> Vec<Ahead<'_>> {
         let record = &job.record;
         let Phase::Queued { .. } = job.phase else { return Vec::new() };
         let place = Lane::place(record.spec.priority, record.order);
@@ -151,7 +166,7 @@ impl Pool {
             .filter_map(|lanes| {
                 let (_, head) = lanes.values().next()?.first()?;
                 let spec = &*self.jobs.get(&head)?.record.spec;
-                self.compete(spec, &record.spec).then_some((spec, lanes))
+                self.compete(spec, &record.spec, effort).then_some((spec, lanes))
             })
             .collect();
         let own_lanes = competing.iter().filter_map(|(_, lanes)| lanes.get(&record.submitter));
@@ -198,10 +213,25 @@ impl Pool {
         u64::try_from(first).unwrap_or(0).min(rival)
     }
 
+    /// Returns the workers that get new jobs and could run this one.
+    fn in_service<'a>(&'a self, spec: &'a JobSpec) -> impl Iterator<Item = &'a Worker> {
+        self.roster.fitting(spec).map(|(_, worker)| worker).filter(|worker| worker.is_in_service())
+    }
+
     /// Returns true if some worker could run both.
-    fn compete(&self, one: &JobSpec, other: &JobSpec) -> bool {
-        one.selectors == other.selectors
-            || self.roster.iter().any(|(_, worker)| worker.could_run(one) && worker.could_run(other))
+    fn compete(&self, one: &JobSpec, other: &JobSpec, effort: &mut Effort) -> bool {
+        if one.selectors == other.selectors {
+            return true;
+        }
+        let count = |spec| self.roster.with_rarest(spec).map_or(self.roster.len(), BTreeSet::len);
+        let (rare, common) = if count(one) <= count(other) { (one, other) } else { (other, one) };
+        for (_, worker) in self.roster.fitting(rare) {
+            if effort.0 == 0 || worker.could_run(common) {
+                return true;
+            }
+            effort.0 -= 1;
+        }
+        false
     }
 }
 

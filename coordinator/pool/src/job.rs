@@ -69,6 +69,8 @@ pub(crate) struct Job {
     pub(crate) attempts: Vec<AttemptRecord>,
     pub(crate) cancel: Option<CancelAsked>,
     pub(crate) secrets: BTreeMap<String, Secret>,
+    /// Bytes of its spec and secrets, as they count in its submitter's share.
+    pub(crate) bytes: u64,
 }
 
 impl Job {

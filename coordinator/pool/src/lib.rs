@@ -6,6 +6,8 @@
 //! 1. [`Pool::handle`] with the current time and one input. It never blocks and never fails.
 //! 2. [`Pool::poll_effect`] until it returns `None`. The effects must be carried out **in that
 //!    order**: an [`Effect::Persist`] must be on disk before any later effect.
+//!    An owner with many inputs at a time calls [`Pool::take`] for each of them instead, and
+//!    [`Pool::dispatch`] once after them.
 //! 3. [`Pool::next_deadline`] for the latest time of the next [`Input::Tick`].
 //!
 //! Invalid data from a peer becomes an effect (a refusal), not an error of the machine.
@@ -18,6 +20,7 @@ mod job;
 mod lifecycle;
 mod losses;
 mod naming;
+mod offers;
 mod placement;
 mod pool;
 mod queue;

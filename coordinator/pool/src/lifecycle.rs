@@ -171,6 +171,7 @@ impl Pool {
         }
         if let Some(worker) = self.roster.get_mut(attempt.worker) {
             worker.jobs.insert(id, spec.resources.clone());
+            worker.has_run = true;
         }
     }
 
@@ -180,6 +181,7 @@ impl Pool {
         let Some(granted) = job.granted() else { return };
         let worker = granted.worker;
         let record = job.record.clone();
+        self.is_dispatch_due = true;
         if let Some(worker) = self.roster.get_mut(worker) {
             worker.jobs.remove(&id);
             worker.distrusted.remove(&id);
@@ -301,7 +303,7 @@ impl Pool {
         if let Some(text) = &job.record.client_request_id {
             self.request_ids.remove(&(job.record.submitter.clone(), text.clone()));
         }
-        self.leave_share(&job.record);
+        self.leave_share(&job.record, job.bytes);
         let record = Arc::new(DoneRecord {
             attempt: ended.attempt,
             finished_at_ms: now.wall_ms,

@@ -122,18 +122,19 @@ impl Pool {
     /// Returns true after three losses on two workers, or on the only suitable worker, or after
     /// twice as many on any workers.
     fn is_poison(&self, job: &Job, losses: usize, workers: usize) -> bool {
-        let fitting = self.roster.iter().filter(|(_, worker)| worker.could_run(&job.record.spec)).count();
+        let fitting = self.roster.fitting(&job.record.spec).count();
         losses >= LOSSES_ANYWHERE_MAX
             || losses >= limits::LOSSES_MAX as usize && (workers >= 2 || fitting < 2)
     }
 
-    /// Sets the timer for the loss of an absent worker. There is only one per worker, even if it
-    /// reconnects often.
+    /// Sets the timer for the loss of an absent worker with jobs. There is only one per worker, even
+    /// if it reconnects often.
     pub(crate) fn time_loss(&mut self, worker: WorkerId) {
         let lost_after = self.lost_after(worker);
         if let Some(known) = self.roster.get_mut(worker)
             && let Contact::Absent { since } = known.contact
             && !known.is_loss_timed
+            && !known.jobs.is_empty()
         {
             known.is_loss_timed = true;
             self.timers.insert((since.saturating_add(lost_after), Timer::WorkerLost(worker)));

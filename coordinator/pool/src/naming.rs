@@ -1,6 +1,6 @@
 //! Names of workers: ownership, release, approval and removal.
 
-use crate::effect::{Change, Effect};
+use crate::effect::{Change, Effect, WorkerRecord};
 use crate::input::{ClientRef, Now};
 use crate::pool::Pool;
 use buildpool_protocol::error::{ErrorCode, LinkError};
@@ -55,14 +55,15 @@ impl Pool {
 
     /// Renames a worker with waiting jobs to a name that no worker can have. A worker without jobs
     /// is removed.
-    fn free_name(&mut self, holder: WorkerId) {
-        let Some(worker) = self.roster.get_mut(holder) else { return };
+    pub(crate) fn free_name(&mut self, holder: WorkerId) {
+        let Some(worker) = self.roster.get(holder) else { return };
         if worker.jobs.is_empty() {
             self.roster.remove(holder);
             return self.emit(Effect::Persist(Change::WorkerForgotten(holder)));
         }
-        worker.record.name = nameless(&worker.record.name, holder);
-        let record = worker.record.clone();
+        let name = nameless(&worker.record.name, holder);
+        let record = WorkerRecord { name, ..worker.record.clone() };
+        self.roster.set_record(record.clone());
         self.emit(Effect::Persist(Change::Worker(record)));
     }
 
@@ -88,6 +89,7 @@ impl Pool {
             return self.refuse_unknown_worker(client, name);
         };
         worker.record.approved = true;
+        self.is_dispatch_due = true;
         let record = worker.record.clone();
         self.emit(Effect::Persist(Change::Worker(record)));
         self.emit(Effect::Acknowledged { client, job: None });

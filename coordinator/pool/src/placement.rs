@@ -94,7 +94,7 @@ impl Pool {
         let key = spec.workspace_key();
         let is_warm = |worker: &Worker| key.as_ref().is_none_or(|key| worker.is_warm(key));
         self.roster
-            .iter()
+            .fitting(spec)
             .filter(|(_, worker)| worker.has_room(spec, reserved))
             .min_by_key(|(id, worker)| {
                 (
@@ -113,12 +113,11 @@ impl Pool {
         let key = spec.workspace_key()?;
         let Phase::Queued { since, .. } = &job.phase else { return None };
         let until = since.clock + self.config.warm_wait;
-        let exists = self.roster.iter().any(|(_, worker)| {
+        let exists = self.roster.fitting(spec).any(|(_, worker)| {
             worker.session().is_some()
                 && !worker.is_draining()
                 && !worker.is_quarantined()
                 && worker.is_warm(&key)
-                && worker.could_run(spec)
         });
         (exists && now < until).then_some(until)
     }
@@ -128,9 +127,8 @@ impl Pool {
     fn wait_elsewhere(&self, job: &Job, now: Duration) -> Option<Duration> {
         let Phase::Queued { since, .. } = &job.phase else { return None };
         let until = since.clock + ELSEWHERE_WAIT;
-        let exists = self.roster.iter().any(|(id, worker)| {
-            worker.is_in_service() && worker.could_run(&job.record.spec) && !job.has_failed_on(*id)
-        });
+        let mut fitting = self.roster.fitting(&job.record.spec);
+        let exists = fitting.any(|(id, worker)| worker.is_in_service() && !job.has_failed_on(*id));
         (exists && now < until).then_some(until)
     }
 
@@ -141,8 +139,7 @@ impl Pool {
         if keeping.busy + keeping.without_resources == 0 {
             return String::new();
         }
-        let fitting =
-            self.roster.iter().filter(|(_, worker)| worker.is_in_service() && worker.could_run(spec));
+        let fitting = self.roster.fitting(spec).filter(|(_, worker)| worker.is_in_service());
         let held: Vec<(JobId, &str)> = fitting
             .flat_map(|(_, worker)| worker.jobs.keys().map(|job| (*job, worker.record.name.as_str())))
             .collect();
@@ -157,7 +154,7 @@ impl Pool {
 
     fn keeping(&self, spec: &JobSpec, reserved: &Reserved) -> Keeping {
         let mut keeping = Keeping::default();
-        for (_, worker) in self.roster.iter().filter(|(_, worker)| worker.could_run(spec)) {
+        for (_, worker) in self.roster.fitting(spec) {
             let count = if worker.session().is_none() {
                 &mut keeping.absent
             } else if worker.is_draining() {

@@ -10,8 +10,8 @@ use crate::queue::{Place, Queue};
 use crate::quota::Quotas;
 use crate::reserve::Reserved;
 use crate::roster::{Roster, Worker};
-use crate::share::{Share, Turn};
-use crate::submit::likeness;
+use crate::share::{Share, Turn, job_bytes};
+use crate::submit::{Likeness, likeness};
 use crate::{AttemptRecord, lifecycle};
 use buildpool_protocol::ids::{JobId, WorkerId};
 use buildpool_protocol::limits;
@@ -31,7 +31,7 @@ pub struct Config {
     pub warm_wait: Duration,
     /// Limit on queued and running jobs.
     pub live_jobs_max: usize,
-    /// Limit on the specs of live jobs, in bytes.
+    /// Limit on the specs and secrets of live jobs, in bytes.
     pub spec_bytes_max: u64,
     /// True if jobs may run in place, because coordinator, worker and clients share a machine.
     pub local: bool,
@@ -83,7 +83,7 @@ pub(crate) enum Timer {
 pub struct Pool {
     pub(crate) config: Config,
     pub(crate) jobs: BTreeMap<JobId, Job>,
-    /// Bytes of the specs of these jobs.
+    /// Bytes of the specs and secrets of these jobs.
     pub(crate) spec_bytes: u64,
     pub(crate) queue: Queue,
     /// Queued jobs without values of their secrets. They cannot be granted and do not block other
@@ -96,7 +96,7 @@ pub struct Pool {
     pub(crate) request_ids: BTreeMap<(String, String), JobId>,
     /// Jobs that an identical submit attaches to, because their result was not delivered. The key
     /// is submitter and spec.
-    pub(crate) undelivered: BTreeMap<(String, String), JobId>,
+    pub(crate) undelivered: BTreeMap<(String, Likeness), JobId>,
     /// Share of each submitter: running jobs and last grant. It also contains some submitters
     /// without a live job.
     pub(crate) shares: BTreeMap<String, Share>,
@@ -105,6 +105,8 @@ pub struct Pool {
     pub(crate) timers: BTreeSet<(Duration, Timer)>,
     pub(crate) effects: VecDeque<Effect>,
     pub(crate) draining: bool,
+    /// True if a dispatch may find more than the last one.
+    pub(crate) is_dispatch_due: bool,
     pub(crate) next_order: u64,
     pub(crate) next_epoch: u64,
     pub(crate) grants: u64,
@@ -129,6 +131,7 @@ impl Pool {
             timers: BTreeSet::new(),
             effects: VecDeque::new(),
             draining: false,
+            is_dispatch_due: false,
             next_order: 1,
             next_epoch: epoch_base + 1,
             grants: 0,
@@ -152,9 +155,10 @@ impl Pool {
             let left = u64::try_from(until.saturating_sub(now.wall_ms)).unwrap_or(0);
             now.clock.saturating_add(Duration::from_millis(left))
         });
+        // An earlier run of the coordinator may have given it jobs.
+        worker.has_run = true;
         self.timers.extend(worker.drain_deadline.map(|at| (at, Timer::DrainEnd(id))));
         self.roster.insert(worker);
-        self.time_loss(id);
     }
 
     /// Restores a worker that an attempt names and the store does not contain. It gets a name that
@@ -199,7 +203,8 @@ impl Pool {
         if let Some(text) = &record.client_request_id {
             self.request_ids.insert((record.submitter.clone(), text.clone()), id);
         }
-        self.enter_share(&record);
+        let bytes = job_bytes(&record.spec, &BTreeMap::new());
+        self.enter_share(&record, bytes);
         let running = attempts.last().filter(|attempt| attempt.lost.is_none()).cloned();
         let job = Job {
             record,
@@ -207,6 +212,7 @@ impl Pool {
             attempts,
             cancel: cancel.map(|(by, reason)| crate::job::CancelAsked { by, reason }),
             secrets: BTreeMap::new(),
+            bytes,
         };
         self.jobs.insert(id, job);
         match running {
@@ -215,6 +221,7 @@ impl Pool {
                 let has_begun = attempt.started_at_ms.is_some();
                 let state = if has_begun { HeldState::Running } else { HeldState::Preparing };
                 self.mark_granted(id, &attempt, state, None);
+                self.time_loss(attempt.worker);
                 self.settle_group(now, id);
                 self.limit_cancel(now, id);
             }
@@ -248,9 +255,15 @@ impl Pool {
         self.groups.insert(group, newer);
     }
 
-    /// Handles one input, after all timers that are due. Drain [`Pool::poll_effect`] before the
-    /// next call.
+    /// Handles one input, after all timers that are due, and grants jobs. Drain
+    /// [`Pool::poll_effect`] before the next call.
     pub fn handle(&mut self, now: Now, input: Input) {
+        self.take(now, input);
+        self.dispatch(now);
+    }
+
+    /// As [`Pool::handle`], but grants no job before [`Pool::dispatch`].
+    pub fn take(&mut self, now: Now, input: Input) {
         self.tick(now);
         match input {
             Input::Submit { client, submit } => self.submit(now, client, *submit),
@@ -267,10 +280,12 @@ impl Pool {
             Input::Drain { client, worker, draining, deadline } => {
                 self.drain(now, client, &worker, draining, deadline);
             }
-            Input::DrainPool { draining } => self.draining = draining,
+            Input::DrainPool { draining } => {
+                self.draining = draining;
+                self.is_dispatch_due = true;
+            }
             Input::Tick => {}
         }
-        self.dispatch(now);
     }
 
     /// Returns the next effect, or `None` when this input is handled.
@@ -313,6 +328,7 @@ impl Pool {
                 break;
             }
             let Some((_, timer)) = self.timers.pop_first() else { break };
+            self.is_dispatch_due = true;
             match timer {
                 Timer::WorkerLost(worker) => self.worker_lost(now, worker),
                 Timer::GiveUp(job) => self.give_up(now, job),
@@ -327,8 +343,17 @@ impl Pool {
         }
     }
 
-    /// Grants queued jobs until no more fit.
-    fn dispatch(&mut self, now: Now) {
+    /// Returns true if [`Pool::dispatch`] may grant a job: a job was queued, or room may have become
+    /// free since the last call.
+    pub fn is_dispatch_due(&self) -> bool {
+        self.is_dispatch_due
+    }
+
+    /// Grants queued jobs until no more fit. Drain [`Pool::poll_effect`] afterwards.
+    pub fn dispatch(&mut self, now: Now) {
+        if !std::mem::take(&mut self.is_dispatch_due) {
+            return;
+        }
         while let Some((job, worker)) = self.next_grant(now) {
             self.grant(now, job, worker);
         }
@@ -374,22 +399,26 @@ impl Pool {
 
     /// Returns a heap of the lane heads that a worker has room for, or that lack only units of a
     /// resource.
-    fn candidates(&self) -> BinaryHeap<Reverse<((Turn, Place), JobId)>> {
-        let is_closed = self.draining || !self.roster.iter().any(|(_, worker)| worker.is_open());
-        if self.queue.len() == 0 || is_closed {
+    pub(crate) fn candidates(&self) -> BinaryHeap<Reverse<((Turn, Place), JobId)>> {
+        if self.queue.len() == 0 || self.draining {
+            return BinaryHeap::new();
+        }
+        let connected = || self.roster.connected().map(|(_, worker)| worker);
+        let open: Vec<&Worker> = connected().filter(|worker| worker.is_open()).collect();
+        if open.is_empty() {
             return BinaryHeap::new();
         }
         // A worker that accepts some submitters only makes their jobs differ, whatever these ask for.
-        let is_restricted = self.roster.iter().any(|(_, worker)| !worker.record.accepts.is_empty());
+        let is_restricted = connected().any(|worker| !worker.record.accepts.is_empty());
         let mut candidates = Vec::new();
         for lanes in self.queue.heads() {
             let mut lanes = lanes.peekable();
             // All jobs of a class have the same requirements, so an obstacle applies to all of
             // them.
-            if !is_restricted && !lanes.peek().is_some_and(|head| self.competes(head.job)) {
+            if !is_restricted && !lanes.peek().is_some_and(|head| self.competes(head.job, &open)) {
                 continue;
             }
-            let lanes = lanes.filter(|head| !is_restricted || self.competes(head.job));
+            let lanes = lanes.filter(|head| !is_restricted || self.competes(head.job, &open));
             candidates.extend(lanes.filter_map(|head| {
                 let share = self.share(head.submitter);
                 let rank = (share.turn(), head.place);
@@ -400,19 +429,25 @@ impl Pool {
         BinaryHeap::from(candidates)
     }
 
-    /// Returns true if a worker has room for this job, or lacks only units of a resource.
-    fn competes(&self, id: JobId) -> bool {
-        let nothing = Reserved::default();
-        self.jobs.get(&id).is_some_and(|job| {
-            let spec = &job.record.spec;
-            let is_free =
-                spec.concurrency_group.as_ref().is_none_or(|group| !self.groups.contains_key(group));
-            let fits = |worker: &Worker| {
-                worker.has_room(spec, &nothing)
-                    || !spec.resources.is_empty() && worker.is_in_service() && worker.could_run(spec)
-            };
-            is_free && self.roster.iter().any(|(_, worker)| fits(worker))
-        })
+    /// Returns true if a worker has room for this job, or lacks only units of a resource. `open` has
+    /// the workers that accept jobs now.
+    fn competes(&self, id: JobId, open: &[&Worker]) -> bool {
+        let Some(job) = self.jobs.get(&id) else { return false };
+        let (spec, nothing) = (&*job.record.spec, Reserved::default());
+        if spec.concurrency_group.as_ref().is_some_and(|group| self.groups.contains_key(group)) {
+            return false;
+        }
+        let has_room = |worker: &Worker| worker.has_room(spec, &nothing);
+        if !spec.resources.is_empty() {
+            let mut fitting = self.roster.fitting(spec);
+            return fitting.any(|(_, worker)| has_room(worker) || worker.is_in_service());
+        }
+        match self.roster.with_rarest(spec) {
+            Some(few) if few.len() < open.len() => {
+                few.iter().filter_map(|id| self.roster.get(*id)).any(has_room)
+            }
+            _ => open.iter().any(|worker| has_room(worker)),
+        }
     }
 
     /// Puts a job at its position in the queue. A job without values of its secrets is parked until
@@ -426,12 +461,15 @@ impl Pool {
         }
         self.parked.remove(&id);
         self.queue.insert(&job.record);
+        self.is_dispatch_due = true;
     }
 
     pub(crate) fn dequeue(&mut self, id: JobId) {
         self.parked.remove(&id);
         if let Some(job) = self.jobs.get(&id) {
             self.queue.remove(&job.record);
+            // Units may have been reserved for it.
+            self.is_dispatch_due |= !job.record.spec.resources.is_empty();
         }
     }
 

@@ -132,12 +132,17 @@ impl Lane {
 #[derive(Default, Debug)]
 pub(crate) struct Queue {
     classes: BTreeMap<Class, BTreeMap<String, Lane>>,
+    /// Number of lanes of each submitter.
+    lanes: BTreeMap<String, usize>,
     len: usize,
 }
 
 impl Queue {
     pub(crate) fn insert(&mut self, record: &JobRecord) {
         let lanes = self.classes.entry(Class::of(&record.spec)).or_default();
+        if !lanes.contains_key(&record.submitter) {
+            *self.lanes.entry(record.submitter.clone()).or_default() += 1;
+        }
         let lane = lanes.entry(record.submitter.clone()).or_default();
         let place = Lane::place(record.spec.priority, record.order);
         self.len += usize::from(lane.insert(place, record));
@@ -151,6 +156,12 @@ impl Queue {
         self.len -= usize::from(lane.remove(place, record));
         if lane.jobs.is_empty() {
             lanes.remove(&record.submitter);
+            if let Some(count) = self.lanes.get_mut(&record.submitter) {
+                *count -= 1;
+                if *count == 0 {
+                    self.lanes.remove(&record.submitter);
+                }
+            }
         }
         if lanes.is_empty() {
             self.classes.remove(&class);
@@ -159,6 +170,16 @@ impl Queue {
 
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Returns the number of different sets of requirements of a submitter's jobs.
+    pub(crate) fn kinds_of(&self, submitter: &str) -> usize {
+        self.lanes.get(submitter).copied().unwrap_or(0)
+    }
+
+    /// Returns true if a job of this submitter has these requirements.
+    pub(crate) fn has_kind(&self, class: &Class, submitter: &str) -> bool {
+        self.classes.get(class).is_some_and(|lanes| lanes.contains_key(submitter))
     }
 
     /// Returns the first job of each lane, class by class.

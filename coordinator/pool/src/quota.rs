@@ -2,12 +2,17 @@
 
 use crate::input::Submit;
 use crate::pool::Pool;
-use crate::share::{Share, spec_bytes};
+use crate::queue::Class;
+use crate::share::{Share, job_bytes};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::limits;
 use buildpool_protocol::spec::JobSpec;
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// Limit on the different sets of requirements of one submitter's queued jobs. A dispatch looks at
+/// the first job of each set.
+const KINDS_MAX: usize = 512;
 
 /// Limits of one submitter. `None` means no limit other than the pool's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -102,12 +107,18 @@ impl Pool {
             };
             return Err(LinkError::new(ErrorCode::Exhausted, text));
         }
-        let bytes = spec_bytes(&submit.spec);
+        let bytes = job_bytes(&submit.spec, &submit.secrets);
         let free = self.config.spec_bytes_max.saturating_sub(self.spec_bytes);
         if share.spec_bytes.saturating_add(bytes) > free {
             let text = format!(
                 "the live jobs of `{name}` have {} bytes of commands and variables, and this one has {bytes}; {free} bytes of the pool are free, of which it may have no more; submit again when some jobs are done",
                 share.spec_bytes
+            );
+            return Err(LinkError::new(ErrorCode::Exhausted, text));
+        }
+        if self.queue.kinds_of(name) >= KINDS_MAX && !self.queue.has_kind(&Class::of(&submit.spec), name) {
+            let text = format!(
+                "the queued jobs of `{name}` have {KINDS_MAX} different sets of requirements (labels, resources, concurrency group, project), which is the limit of one submitter; submit again when some jobs run"
             );
             return Err(LinkError::new(ErrorCode::Exhausted, text));
         }

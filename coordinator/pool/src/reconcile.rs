@@ -7,7 +7,7 @@ use crate::job::{Granted, Job, OutputWaits, Phase};
 use crate::losses::{Loss, NotHeld};
 use crate::naming::labels_of;
 use crate::pool::{Pool, Timer};
-use crate::roster::{Contact, WORKERS_MAX, Worker};
+use crate::roster::{Contact, WORKERS_OF_TOKEN_MAX, Worker};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::{JobId, Lease, WorkerId};
 use buildpool_protocol::limits::{self, OFFERS_MAX};
@@ -26,6 +26,7 @@ impl Pool {
         self.supersede(id);
         self.note_worker(now, &register, token);
         self.roster.connect(id, session, register.boot);
+        self.is_dispatch_due = true;
         let wishes = self.note_held(now, id, &register.held, register.condition);
         let again = self.note_not_held(now, id, &register.held, true);
         self.note_told(id);
@@ -89,11 +90,8 @@ impl Pool {
                 ),
             ));
         }
-        if self.roster.get(register.worker).is_none() && !self.roster.has_place(token) {
-            return Err(LinkError::new(
-                ErrorCode::Exhausted,
-                format!("the pool has {WORKERS_MAX} workers, which is its limit"),
-            ));
+        if self.roster.get(register.worker).is_none() {
+            self.make_place(token)?;
         }
         let owner = self.roster.get(register.worker).and_then(|worker| worker.record.token.as_deref());
         if let Some(owner) = owner.filter(|owner| *owner != token) {
@@ -119,6 +117,22 @@ impl Pool {
             ));
         }
         self.admit_name(now, register, token)
+    }
+
+    /// Makes a place for one more worker of a token's name. It may take the place of an absent one.
+    fn make_place(&mut self, token: &str) -> Result<(), LinkError> {
+        if self.roster.has_place(token) {
+            return Ok(());
+        }
+        if let Some(absent) = self.roster.replaceable(token) {
+            self.free_name(absent);
+            return Ok(());
+        }
+        let (own, all) = (self.roster.of_token(token).count(), self.roster.len());
+        let text = format!(
+            "workers: the token `{token}` has {own} and the pool has {all}; one token may have {WORKERS_OF_TOKEN_MAX}, and no more than there are free places for others; use another token for more workers, or free names with `buildpool workers forget NAME`"
+        );
+        Err(LinkError::new(ErrorCode::Exhausted, text))
     }
 
     /// Closes the older connection of a worker: the newest one wins.
@@ -150,8 +164,8 @@ impl Pool {
             token: Some(token),
         };
         self.emit(Effect::Persist(Change::Worker(record.clone())));
-        match self.roster.get_mut(register.worker) {
-            Some(worker) => worker.record = record,
+        match self.roster.get(register.worker) {
+            Some(_) => self.roster.set_record(record),
             None => self.roster.insert(Worker::absent(record, now.clock)),
         }
         if let Some(worker) = self.roster.get_mut(register.worker) {
@@ -184,7 +198,12 @@ impl Pool {
             held.iter().any(|held| held.lease.attempt.job == *job && held.state != HeldState::Ended)
         };
         if let Some(known) = self.roster.get_mut(worker) {
+            let distrusted = known.distrusted.len();
             known.distrusted.retain(|job| self.jobs.contains_key(job) || is_held(job));
+            let has_news = known.declined
+                || known.distrusted.len() < distrusted
+                || deciding(&known.condition) != deciding(&condition);
+            self.is_dispatch_due |= has_news;
             known.condition = condition;
             known.declined = false;
             known.record.last_seen_ms = now.wall_ms;
@@ -192,7 +211,9 @@ impl Pool {
         let wishes: Vec<Wish> = held.iter().flat_map(|held| self.wish(now, worker, held)).collect();
         let foreign = wishes.iter().filter(|wish| matches!(wish, Wish::Fenced(_))).count();
         if let Some(known) = self.roster.get_mut(worker) {
-            known.foreign = u32::try_from(foreign).unwrap_or(u32::MAX);
+            let foreign = u32::try_from(foreign).unwrap_or(u32::MAX);
+            self.is_dispatch_due |= foreign < known.foreign;
+            known.foreign = foreign;
         }
         wishes
     }
@@ -326,12 +347,16 @@ impl Pool {
     pub(crate) fn gone(&mut self, now: Now, session: Session) {
         let Some(worker) = self.roster.disconnect(session, now.clock) else { return };
         self.time_loss(worker);
-        if let Some(record) = self.roster.get(worker).map(|worker| worker.record.clone()) {
-            self.emit(Effect::Persist(Change::Worker(record)));
-        }
+        // Jobs may have waited for its warm workspace.
+        self.is_dispatch_due = true;
+        let Some(record) = self.roster.get(worker).map(|worker| worker.record.clone()) else { return };
+        let token = record.token.clone();
+        self.emit(Effect::Persist(Change::Worker(record)));
         for job in self.booked(worker) {
             self.emit(Effect::Changed { job });
         }
+        let unused = token.and_then(|token| self.roster.unused(&token));
+        unused.into_iter().for_each(|unused| self.free_name(unused));
     }
 
     pub(crate) fn drain(
@@ -357,6 +382,7 @@ impl Pool {
             worker.distrusted.clear();
         }
         let (record, session) = (worker.record.clone(), worker.session());
+        self.is_dispatch_due = true;
         if let Some(at) = at.filter(|_| draining) {
             self.timers.insert((at, Timer::DrainEnd(id)));
         }
@@ -378,6 +404,11 @@ impl Pool {
             self.emit(Effect::Send { session, message });
         }
     }
+}
+
+/// Returns the parts of a condition that decide about grants.
+fn deciding(condition: &Condition) -> (bool, bool, &[String], bool) {
+    (condition.draining, condition.quarantined.is_some(), &condition.warm_projects, condition.stdin)
 }
 
 /// Limit on the remembered earlier starts of a worker's daemon, newest first.

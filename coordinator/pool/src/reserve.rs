@@ -28,10 +28,7 @@ impl Pool {
         if spec.resources.is_empty() {
             return;
         }
-        for (id, worker) in self.roster.iter() {
-            if !worker.is_in_service() || !worker.could_run(spec) {
-                continue;
-            }
+        for (id, worker) in self.roster.fitting(spec).filter(|(_, worker)| worker.is_in_service()) {
             for (name, count) in &spec.resources {
                 let kept = worker.free_units(name, reserved).min(*count);
                 *reserved.0.entry(*id).or_default().entry(name.clone()).or_default() += kept;

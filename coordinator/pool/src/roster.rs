@@ -2,9 +2,10 @@
 
 use crate::effect::WorkerRecord;
 use crate::input::Session;
+use crate::offers::Offers;
 use crate::reserve::Reserved;
 use buildpool_protocol::ids::{BootId, JobId, WorkerId};
-use buildpool_protocol::spec::{Access, JobSpec};
+use buildpool_protocol::spec::{Access, JobSpec, Selector};
 use buildpool_protocol::worker_link::Condition;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -32,6 +33,8 @@ pub(crate) struct Worker {
     /// True if it declined a grant and has not reported since.
     pub(crate) declined: bool,
     pub(crate) drain_deadline: Option<Duration>,
+    /// False if it never got a job since it was first seen, in this run of the coordinator.
+    pub(crate) has_run: bool,
     /// Jobs granted to it, with the units that they take.
     pub(crate) jobs: BTreeMap<JobId, BTreeMap<String, u32>>,
 }
@@ -48,6 +51,7 @@ impl Worker {
             is_loss_timed: false,
             declined: false,
             drain_deadline: None,
+            has_run: false,
             jobs: BTreeMap::new(),
         }
     }
@@ -184,6 +188,10 @@ impl Worker {
 pub(crate) struct Roster {
     workers: BTreeMap<WorkerId, Worker>,
     sessions: BTreeMap<Session, WorkerId>,
+    names: BTreeMap<String, WorkerId>,
+    /// The workers of each token's name.
+    tokens: BTreeMap<String, BTreeSet<WorkerId>>,
+    offers: Offers,
 }
 
 impl Roster {
@@ -191,6 +199,8 @@ impl Roster {
         self.workers.get(&worker)
     }
 
+    /// Returns a worker for changes of everything but its name, token, labels and resources (see
+    /// [`Roster::set_record`]).
     pub(crate) fn get_mut(&mut self, worker: WorkerId) -> Option<&mut Worker> {
         self.workers.get_mut(&worker)
     }
@@ -200,32 +210,117 @@ impl Roster {
     }
 
     pub(crate) fn by_name(&self, name: &str) -> Option<WorkerId> {
-        self.workers.iter().find(|(_, worker)| worker.record.name == name).map(|(id, _)| *id)
+        self.names.get(name).copied()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&WorkerId, &Worker)> {
         self.workers.iter()
     }
 
-    pub(crate) fn insert(&mut self, worker: Worker) {
-        self.workers.insert(worker.record.worker, worker);
+    /// Returns the connected workers, in the order of their connections.
+    pub(crate) fn connected(&self) -> impl Iterator<Item = (&WorkerId, &Worker)> {
+        self.sessions.values().filter_map(|id| self.workers.get_key_value(id))
     }
 
-    /// Makes room for one more worker. If the limit is reached, the absent and idle worker with the
-    /// oldest contact is removed. Workers of the same token are removed first.
-    pub(crate) fn has_place(&mut self, token: &str) -> bool {
-        if self.workers.len() < WORKERS_MAX {
-            return true;
+    pub(crate) fn len(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Returns the workers that could run a job when idle, by identity. Only workers with its
+    /// rarest requirement are looked at.
+    pub(crate) fn fitting<'a>(
+        &'a self,
+        spec: &'a JobSpec,
+    ) -> impl Iterator<Item = (&'a WorkerId, &'a Worker)> {
+        let named: BTreeSet<WorkerId> =
+            spec.access.workers.iter().filter_map(|name| self.by_name(name)).collect();
+        let with_rarest = self.with_rarest(spec).filter(|_| spec.access.workers.is_empty());
+        let is_any = spec.access.workers.is_empty() && with_rarest.is_none();
+        let all = self.workers.iter().take_while(move |_| is_any);
+        let some = named.into_iter().chain(with_rarest.into_iter().flatten().copied());
+        let some = some.filter_map(|id| self.workers.get_key_value(&id));
+        all.chain(some).filter(|(_, worker)| worker.could_run(spec))
+    }
+
+    /// Returns the workers with the rarest label or resource that a job requires, or `None` if it
+    /// requires none.
+    pub(crate) fn with_rarest(&self, spec: &JobSpec) -> Option<&BTreeSet<WorkerId>> {
+        let selectors = spec.selectors.iter().chain(&spec.access.labels);
+        let resources = spec.resources.iter().filter(|(_, count)| **count > 0);
+        self.offers.rarest(selectors, resources.map(|(name, _)| name))
+    }
+
+    pub(crate) fn insert(&mut self, worker: Worker) {
+        let (id, record) = (worker.record.worker, worker.record.clone());
+        self.workers.insert(id, worker);
+        self.index(&record);
+    }
+
+    /// Replaces the record of a worker.
+    pub(crate) fn set_record(&mut self, record: WorkerRecord) {
+        let Some(worker) = self.workers.get_mut(&record.worker) else { return };
+        let before = std::mem::replace(&mut worker.record, record.clone());
+        self.remove_from_index(&before);
+        self.index(&record);
+    }
+
+    fn index(&mut self, record: &WorkerRecord) {
+        let id = record.worker;
+        self.names.insert(record.name.clone(), id);
+        self.offers.insert(record);
+        if let Some(token) = &record.token {
+            self.tokens.entry(token.clone()).or_default().insert(id);
         }
-        let oldest = self
-            .workers
-            .iter()
-            .filter(|(_, worker)| worker.session().is_none() && worker.jobs.is_empty())
-            .min_by_key(|(_, worker)| {
-                (worker.record.token.as_deref() != Some(token), worker.record.last_seen_ms)
-            })
-            .map(|(id, _)| *id);
-        oldest.is_some_and(|id| self.workers.remove(&id).is_some())
+    }
+
+    fn remove_from_index(&mut self, record: &WorkerRecord) {
+        let id = record.worker;
+        if self.names.get(&record.name) == Some(&id) {
+            self.names.remove(&record.name);
+        }
+        self.offers.remove(record);
+        let Some(token) = &record.token else { return };
+        if let Some(of_token) = self.tokens.get_mut(token) {
+            of_token.remove(&id);
+            if of_token.is_empty() {
+                self.tokens.remove(token);
+            }
+        }
+    }
+
+    /// Returns the workers of a token's name.
+    pub(crate) fn of_token(&self, token: &str) -> impl Iterator<Item = &Worker> {
+        self.tokens.get(token).into_iter().flatten().filter_map(|id| self.workers.get(id))
+    }
+
+    /// Returns true if a token may bring one more worker: there are free places, and they are not
+    /// kept for other tokens.
+    pub(crate) fn has_place(&self, token: &str) -> bool {
+        let own = self.tokens.get(token).map_or(0, BTreeSet::len);
+        let free = WORKERS_MAX.saturating_sub(self.workers.len());
+        own < free.min(WORKERS_OF_TOKEN_MAX)
+    }
+
+    /// Returns the worker whose place a new worker of this token takes: an absent and idle one of
+    /// the same token. If the token has none of its own, one of any token. Workers that never got a
+    /// job go first, then those with the oldest contact.
+    pub(crate) fn replaceable(&self, token: &str) -> Option<WorkerId> {
+        let is_idle = |worker: &&Worker| worker.session().is_none() && worker.jobs.is_empty();
+        let rank = |worker: &&Worker| (worker.has_run, worker.record.last_seen_ms);
+        if self.tokens.contains_key(token) {
+            return self.of_token(token).filter(is_idle).min_by_key(rank).map(|worker| worker.record.worker);
+        }
+        self.workers.values().filter(is_idle).min_by_key(rank).map(|worker| worker.record.worker)
+    }
+
+    /// Returns the absent worker of this token with the oldest contact that never got a job, if
+    /// there are more of them than a pool remembers.
+    pub(crate) fn unused(&self, token: &str) -> Option<WorkerId> {
+        let is_unused =
+            |worker: &&Worker| worker.session().is_none() && worker.jobs.is_empty() && !worker.has_run;
+        let unused: Vec<&Worker> = self.of_token(token).filter(is_unused).collect();
+        let oldest = unused.iter().min_by_key(|worker| worker.record.last_seen_ms);
+        oldest.filter(|_| unused.len() > UNUSED_OF_TOKEN_MAX).map(|worker| worker.record.worker)
     }
 
     /// Removes a placeholder worker after its last attempt.
@@ -234,12 +329,14 @@ impl Roster {
             worker.record.slots == 0 && worker.session().is_none() && worker.jobs.is_empty()
         };
         if self.workers.get(&worker).is_some_and(is_nameless) {
-            self.workers.remove(&worker);
+            self.remove(worker);
         }
     }
 
     pub(crate) fn remove(&mut self, worker: WorkerId) {
-        self.workers.remove(&worker);
+        if let Some(removed) = self.workers.remove(&worker) {
+            self.remove_from_index(&removed.record);
+        }
     }
 
     pub(crate) fn connect(&mut self, worker: WorkerId, session: Session, boot: BootId) {
@@ -261,8 +358,13 @@ impl Roster {
         Some(worker)
     }
 
+    /// Returns true if a known worker has a label that this selector matches.
+    pub(crate) fn is_offered(&self, selector: &Selector) -> bool {
+        self.offers.has(selector)
+    }
+
     pub(crate) fn is_satisfiable(&self, spec: &JobSpec) -> bool {
-        self.workers.values().any(|worker| worker.could_run(spec))
+        self.fitting(spec).next().is_some()
     }
 
     /// Returns one sentence about the requirement that no known worker meets.
@@ -271,7 +373,7 @@ impl Roster {
             return "no worker has joined this pool yet".to_owned();
         }
         for selector in &spec.selectors {
-            if !self.workers.values().any(|worker| selector.matches(&worker.record.labels)) {
+            if !self.is_offered(selector) {
                 return format!("no worker has the label `{selector}`; there are: {}", self.labels());
             }
         }
@@ -337,14 +439,19 @@ fn joined<'a>(texts: impl ExactSizeIterator<Item = &'a str>, most: usize) -> Str
 }
 
 /// Limit on the workers that a pool remembers, connected or not.
-pub(crate) const WORKERS_MAX: usize = 20_000;
+const WORKERS_MAX: usize = 20_000;
+/// Limit on the remembered workers of one token's name.
+pub(crate) const WORKERS_OF_TOKEN_MAX: usize = 1_000;
+/// Limit on the absent workers of one token's name that never got a job.
+const UNUSED_OF_TOKEN_MAX: usize = 256;
 /// Limit on the labels shown in a refusal.
 const LABELS_SHOWN_MAX: usize = 40;
 
 #[cfg(test)]
 mod tests {
-    use super::{Roster, WORKERS_MAX, Worker};
+    use super::{Roster, UNUSED_OF_TOKEN_MAX, WORKERS_OF_TOKEN_MAX, Worker};
     use crate::effect::WorkerRecord;
+    use buildpool_protocol::spec::{Command, JobSpec, Source};
     use std::collections::BTreeMap;
     use std::time::Duration;
 
@@ -353,7 +460,7 @@ mod tests {
             worker: format!("00000000-0000-7000-9000-{number:012x}").parse().expect("a UUID"),
             name: format!("mac-{number}"),
             slots: 1,
-            labels: BTreeMap::new(),
+            labels: BTreeMap::from([("kind".to_owned(), format!("of-{token}"))]),
             resources: BTreeMap::new(),
             accepts: Vec::new(),
             draining: false,
@@ -368,15 +475,61 @@ mod tests {
     }
 
     #[test]
-    fn who_brings_too_many_workers_pushes_out_its_own_first() {
+    fn one_token_has_a_part_of_the_places_and_replaces_its_own_workers() {
         let mut roster = Roster::default();
-        roster.insert(away(1, "ada"));
-        (2..=WORKERS_MAX).for_each(|number| roster.insert(away(number, "eve")));
-        let names = |roster: &Roster| ["mac-1", "mac-2"].map(|name| roster.by_name(name).is_some());
-        assert!(roster.has_place("eve"));
-        assert_eq!(names(&roster), [true, false]);
-        roster.insert(away(WORKERS_MAX + 1, "eve"));
-        assert!(roster.has_place("grace"));
-        assert_eq!(names(&roster), [false, false], "the one that has been away for longest");
+        let mut first = away(0, "eve");
+        first.has_run = true;
+        roster.insert(first);
+        (1..WORKERS_OF_TOKEN_MAX).for_each(|number| roster.insert(away(number, "eve")));
+        assert!(!roster.has_place("eve") && roster.has_place("ada"));
+        let replaced =
+            roster.replaceable("eve").and_then(|id| roster.get(id)).map(|worker| &*worker.record.name);
+        assert_eq!(replaced, Some("mac-1"), "the oldest that never got a job");
+        let mut number = WORKERS_OF_TOKEN_MAX;
+        for token in 0..100 {
+            let token = format!("eve-{token}");
+            while roster.has_place(&token) {
+                roster.insert(away(number, &token));
+                number += 1;
+            }
+        }
+        assert!(roster.has_place("ada"), "places stay free for others");
+    }
+
+    #[test]
+    fn few_absent_workers_without_a_job_are_remembered() {
+        let mut roster = Roster::default();
+        (0..UNUSED_OF_TOKEN_MAX).for_each(|number| roster.insert(away(number, "eve")));
+        assert_eq!(roster.unused("eve"), None);
+        roster.insert(away(UNUSED_OF_TOKEN_MAX, "eve"));
+        let unused = roster.unused("eve").expect("one too many");
+        assert_eq!(roster.by_name("mac-0"), Some(unused));
+        roster.remove(unused);
+        assert_eq!((roster.by_name("mac-0"), roster.unused("eve"), roster.unused("ada")), (None, None, None));
+    }
+
+    #[test]
+    fn workers_are_found_by_label_and_name_also_after_a_change() {
+        let mut roster = Roster::default();
+        (0..3).for_each(|number| roster.insert(away(number, if number == 2 { "eve" } else { "ada" })));
+        let names = |roster: &Roster, selector: &str| -> Vec<String> {
+            let spec = JobSpec {
+                selectors: vec![selector.parse().expect("a selector")],
+                ..JobSpec::new(Command::Shell("true".into()), Source::Empty)
+            };
+            roster.fitting(&spec).map(|(_, worker)| worker.record.name.clone()).collect()
+        };
+        assert_eq!(names(&roster, "kind=of-ada"), ["mac-0", "mac-1"]);
+        assert_eq!(names(&roster, "kind"), ["mac-0", "mac-1", "mac-2"]);
+        assert!(names(&roster, "kind=of-bob").is_empty() && names(&roster, "other").is_empty());
+        let mut record = away(0, "ada").record;
+        record.labels = BTreeMap::from([("other".to_owned(), String::new())]);
+        record.name = "mini".to_owned();
+        roster.set_record(record);
+        assert_eq!(
+            (names(&roster, "kind=of-ada"), names(&roster, "other")),
+            (vec!["mac-1".to_owned()], vec!["mini".to_owned()])
+        );
+        assert_eq!(roster.by_name("mac-0"), None);
     }
 }

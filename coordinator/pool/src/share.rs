@@ -2,23 +2,26 @@
 
 use crate::effect::JobRecord;
 use crate::pool::Pool;
+use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::spec::JobSpec;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
 
 /// Limit on idle submitters with a remembered last grant. A forgotten submitter counts as never
 /// served, which gains one turn. Each submitter has its own token, and pools have far fewer of
 /// these.
 pub(crate) const IDLE_SHARES_MAX: usize = 1_000;
 
-/// Bytes of a spec without its texts.
-const SPEC_OVERHEAD_BYTES: usize = 1_024;
+/// Bytes of a live job without its texts.
+const JOB_OVERHEAD_BYTES: usize = 1_024;
 
 /// A submitter's share of the pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Share {
     pub(crate) running: usize,
     pub(crate) live: usize,
-    /// Bytes of the specs of its live jobs.
+    /// Bytes of the specs and secrets of its live jobs.
     pub(crate) spec_bytes: u64,
     /// Number of the last grant, unique over all submitters; 0 before the first.
     last_grant: u64,
@@ -42,12 +45,23 @@ impl Share {
     }
 }
 
-/// Returns the size of a spec in bytes, about that of its JSON form.
-pub(crate) fn spec_bytes(spec: &JobSpec) -> u64 {
-    let pairs = spec.env.iter().map(|(name, value)| name.len() + value.len());
-    let lists = [&spec.reports, &spec.artifacts].into_iter().flatten().map(String::len);
-    let bytes: usize = pairs.chain(lists).sum();
-    (SPEC_OVERHEAD_BYTES + spec.command.to_string().len() + bytes) as u64
+/// Returns the memory of a live job in bytes, from all texts of its spec and its secrets.
+pub(crate) fn job_bytes(spec: &JobSpec, secrets: &BTreeMap<String, Secret>) -> u64 {
+    let mut counted = Counted(JOB_OVERHEAD_BYTES);
+    // Writing to a counter can't fail.
+    let _ = write!(counted, "{spec:?}");
+    let secrets: usize = secrets.iter().map(|(name, value)| name.len() + value.0.len()).sum();
+    (counted.0 + secrets) as u64
+}
+
+/// Counts the bytes that are written to it.
+struct Counted(usize);
+
+impl fmt::Write for Counted {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 += text.len();
+        Ok(())
+    }
 }
 
 impl Pool {
@@ -56,14 +70,21 @@ impl Pool {
     }
 
     /// Adds a live job to a submitter.
-    pub(crate) fn enter_share(&mut self, record: &JobRecord) {
+    pub(crate) fn enter_share(&mut self, record: &JobRecord, bytes: u64) {
         let (submitter, order) = (record.submitter.as_str(), record.order);
-        let bytes = spec_bytes(&record.spec);
         self.spec_bytes = self.spec_bytes.saturating_add(bytes);
         let share = self.shares.entry(submitter.to_owned()).or_default();
         share.since = if share.live == 0 { order } else { share.since.min(order) };
         share.live += 1;
         share.spec_bytes = share.spec_bytes.saturating_add(bytes);
+    }
+
+    /// Changes the bytes of a live job.
+    pub(crate) fn resize_share(&mut self, record: &JobRecord, before: u64, bytes: u64) {
+        self.spec_bytes = self.spec_bytes.saturating_sub(before).saturating_add(bytes);
+        if let Some(share) = self.shares.get_mut(&record.submitter) {
+            share.spec_bytes = share.spec_bytes.saturating_sub(before).saturating_add(bytes);
+        }
     }
 
     /// Records that a job of a submitter was granted.
@@ -76,9 +97,8 @@ impl Pool {
 
     /// Removes a live job from a submitter. The last grant is kept after its last job. Otherwise a
     /// submitter with one job after another would be new each time, and ahead of all others.
-    pub(crate) fn leave_share(&mut self, record: &JobRecord) {
+    pub(crate) fn leave_share(&mut self, record: &JobRecord, bytes: u64) {
         let submitter = record.submitter.as_str();
-        let bytes = spec_bytes(&record.spec);
         self.spec_bytes = self.spec_bytes.saturating_sub(bytes);
         let Some(share) = self.shares.get_mut(submitter) else { return };
         share.live = share.live.saturating_sub(1);

@@ -7,6 +7,7 @@ use crate::lifecycle::Ended;
 use crate::losses::Loss;
 use crate::pool::{Pool, Timer};
 use crate::roster::Worker;
+use crate::share::job_bytes;
 use buildpool_protocol::client_link::check_length;
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::{JobId, TokenId};
@@ -14,7 +15,8 @@ use buildpool_protocol::limits;
 use buildpool_protocol::report::{Cause, KnownFrom, Verdict};
 use buildpool_protocol::spec::{Access, JobSpec, Source, Verbosity};
 use buildpool_protocol::worker_link::{Desired, HeldState, ToWorker};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Write};
 use std::sync::Arc;
 
 /// Limit on the attachable jobs remembered until their result is delivered.
@@ -82,13 +84,16 @@ impl Pool {
     /// Attaches to an existing job. The submit may provide secrets that were lost in a restart.
     fn reattach(&mut self, now: Now, client: ClientRef, id: JobId, submit: Submit) {
         if let Some(job) = self.jobs.get_mut(&id) {
-            let wanted = &job.record.spec.secrets;
+            let record = job.record.clone();
             let mut secrets = job.secrets.clone();
-            secrets.extend(submit.secrets.into_iter().filter(|(name, _)| wanted.contains(name)));
-            if let Err(error) = check_length(&job.record.spec, &secrets) {
+            secrets.extend(submit.secrets.into_iter().filter(|(name, _)| record.spec.secrets.contains(name)));
+            if let Err(error) = check_length(&record.spec, &secrets) {
                 return self.emit(Effect::Refused { client, error });
             }
+            let bytes = job_bytes(&record.spec, &secrets);
+            let before = std::mem::replace(&mut job.bytes, bytes);
             job.secrets = secrets;
+            self.resize_share(&record, before, bytes);
         }
         if self.parked.contains(&id) {
             self.enqueue(now, id);
@@ -139,7 +144,8 @@ impl Pool {
         if let Some(text) = &record.client_request_id {
             self.request_ids.insert((record.submitter.clone(), text.clone()), id);
         }
-        self.enter_share(&record);
+        let bytes = job_bytes(&record.spec, &submit.secrets);
+        self.enter_share(&record, bytes);
         self.emit(Effect::Persist(Change::Submitted(record.clone())));
         if submit.attach {
             self.make_attachable(&record);
@@ -153,6 +159,7 @@ impl Pool {
                 attempts: Vec::new(),
                 cancel: None,
                 secrets: submit.secrets,
+                bytes,
             },
         );
     }
@@ -160,8 +167,13 @@ impl Pool {
     /// Makes an identical submit attach to this job, also after a restart.
     fn make_attachable(&mut self, record: &JobRecord) {
         if self.undelivered.len() >= UNDELIVERED_MAX {
+            let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+            self.undelivered.keys().for_each(|(name, _)| *counts.entry(name).or_default() += 1);
+            // The submitter with the most of them gives one up.
+            let most = counts.into_iter().max_by_key(|(_, count)| *count).map(|(name, _)| name);
+            let of_most = self.undelivered.iter().filter(|((name, _), _)| Some(name.as_str()) == most);
             // Ids grow with time, so the smallest is the oldest.
-            let oldest = self.undelivered.values().min().copied();
+            let oldest = of_most.map(|(_, job)| *job).min();
             oldest.into_iter().for_each(|job| self.delivered(job));
         }
         self.undelivered.insert((record.submitter.clone(), likeness(&record.spec)), record.job);
@@ -352,7 +364,7 @@ pub(crate) fn cancelled_by(asked: &CancelAsked) -> Cause {
 /// Returns the key that makes two submits identical. It contains all fields that affect the run and
 /// its effects. It ignores the presentation of the result, build, trace, and variables that only
 /// come from the submitter's environment.
-pub(crate) fn likeness(spec: &JobSpec) -> String {
+pub(crate) fn likeness(spec: &JobSpec) -> Likeness {
     let mut same = JobSpec {
         build: None,
         trace: None,
@@ -365,5 +377,22 @@ pub(crate) fn likeness(spec: &JobSpec) -> String {
     if matches!(spec.source, Source::InPlace { .. }) {
         same.env.retain(|name, _| spec.given_env.contains(name));
     }
-    format!("{same:?}")
+    let mut hash = Hash::default();
+    // Writing to a hash can't fail.
+    let _ = write!(hash, "{same:?}");
+    hash.0.finalize().into()
+}
+
+/// Checksum of the fields that make two submits identical. A spec can be long, so the spec itself is
+/// not kept.
+pub(crate) type Likeness = [u8; blake3::OUT_LEN];
+
+#[derive(Default)]
+struct Hash(blake3::Hasher);
+
+impl fmt::Write for Hash {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.update(text.as_bytes());
+        Ok(())
+    }
 }

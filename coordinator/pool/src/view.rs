@@ -1,6 +1,7 @@
 //! Views of the current state.
 
 use crate::effect::{AttemptRecord, JobRecord, WorkerRecord};
+use crate::estimate::Effort;
 use crate::input::Now;
 use crate::job::{Granted, Job, Phase};
 use crate::pool::Pool;
@@ -106,6 +107,10 @@ fn state(held: HeldState) -> JobState {
     }
 }
 
+/// Different requirements in a list whose jobs have their own reason.
+const REASONS_MAX: usize = 100;
+/// Reason of the other waiting jobs of a list.
+const REASON_OF_OTHERS: &str = "it waits for a worker; `buildpool job ID` gives the reason";
 /// Jobs of a list that have a position and an estimate.
 const PLACED_MAX: usize = 20;
 
@@ -116,7 +121,7 @@ fn state_of(job: &Job) -> JobState {
 impl Pool {
     /// Returns a live job, or `None` if it is unknown or done.
     pub fn live_job(&self, now: Now, id: JobId) -> Option<LiveJob> {
-        self.jobs.get(&id).map(|job| self.view(now, job, true))
+        self.jobs.get(&id).map(|job| self.view(now, job, Some(&mut Effort::of_one_answer())))
     }
 
     /// Returns the ids of all live jobs, oldest first.
@@ -126,13 +131,14 @@ impl Pool {
 
     /// Returns all live jobs, newest first, without position and estimate.
     pub fn live_jobs(&self, now: Now) -> Vec<LiveJob> {
-        self.jobs.values().rev().map(|job| self.view(now, job, false)).collect()
+        self.jobs.values().rev().map(|job| self.view(now, job, None)).collect()
     }
 
     /// Returns the newest `limit` live jobs that match, newest first.
     ///
     /// The first 20 have position and estimate. After them, jobs with the same requirements have the reason of
-    /// the first of them: one list must not take the time of a search through all workers for each job.
+    /// the first of them, for some different requirements: one list must not take the time of a search through
+    /// all workers for each job.
     pub fn newest_jobs(
         &self,
         now: Now,
@@ -140,24 +146,28 @@ impl Pool {
         wanted: impl Fn(JobState, &JobRecord) -> bool,
     ) -> Vec<LiveJob> {
         let mut reasons: BTreeMap<Class, String> = BTreeMap::new();
+        let mut effort = Effort::of_one_answer();
         let newest_first = self.jobs.values().rev();
         let picked = newest_first.filter(|job| wanted(state_of(job), &job.record)).take(limit);
         let viewed = picked.enumerate().map(|(index, job)| match &job.phase {
             Phase::Queued { since, .. } if index >= PLACED_MAX => {
                 let class = Class::of(&job.record.spec);
-                let reason = reasons
-                    .entry(class)
-                    .or_insert_with(|| self.obstacle(job, &self.reserved, now.clock).sentence());
+                let reason = if reasons.len() >= REASONS_MAX && !reasons.contains_key(&class) {
+                    REASON_OF_OTHERS.to_owned()
+                } else {
+                    let reason = || self.obstacle(job, &self.reserved, now.clock).sentence();
+                    reasons.entry(class).or_insert_with(reason).clone()
+                };
                 LiveJob {
                     record: job.record.clone(),
                     attempts: job.attempts.clone(),
                     state: JobState::Queued,
                     connected: true,
-                    waiting: Some(Waits::because(reason.clone(), since.wall_ms)),
+                    waiting: Some(Waits::because(reason, since.wall_ms)),
                     cancelling: job.cancel.is_some(),
                 }
             }
-            _ => self.view(now, job, index < PLACED_MAX),
+            _ => self.view(now, job, (index < PLACED_MAX).then_some(&mut effort)),
         });
         viewed.collect()
     }
@@ -192,8 +202,7 @@ impl Pool {
                     Some(is_offered) => *is_offered,
                     None if offered.len() >= QUEUES_MAX => false,
                     None => {
-                        let mut workers = self.roster.iter();
-                        let is_offered = workers.any(|(_, worker)| selector.matches(&worker.record.labels));
+                        let is_offered = self.roster.is_offered(selector);
                         offered.insert(name.clone(), is_offered);
                         is_offered
                     }
@@ -246,12 +255,13 @@ impl Pool {
         format!("the disk of worker `{name}` refuses its output ({reason}); it goes on when there is room")
     }
 
-    fn view(&self, now: Now, job: &Job, is_placed: bool) -> LiveJob {
+    /// Returns the state of a job; with `effort`, also its position and estimate.
+    fn view(&self, now: Now, job: &Job, effort: Option<&mut Effort>) -> LiveJob {
         let (state, connected, waiting) = match &job.phase {
             Phase::Queued { since, .. } => {
                 let obstacle = self.obstacle(job, &self.reserved, now.clock);
-                let ahead = is_placed.then(|| self.ahead(job));
-                let holders = is_placed.then(|| self.holders(&job.record.spec, &obstacle));
+                let ahead = effort.map(|effort| self.ahead(job, effort));
+                let holders = ahead.is_some().then(|| self.holders(&job.record.spec, &obstacle));
                 let waits = Waits {
                     reason: obstacle.sentence() + &holders.unwrap_or_default(),
                     position: ahead.as_ref().map(|ahead| ahead.iter().map(|part| part.jobs).sum::<u64>() + 1),

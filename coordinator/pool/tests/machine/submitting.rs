@@ -334,3 +334,46 @@ fn large_specs_of_one_submitter_leave_room_for_others() {
     scene.pass_job(lease);
     assert_eq!(takes(&mut scene, 50, "a"), 1, "a done job gives its bytes back");
 }
+
+#[test]
+fn secrets_count_as_bytes_of_their_job() {
+    let mut scene = Scene::with(Config { spec_bytes_max: 100_000, ..Config::default() });
+    let secrets = BTreeMap::from([("KEY".to_owned(), Secret("x".repeat(60_000)))]);
+    let spec = JobSpec { secrets: vec!["KEY".into()], ..spec() };
+    scene.mac(1, 1);
+    let effects = scene.send(Submit { secrets: secrets.clone(), ..submit(1, "a", spec.clone()) });
+    assert_eq!(granted(&effects), [1]);
+    let effects = scene.send(Submit { secrets, ..submit(2, "a", spec) });
+    assert!(refusal(&effects).message.contains("bytes"), "{effects:?}");
+}
+
+#[test]
+fn one_submitter_has_a_limit_on_different_requirements() {
+    let mut scene = Scene::new();
+    scene.mac(1, 1);
+    let group = |number: u64| JobSpec { concurrency_group: Some(format!("group-{number}")), ..spec() };
+    let accepts =
+        |scene: &mut Scene, number| accepted(&scene.send(submit(number, "a", group(number)))).is_some();
+    // The first one runs, so it is not queued.
+    assert!((1..=513).all(|number| accepts(&mut scene, number)));
+    let effects = scene.send(submit(514, "a", group(514)));
+    assert!(refusal(&effects).message.contains("512 different sets of requirements"), "{effects:?}");
+    assert!(accepted(&scene.send(submit(515, "a", group(7)))).is_some(), "known requirements");
+    let lease = scene.lease(1);
+    scene.pass_job(lease);
+    assert!(accepts(&mut scene, 516), "a granted job leaves room");
+    assert!(accepted(&scene.send(submit(517, "b", group(514)))).is_some(), "another submitter");
+}
+
+#[test]
+fn attachable_jobs_of_one_submitter_push_out_none_of_another() {
+    let mut scene = Scene::new();
+    scene.mac(1, 1);
+    let attach = |number: u64, name| {
+        let command = Command::Shell(format!("echo {}", if name == "a" { number } else { 0 }));
+        Submit { attach: true, ..submit(number, name, JobSpec { command, ..spec() }) }
+    };
+    scene.send(attach(1, "b"));
+    (2..=1_100).for_each(|number| drop(scene.send(attach(number, "a"))));
+    assert_eq!(accepted(&scene.send(attach(1_101, "b"))), Some((job(1), true)));
+}

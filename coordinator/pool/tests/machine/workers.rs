@@ -4,7 +4,7 @@ use crate::scene::{
     LOST_AFTER, Scene, boot, granted, held, place, refusal, refused_as, register, spec, submit, wishes,
     worker,
 };
-use buildpool_pool::{Effect, Wish};
+use buildpool_pool::{Change, ClientRef, Effect, Input, Wish};
 use buildpool_protocol::error::ErrorCode;
 use buildpool_protocol::limits;
 use buildpool_protocol::outcome::OutputHeld;
@@ -180,4 +180,42 @@ fn a_job_that_its_workers_disk_holds_up_says_so_until_there_is_room() {
     scene.report(session, vec![Held { state: HeldState::Ended, ..full(2) }]);
     let last = waiting(&scene).expect("its log is on the way");
     assert!(!last.reason.contains("it is full"), "its process is gone: {last:?}");
+}
+
+#[test]
+fn one_token_has_a_limit_on_names_and_absent_names_without_a_job_are_forgotten() {
+    let mut scene = Scene::new();
+    // Connected ones are never replaced.
+    for number in 1..=1_000 {
+        scene.mac(number, 1);
+    }
+    let (_, effects) = scene.join(register(1_001, 1));
+    assert_eq!(refused_as(&effects), ErrorCode::Exhausted);
+    assert!(refusal(&effects).message.contains("has 1000"), "{effects:?}");
+    let mut scene = Scene::new();
+    let sessions: Vec<_> = (1..=300).map(|number| scene.mac(number, 1)).collect();
+    let forgotten = |effects: &[Effect]| {
+        let is_one = |effect: &&Effect| matches!(effect, Effect::Persist(Change::WorkerForgotten(_)));
+        effects.iter().filter(is_one).count()
+    };
+    let count: usize = sessions.into_iter().map(|session| forgotten(&scene.gone(session))).sum();
+    assert_eq!((count, scene.pool.workers().len()), (300 - 256, 256));
+}
+
+#[test]
+fn inputs_of_one_round_share_a_dispatch() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 2);
+    assert!(!scene.pool.is_dispatch_due());
+    scene.report(session, Vec::new());
+    assert!(!scene.pool.is_dispatch_due(), "a report without news frees no room");
+    let client = ClientRef { connection: 1, request: 1 };
+    for number in 1..=2 {
+        let input = Input::Submit { client, submit: Box::new(submit(number, "a", spec())) };
+        scene.pool.take(scene.now(), input);
+    }
+    let drain = |scene: &mut Scene| std::iter::from_fn(|| scene.pool.poll_effect()).collect::<Vec<_>>();
+    assert!(granted(&drain(&mut scene)).is_empty() && scene.pool.is_dispatch_due());
+    scene.pool.dispatch(scene.now());
+    assert_eq!(granted(&drain(&mut scene)), [1, 2]);
 }
