@@ -8,9 +8,11 @@
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "in a test a panic is the report")]
 
 mod binary;
+pub mod bombs;
 mod dice;
 mod disk;
 mod finished;
+pub mod hostile;
 mod machine;
 pub mod mcp;
 mod place;

@@ -4,6 +4,8 @@ use crate::PATIENCE;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::Value;
 use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{Error, Message};
@@ -28,12 +30,8 @@ impl Peer {
     /// # Errors
     /// The HTTP response if the upgrade is refused.
     pub async fn dial(address: SocketAddr, path: &str, token: Option<&str>) -> Result<Self, Refused> {
-        let mut request = format!("ws://{address}{path}").into_client_request().unwrap();
-        if let Some(token) = token {
-            request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
-        }
-        match tokio_tungstenite::connect_async(request).await {
-            Ok((socket, _)) => Ok(Self(socket)),
+        match Self::connect(address, path, token).await {
+            Ok(peer) => Ok(peer),
             Err(Error::Http(response)) => Err(Refused {
                 status: response.status().as_u16(),
                 body: serde_json::from_slice(response.body().as_deref().unwrap_or_default())
@@ -41,6 +39,20 @@ impl Peer {
             }),
             Err(error) => panic!("no answer: {error}"),
         }
+    }
+
+    /// Connects to the coordinator, or returns `None` if that fails for any reason.
+    pub async fn try_dial(address: SocketAddr, path: &str, token: Option<&str>) -> Option<Self> {
+        Self::connect(address, path, token).await.ok()
+    }
+
+    async fn connect(address: SocketAddr, path: &str, token: Option<&str>) -> Result<Self, Error> {
+        let mut request = format!("ws://{address}{path}").into_client_request()?;
+        if let Some(token) = token {
+            request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+        }
+        let (socket, _) = tokio_tungstenite::connect_async(request).await?;
+        Ok(Self(socket))
     }
 
     /// Sends a message. Returns false if the other end is closed.
@@ -63,6 +75,30 @@ impl Peer {
                 Ok(_) => {}
             }
         }
+    }
+
+    /// Returns the next text message, or `None` if there is none within this time.
+    pub async fn hear_within(&mut self, time: Duration) -> Option<Value> {
+        let next = async {
+            loop {
+                match self.0.next().await? {
+                    Ok(Message::Text(text)) => return serde_json::from_str(&text).ok(),
+                    Ok(Message::Close(_)) | Err(_) => return None,
+                    Ok(_) => {}
+                }
+            }
+        };
+        tokio::time::timeout(time, next).await.ok()?
+    }
+
+    /// Sends a ping. Returns false if the other end is closed.
+    pub async fn ping(&mut self) -> bool {
+        self.say(Message::Ping(bytes::Bytes::new())).await
+    }
+
+    /// Sends bytes without a WebSocket frame around them.
+    pub async fn send_raw(&mut self, bytes: &[u8]) -> bool {
+        self.stream().write_all(bytes).await.is_ok()
     }
 
     /// Waits until the other end has closed, and returns its last message.

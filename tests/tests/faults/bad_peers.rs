@@ -15,7 +15,7 @@ pub(crate) fn register(worker: &str, name: &str) -> Value {
     })
 }
 
-fn some_id() -> String {
+pub(crate) fn some_id() -> String {
     uuid::Uuid::now_v7().to_string()
 }
 

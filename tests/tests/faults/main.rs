@@ -2,7 +2,8 @@
 //! misbehaving peers.
 //!
 //! `BUILDPOOL_FAULT_SEED` and `BUILDPOOL_FAULT_COUNT` set the first seed and the number of faults
-//! of the random tests. Without them a small fixed set runs.
+//! of the random tests. Without them a small fixed set runs. `BUILDPOOL_SOAK_SECS` sets the
+//! duration of the attack in the soak test; the default is 20 s.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod bad_peers;
@@ -17,5 +18,6 @@ mod output;
 mod parts;
 mod readers;
 mod secrets;
+mod soak;
 mod transfers;
 mod versions;

@@ -1,0 +1,240 @@
+//! Honest jobs beside 24 hostile clients and workers, with limits on the coordinator's memory and on
+//! the time that a submit takes.
+//!
+//! `BUILDPOOL_SOAK_SECS=1800 cargo test -p buildpool-tests --test faults soak -- --nocapture` runs
+//! it for half an hour and prints the figures.
+
+use crate::bad_peers::some_id;
+use buildpool_tests::hostile::{Attacks, PEERS, SUBMITTERS, Target, WORKERS};
+use buildpool_tests::{Peer, Pool, PoolBuilder};
+use serde_json::json;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Honest jobs at a time.
+const JOBS: usize = 20;
+/// Honest submitters, who share the jobs.
+const HONEST: usize = 4;
+/// Interval at which a client that waits shows that it is alive.
+const PING_EVERY: Duration = Duration::from_secs(10);
+/// Limit on the time of an honest job, from its submit to its result.
+const JOB_WITHIN: Duration = Duration::from_secs(180);
+/// Interval of the samples of memory.
+const SAMPLE_EVERY: Duration = Duration::from_secs(1);
+/// Share of the attack after which memory must not grow any more.
+const SETTLED: f64 = 0.4;
+/// Limit on the growth after that, in a run of at least [`LONG_SECS`].
+const GROWTH_BYTES_MAX: u64 = 64 << 20;
+/// Limit on the memory of the coordinator in each run: the quotas allow 256 MiB of specs and 64 MiB
+/// of recent logs.
+const MEMORY_BYTES_MAX: u64 = 640 << 20;
+/// Duration after which all quotas are full and each attack has begun.
+const LONG_SECS: usize = 300;
+/// Limit on the p99 of a submit in such a run, as a multiple of the same figure without an attack.
+const SLOWER_MAX: u32 = 10;
+/// A p99 below this passes: on a busy machine a few milliseconds are chance.
+const FAST: Duration = Duration::from_millis(100);
+
+/// Times of the honest submits of one phase, from the message to `accepted`.
+#[derive(Default)]
+struct Times(Vec<Duration>);
+
+impl Times {
+    fn part(&self, percent: usize) -> Duration {
+        let mut sorted = self.0.clone();
+        sorted.sort();
+        sorted
+            .get((sorted.len() * percent / 100).min(sorted.len().saturating_sub(1)))
+            .copied()
+            .unwrap_or_default()
+    }
+}
+
+struct Honest {
+    is_over: AtomicBool,
+    is_attacked: AtomicBool,
+    quiet: Mutex<Times>,
+    attacked: Mutex<Times>,
+    failures: Mutex<Vec<String>>,
+}
+
+/// Submits a job and waits for its end. Returns the time of the submit.
+async fn run_job(peer: &mut Peer, request: u32) -> Result<Duration, String> {
+    let spec =
+        json!({"command": {"argv": ["sh", "-c", format!("echo {request}; sleep 0.2")]}, "source": "empty"});
+    let submit = json!({"job": some_id(), "spec": spec, "wait": true});
+    let begun = Instant::now();
+    if !peer.say_json(&json!({"type": "submit", "request": request, "submit": submit})).await {
+        return Err("the connection ended".to_owned());
+    }
+    let mut accepted = None;
+    loop {
+        let Some(answer) = peer.hear_within(PING_EVERY).await else {
+            if begun.elapsed() > JOB_WITHIN || !peer.ping().await {
+                return Err(format!("no answer in {:?}; accepted after {accepted:?}", begun.elapsed()));
+            }
+            continue;
+        };
+        match answer["type"].as_str() {
+            Some("accepted") => accepted = Some(begun.elapsed()),
+            Some("complete") => {
+                let result = &answer["result"];
+                let has_passed = result["verdict"] == "passed" && result["exit_code"] == 0;
+                return if has_passed { accepted.ok_or_else(String::new) } else { Err(result.to_string()) };
+            }
+            Some("error") => return Err(answer.to_string()),
+            _ => {}
+        }
+    }
+}
+
+/// Connects once and submits one job after the other.
+async fn honest_jobs(honest: Arc<Honest>, address: std::net::SocketAddr, token: String) {
+    let mut peer = Peer::dial(address, "/v1/client", Some(&token)).await.unwrap();
+    peer.say_json(&json!({"type": "register", "protocol": {"min": 1, "max": 2}, "client": "honest"})).await;
+    assert_eq!(peer.hear().await.unwrap()["type"], "registered");
+    let mut request = 0;
+    while !honest.is_over.load(Ordering::Relaxed) {
+        request += 1;
+        let was_attacked = honest.is_attacked.load(Ordering::Relaxed);
+        match run_job(&mut peer, request).await {
+            Ok(time) => {
+                let times = if was_attacked { &honest.attacked } else { &honest.quiet };
+                times.lock().unwrap().0.push(time);
+            }
+            Err(failure) => {
+                honest.failures.lock().unwrap().push(failure);
+                return;
+            }
+        }
+    }
+}
+
+/// Returns a value of the coordinator's memory from `/proc`, in bytes.
+fn memory(pool: &Pool, name: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", pool.coordinator_pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+fn token(pool: &Pool, role: &str, name: &str, more: &[&str]) -> String {
+    let words = [&["token", "create", "--role", role, "--name", name, "--json"], more].concat();
+    pool.buildpool(&words).expect(0).json()["token"].as_str().unwrap().to_owned()
+}
+
+/// The process of the hostile peers. It ends with its standard input.
+struct Hostile(Child);
+
+impl Hostile {
+    fn start(pool: &Pool) -> Self {
+        let target = Target {
+            address: pool.address(),
+            submitters: (0..SUBMITTERS)
+                .map(|n| token(pool, "submit", &format!("hostile-{n}"), &[]))
+                .collect(),
+            workers: (0..WORKERS).map(|n| token(pool, "worker", &format!("bad-worker-{n}"), &[])).collect(),
+        };
+        let mut command = Command::new("nice");
+        command.args(["-n", "10", env!("CARGO_BIN_EXE_hostile")]);
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let line = serde_json::to_string(&target).unwrap();
+        writeln!(process.stdin.as_mut().unwrap(), "{line}").unwrap();
+        Self(process)
+    }
+
+    /// Ends the attack and returns the number of attacks by kind.
+    fn end(mut self) -> Attacks {
+        drop(self.0.stdin.take());
+        let mut line = String::new();
+        BufReader::new(self.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(self.0.wait().unwrap().success());
+        serde_json::from_str(&line).unwrap()
+    }
+}
+
+fn soak_secs() -> u64 {
+    std::env::var("BUILDPOOL_SOAK_SECS").map_or(20, |secs| secs.parse().unwrap())
+}
+
+/// Samples the memory for this long.
+async fn sample(pool: &Pool, time: Duration, is_printed: bool) -> Vec<u64> {
+    let (begun, mut samples) = (Instant::now(), Vec::new());
+    while begun.elapsed() < time {
+        tokio::time::sleep(SAMPLE_EVERY).await;
+        samples.push(memory(pool, "VmRSS"));
+        if is_printed && samples.len().is_multiple_of(60) {
+            eprintln!("{:>5} s: {} MiB", begun.elapsed().as_secs(), samples[samples.len() - 1] >> 20);
+        }
+    }
+    samples
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn honest_jobs_pass_beside_hostile_peers_and_memory_stays_flat() {
+    let secs = soak_secs();
+    let mut builder = PoolBuilder::default();
+    for _ in 0..2 {
+        builder = builder.worker(&["--slots", "10"]);
+    }
+    let pool = builder.start();
+    let honest = Arc::new(Honest {
+        is_over: AtomicBool::new(false),
+        is_attacked: AtomicBool::new(false),
+        quiet: Mutex::default(),
+        attacked: Mutex::default(),
+        failures: Mutex::default(),
+    });
+    let only = ["--only-worker", "w0", "--only-worker", "w1"];
+    let tokens: Vec<String> =
+        (0..HONEST).map(|n| token(&pool, "submit", &format!("honest-{n}"), &only)).collect();
+    let mut jobs = tokio::task::JoinSet::new();
+    for number in 0..JOBS {
+        jobs.spawn(honest_jobs(honest.clone(), pool.address(), tokens[number % HONEST].clone()));
+    }
+    let quiet = sample(&pool, Duration::from_secs((secs / 4).min(60)), false).await;
+    let hostile = tokio::task::block_in_place(|| Hostile::start(&pool));
+    honest.is_attacked.store(true, Ordering::Relaxed);
+    let attacked = sample(&pool, Duration::from_secs(secs), secs > 60).await;
+    honest.is_over.store(true, Ordering::Relaxed);
+    let attacks = tokio::task::block_in_place(|| hostile.end());
+    while jobs.join_next().await.is_some() {}
+    report(&pool, &honest, (&quiet, &attacked), &attacks);
+}
+
+/// Prints the figures and checks them.
+fn report(pool: &Pool, honest: &Honest, (quiet, attacked): (&[u64], &[u64]), attacks: &Attacks) {
+    let (calm, busy) = (honest.quiet.lock().unwrap(), honest.attacked.lock().unwrap());
+    let failures = honest.failures.lock().unwrap();
+    let settled = attacked[(attacked.len() as f64 * SETTLED) as usize];
+    let last = attacked[attacked.len() - 1];
+    eprintln!("{PEERS} hostile peers, {} s: {attacks:?}", attacked.len());
+    let peak = memory(pool, "VmHWM") >> 20;
+    let mib = |samples: &[u64]| samples.last().copied().unwrap_or_default() >> 20;
+    eprintln!(
+        "memory of the coordinator: {} MiB quiet, {} MiB settled, {} MiB at the end, {peak} MiB peak",
+        mib(quiet),
+        settled >> 20,
+        last >> 20,
+    );
+    for (name, times) in [("quiet", &calm), ("attacked", &busy)] {
+        let (p50, p99) = (times.part(50), times.part(99));
+        eprintln!(
+            "submit {name}: {} jobs, p50 {p50:?}, p99 {p99:?}, longest {:?}",
+            times.0.len(),
+            times.part(100)
+        );
+    }
+    assert!(failures.is_empty(), "{} honest jobs failed, the first with: {}", failures.len(), failures[0]);
+    assert!(attacks.values().sum::<u64>() > 1_000, "the attack did not begin: {attacks:?}");
+    assert!(last < MEMORY_BYTES_MAX, "the coordinator has {last} bytes of memory");
+    if attacked.len() >= LONG_SECS {
+        assert!(attacks.values().all(|count| *count > 0), "an attack did not begin: {attacks:?}");
+        assert!(last < settled + GROWTH_BYTES_MAX, "memory grows: from {settled} to {last} bytes");
+        let limit = (calm.part(99) * SLOWER_MAX).max(FAST);
+        assert!(busy.part(99) < limit, "the p99 of a submit is {:?}, the limit {limit:?}", busy.part(99));
+    }
+    assert_eq!(pool.buildpool(&["jobs", "--limit", "1"]).code(), 0);
+}
