@@ -325,7 +325,7 @@ async fn a_consumer_that_leaves_stops_only_its_own_output() {
     peer.output(request, 0, &[chunk(1, 0, b"late")]).await;
     let (jobs, ()) = tokio::join!(client.jobs(None, None, 5), async {
         let FromClient::Jobs { request, limit: 5, .. } = peer.hear().await else { panic!("no jobs") };
-        peer.say(&ToClient::Jobs { request, jobs: Vec::new() }).await;
+        peer.say(&ToClient::Jobs { request, jobs: Vec::new(), next_cursor: None }).await;
     });
     assert_eq!(jobs.unwrap(), []);
 }

@@ -6,12 +6,14 @@
 //! that number.
 
 mod from_client;
+mod jobs;
 mod lists;
 mod logs;
 mod submit;
 mod to_client;
 
 pub use from_client::FromClient;
+pub use jobs::{JobCursor, JobCursorError, JobQuery};
 pub use lists::{AuditEntry, JobSummary, Progress, Role, TokenCreated, TokenSummary, WorkerSummary};
 pub use logs::{Cursor, CursorError, LogAnswer, LogCursor, LogQuery, StreamChoice, TextPlace};
 pub use submit::{Secret, SubmitMessage, View, check_length};

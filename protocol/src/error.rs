@@ -5,6 +5,7 @@ use std::fmt;
 
 /// Error code for programs. The text in [`LinkError`] is for users.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
     /// The token is missing, unknown, expired or revoked.

@@ -11,6 +11,7 @@ use std::fmt;
 
 /// State of a job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
     /// Waits for a worker.
@@ -41,6 +42,7 @@ impl JobState {
 
 /// The verdict of a job for its submitter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It exited with 0 and no evidence contradicts the success.
@@ -112,6 +114,7 @@ pub struct Cause {
 
 /// Reason and position of a waiting job.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Waiting {
     /// One sentence.
     pub reason: String,
@@ -211,6 +214,7 @@ pub struct TestCounts {
 
 /// Severity of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Severity {
     /// A process crashed.
@@ -225,6 +229,7 @@ pub enum Severity {
 
 /// A location in a source file.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Location {
     /// Path, relative to the workspace if it is inside.
     pub file: String,
@@ -236,6 +241,7 @@ pub struct Location {
 
 /// The bytes that a finding was made from: a range of its stream, or a report.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EvidenceRange {
     /// First byte.
     pub from: u64,
@@ -248,6 +254,7 @@ pub struct EvidenceRange {
 
 /// A finding in a log or report.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Finding {
     /// Id, stable for the same job.
     pub id: String,
@@ -286,6 +293,7 @@ pub struct Finding {
 
 /// A finding in one line.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FindingSummary {
     /// Id for `get_finding_details`.
     pub id: String,
@@ -303,6 +311,7 @@ pub struct FindingSummary {
 
 /// An omitted part with its size, and the call that returns it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Omission {
     /// `stdout`, `stderr`, `filtered_output`, `tier_1_findings`, `other_findings`, `warnings`…
     pub what: String,
@@ -347,6 +356,7 @@ pub struct GapEntry {
 
 /// An artifact of a job.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ArtifactEntry {
     /// Path relative to the command's directory.
     pub path: String,

@@ -108,6 +108,7 @@ impl Source {
 
 /// A selector for worker labels: the label must exist and, if a value is given, must have it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Selector {
     /// The label.
     pub key: String,
@@ -146,6 +147,7 @@ impl FromStr for Selector {
 
 /// Action if the worker of a running attempt is disconnected for `lost_after`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnLost {
     /// Queue the job again at its old position.
@@ -170,6 +172,7 @@ pub enum OutputPolicy {
 
 /// Amount of detail in a result.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verbosity {
     /// The explanation of a failure.
@@ -205,6 +208,7 @@ impl Verbosity {
 
 /// Purpose of the command. It decides which output the answer to a passed job contains.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
     /// The output is the result. A passed job shows it unaltered.
@@ -230,6 +234,7 @@ pub const MEMORY_MIB: &str = "memory_mib";
 
 /// Networks that a job can use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
     /// The network of its worker.

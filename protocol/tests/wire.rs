@@ -255,11 +255,13 @@ fn the_client_link_is_as_it_was() {
             FromClient::Explain { request: 6, job: "0199".into() },
             FromClient::Jobs {
                 request: 7,
-                state: Some(JobState::Queued),
-                build: None,
-                submitter: Some("ada".into()),
-                label: Some("os=linux".into()),
-                verdict: Some(Verdict::Failed),
+                query: JobQuery {
+                    state: Some(JobState::Queued),
+                    submitter: Some("ada".into()),
+                    label: Some("os=linux".into()),
+                    verdict: Some(Verdict::Failed),
+                    ..JobQuery::default()
+                },
                 limit: 20,
             },
             FromClient::Cancel { request: 8, job: "0199".into(), reason: String::new() },
@@ -289,7 +291,7 @@ fn the_client_link_is_as_it_was() {
             FromClient::Audit { request: 16, limit: 50, before: None },
             FromClient::Audit { request: 18, limit: 50, before: Some(1_000) },
             FromClient::Forget { request: 17, worker: "mac-1".into() },
-            FromClient::Retry { request: 19, job: "0198".into(), new: id() },
+            FromClient::Retry { request: 19, job: "0198".into(), new: id(), client_request_id: None },
         ],
     );
     check(

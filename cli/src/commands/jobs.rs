@@ -6,8 +6,7 @@ use crate::failure::Failure;
 use crate::settings;
 use crate::terminal::table::{Cell, Table};
 use crate::terminal::{self, Colour};
-use buildpool_gateway::client::JobQuery;
-use buildpool_protocol::client_link::JobSummary;
+use buildpool_protocol::client_link::{JobQuery, JobSummary};
 use buildpool_protocol::limits::JOBS_PAGE_MAX;
 use buildpool_protocol::report::Verdict;
 use std::process::ExitCode;
@@ -18,10 +17,10 @@ pub(crate) fn run(arguments: &JobsArguments) -> Result<ExitCode, Failure> {
         let client = settings::connect(&arguments.pool).await?;
         let query = JobQuery {
             state: arguments.state,
-            build: None,
             submitter: arguments.submitter.clone(),
             label: arguments.label.clone(),
             verdict: arguments.verdict,
+            ..JobQuery::default()
         };
         let limit = arguments.limit.min(JOBS_PAGE_MAX as u32);
         let mut jobs = client.jobs_like(query, limit + 1).await?;

@@ -3,7 +3,7 @@
 
 use crate::digest::Digest;
 use buildpool_protocol::limits::TIER_1_FINDINGS_MAX;
-use buildpool_protocol::report::{Finding, FindingSummary, JobState, Verdict};
+use buildpool_protocol::report::{Finding, FindingSummary, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,6 +14,7 @@ const PASSING_PENALTY: f64 = 0.4;
 
 /// Answer for a build.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Manifest {
     /// Id of the build, as accepted by `get_finding_details`.
     pub request_id: String,
@@ -29,6 +30,7 @@ pub struct Manifest {
 
 /// Status of a build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Build {
     /// `running` until all jobs are done, then `passed` or the worst of their verdicts.
     pub status: String,
@@ -49,9 +51,9 @@ pub struct Build {
 pub struct Part<'a> {
     /// Name of the job, unique in the build.
     pub name: &'a str,
-    /// State of the job.
-    pub state: JobState,
-    /// Digest of the job, if it is done.
+    /// Verdict of the job, if it is done.
+    pub verdict: Option<Verdict>,
+    /// Digest of the job, if it is done and has run.
     pub digest: Option<&'a Digest>,
 }
 
@@ -117,9 +119,9 @@ pub fn manifest(request_id: &str, parts: &[Part<'_>], timestamp: &str, url: Opti
 }
 
 fn build(parts: &[Part<'_>], timestamp: &str, url: Option<String>) -> Build {
-    let verdict = |part: &Part<'_>| part.digest.map(|digest| digest.verdict);
+    let verdict = |part: &Part<'_>| part.verdict;
     let unfinished: Vec<String> =
-        parts.iter().filter(|part| part.digest.is_none()).map(|part| part.name.to_owned()).collect();
+        parts.iter().filter(|part| part.verdict.is_none()).map(|part| part.name.to_owned()).collect();
     let worst = parts.iter().filter_map(verdict).max_by_key(|verdict| badness(*verdict));
     let status = match worst {
         _ if !unfinished.is_empty() => "running".to_owned(),
@@ -165,14 +167,28 @@ mod tests {
         digester.finish(&Facts { ending: Some(Ending::Exited { code }), ..Facts::default() })
     }
 
+    fn done<'a>((name, digest): (&'a str, &'a Digest)) -> Part<'a> {
+        Part { name, verdict: Some(digest.verdict), digest: Some(digest) }
+    }
+
+    #[test]
+    fn a_job_that_never_ran_is_over() {
+        let rejected = Part { name: "a", verdict: Some(Verdict::Rejected), digest: None };
+        let made = manifest("r", &[rejected], "", None);
+        assert_eq!(
+            (made.build.status.as_str(), &*made.build.failed_jobs),
+            ("rejected", &["a".to_owned()][..])
+        );
+        assert!(made.build.unfinished_jobs.is_empty());
+    }
+
     #[test]
     fn findings_are_ranked_across_jobs_and_counted_over_them() {
         let shared = "src/a.c:3:4: error: no such thing\n";
         let one = digest(shared, 1);
         let two = digest(&format!("{shared}src/b.c:1:1: error: only here [nullPointer]\n"), 1);
         let good = digest("src/b.c:1:1: error: only here [nullPointer]\n", 0);
-        let part = |name, digest| Part { name, state: JobState::Done, digest: Some(digest) };
-        let parts = [part("mac", &one), part("linux", &two), part("docs", &good)];
+        let parts = [("mac", &one), ("linux", &two), ("docs", &good)].map(done);
         let made = manifest("req-1", &parts, "2026-11-21T10:00:00Z", None);
         assert_eq!(made.build.status, "failed");
         assert_eq!(made.build.failed_jobs, ["mac", "linux"]);
@@ -187,10 +203,7 @@ mod tests {
     #[test]
     fn a_build_runs_until_its_last_job_is_done() {
         let good = digest("", 0);
-        let parts = [
-            Part { name: "a", state: JobState::Done, digest: Some(&good) },
-            Part { name: "b", state: JobState::Running, digest: None },
-        ];
+        let parts = [done(("a", &good)), Part { name: "b", verdict: None, digest: None }];
         let made = manifest("r", &parts, "", None);
         assert_eq!(made.build.status, "running");
         assert_eq!(made.build.unfinished_jobs, ["b"]);

@@ -143,12 +143,12 @@ impl Pool {
         &self,
         now: Now,
         limit: usize,
-        wanted: impl Fn(JobState, &JobRecord) -> bool,
+        wanted: impl Fn(JobState, &JobRecord, &[AttemptRecord]) -> bool,
     ) -> Vec<LiveJob> {
         let mut reasons: BTreeMap<Class, String> = BTreeMap::new();
         let mut effort = Effort::of_one_answer();
         let newest_first = self.jobs.values().rev();
-        let picked = newest_first.filter(|job| wanted(state_of(job), &job.record)).take(limit);
+        let picked = newest_first.filter(|job| wanted(state_of(job), &job.record, &job.attempts)).take(limit);
         let viewed = picked.enumerate().map(|(index, job)| match &job.phase {
             Phase::Queued { since, .. } if index >= PLACED_MAX => {
                 let class = Class::of(&job.record.spec);

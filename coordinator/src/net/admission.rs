@@ -104,7 +104,12 @@ async fn admit(back: &Back, request: u32, message: SubmitMessage) -> Result<Subm
 
 /// Submits the spec and the snapshot of a job again. Only its submitter and an admin may do this,
 /// because the job may contain uncommitted files and variables.
-pub(crate) async fn retry(back: &Back, request: u32, text: &str, new: JobId) -> Result<Submitted, LinkError> {
+pub(crate) async fn retry(
+    back: &Back,
+    request: u32,
+    text: &str,
+    (new, client_request_id): (JobId, Option<String>),
+) -> Result<Submitted, LinkError> {
     let shared = &back.shared;
     let job = shared.resolve(&back.principal, text)?;
     let (spec, submitter, snapshot) = match shared.runtime.live(job).await {
@@ -137,7 +142,7 @@ pub(crate) async fn retry(back: &Back, request: u32, text: &str, new: JobId) -> 
         job: new,
         // A build ends with its jobs; a later job is not part of it.
         spec: JobSpec { build: None, access, ..JobSpec::clone(&spec) },
-        client_request_id: None,
+        client_request_id,
         attach: false,
         secrets: BTreeMap::new(),
         snapshot,

@@ -37,6 +37,8 @@ pub(crate) struct Back {
     pub(crate) connection: u64,
     /// Address that the connection comes from.
     pub(crate) peer: IpAddr,
+    /// Whether a result that is sent counts as delivered to its submitter.
+    pub(crate) delivers: bool,
     control: Outbox,
     bulk: mpsc::Sender<Message>,
 }
@@ -101,42 +103,20 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
         Ok(protocol) => protocol,
         Err(error) => return refuse(&mut socket, error).await,
     };
-    shared.metrics.client_connections.inc();
-    let number = shared.hub.number();
-    let replies = shared.hub.add_client(number);
-    let (control, control_out) = Outbox::new(&shared.answer_bytes, &principal.name);
-    let (bulk, bulk_out) = mpsc::channel(BULK_MAX);
+    let (mut connection, Outgoing { control, bulk, transfers }) =
+        Connection::open(&shared, principal, peer, protocol);
     let (sink, stream) = socket.split();
-    let quota = shared.config.quotas.of(&principal.name);
-    let class = shared.trust.class_for(&principal);
-    let who =
-        Who::Client { snapshot_bytes: quota.snapshot_bytes, class, principal: Box::new(principal.clone()) };
-    let back = Back { shared: shared.clone(), principal, connection: number, peer, control, bulk };
-    let (transfers, transfers_out) = Peer::new(shared.clone(), who);
     let (cut, last_word) = oneshot::channel();
     let writer = tokio::spawn(async move {
-        let mut out = Out { sink, control: control_out, bulk: bulk_out, transfers: transfers_out };
+        let mut out = Out { sink, control, bulk, transfers };
         tokio::select! {
             biased;
             Ok(error) = last_word => out.cut(error).await,
             () = out.write() => {}
         }
     });
-    let tasks = JoinSet::new();
-    let mut connection = Connection {
-        back,
-        protocol,
-        replies,
-        tasks,
-        transfers,
-        submitted: HashMap::new(),
-        follows: HashMap::new(),
-        waits: HashMap::new(),
-        inputs: HashMap::new(),
-    };
     let revoked = connection.run(stream).await;
     drop(connection);
-    shared.hub.remove_client(number);
     // All senders are dropped. The last queued message, the reason for the end, is still sent.
     // After a revocation, nothing else is sent.
     if let Some(error) = revoked {
@@ -232,7 +212,15 @@ impl Out {
     }
 }
 
-struct Connection {
+/// Queues of a connection's messages to the client.
+pub(super) struct Outgoing {
+    pub(super) control: mpsc::Receiver<Queued>,
+    pub(super) bulk: mpsc::Receiver<Message>,
+    transfers: transfer::Out,
+}
+
+/// Requests of one client, with or without a WebSocket.
+pub(super) struct Connection {
     back: Back,
     /// Agreed protocol version.
     protocol: u16,
@@ -248,7 +236,71 @@ struct Connection {
     inputs: HashMap<u32, mpsc::Sender<stdin::Fed>>,
 }
 
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.back.shared.hub.remove_client(self.back.connection);
+    }
+}
+
 impl Connection {
+    /// Registers a client.
+    pub(super) fn open(
+        shared: &Arc<Shared>,
+        principal: Principal,
+        peer: IpAddr,
+        protocol: u16,
+    ) -> (Self, Outgoing) {
+        shared.metrics.client_connections.inc();
+        let connection = shared.hub.number();
+        let replies = shared.hub.add_client(connection);
+        let (control, control_out) = Outbox::new(&shared.answer_bytes, &principal.name);
+        let (bulk, bulk_out) = mpsc::channel(BULK_MAX);
+        let quota = shared.config.quotas.of(&principal.name);
+        let class = shared.trust.class_for(&principal);
+        let who = Who::Client {
+            snapshot_bytes: quota.snapshot_bytes,
+            class,
+            principal: Box::new(principal.clone()),
+        };
+        let (transfers, transfers_out) = Peer::new(shared.clone(), who);
+        let back =
+            Back { shared: shared.clone(), principal, connection, peer, delivers: true, control, bulk };
+        let connection = Self {
+            back,
+            protocol,
+            replies,
+            tasks: JoinSet::new(),
+            transfers,
+            submitted: HashMap::new(),
+            follows: HashMap::new(),
+            waits: HashMap::new(),
+            inputs: HashMap::new(),
+        };
+        (connection, Outgoing { control: control_out, bulk: bulk_out, transfers: transfers_out })
+    }
+
+    /// Registers a caller of the HTTP API. A result that it reads does not count as delivered, because a GET changes
+    /// nothing (RFC 9110, section 9.2.1).
+    pub(super) fn of_api(shared: &Arc<Shared>, principal: Principal, peer: IpAddr) -> (Self, Outgoing) {
+        let (mut connection, out) = Self::open(shared, principal, peer, shared.config.protocol.max);
+        connection.back.delivers = false;
+        (connection, out)
+    }
+
+    /// Carries out what the tasks and the pool have for this connection, until one of them needs no more. Never returns
+    /// while the pool runs.
+    pub(super) async fn work_on(&mut self) {
+        loop {
+            tokio::select! {
+                reply = self.replies.recv() => match reply {
+                    Some(reply) => self.reply(reply).await,
+                    None => return,
+                },
+                Some(_) = self.tasks.join_next() => {}
+            }
+        }
+    }
+
     /// Serves until the connection ends. Returns the reason if the token is no longer valid.
     async fn run(&mut self, stream: SplitStream<WebSocket>) -> Option<LinkError> {
         let shared = self.back.shared.clone();
@@ -394,7 +446,8 @@ impl Connection {
         self.back.shared.rates.within(name, Instant::now())
     }
 
-    async fn request(&mut self, message: FromClient) {
+    /// Serves a request. Its answers come through [`Outgoing`].
+    pub(super) async fn request(&mut self, message: FromClient) {
         if self.tasks.len() > REQUESTS_MAX {
             let text =
                 format!("{REQUESTS_MAX} requests of this connection are being served; wait for answers");
@@ -410,8 +463,8 @@ impl Connection {
         match message {
             FromClient::Register { .. } => {}
             FromClient::Transfer(step) => self.transfers.step(step),
-            FromClient::Retry { request, job, new } => {
-                match admission::retry(&self.back, request, &job, new).await {
+            FromClient::Retry { request, job, new, client_request_id } => {
+                match admission::retry(&self.back, request, &job, (new, client_request_id)).await {
                     Ok(submitted) => drop(self.submitted.insert(request, submitted)),
                     Err(error) => self.back.refuse(request, error).await,
                 }

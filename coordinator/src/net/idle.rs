@@ -1,10 +1,13 @@
 //! Timeout for connections that are not a link yet. A connection on which no answer is sent for a
 //! while is closed. So a peer that sends nothing, or a request byte by byte, does not hold a
-//! descriptor. A connection also ends when its place passes to a newer one.
+//! descriptor. A connection also ends when its place passes to a newer one. Neither happens while it
+//! serves a request with a valid token, such as one that waits for the end of a job.
 
 use super::newcomers::Place;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -15,6 +18,36 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 /// Start of the response that turns a connection into a link (RFC 9110, 15.2.2).
 const SWITCHED: &[u8] = b"HTTP/1.1 101";
 
+/// The requests with a valid token that a connection serves.
+#[derive(Default, Debug)]
+pub(crate) struct Activity {
+    serving: AtomicUsize,
+    has_ended: AtomicBool,
+}
+
+/// One such request, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Serving(Arc<Activity>);
+
+impl Activity {
+    pub(crate) fn begin(self: &Arc<Self>) -> Serving {
+        self.serving.fetch_add(1, Ordering::AcqRel);
+        Serving(self.clone())
+    }
+
+    /// Returns true if a request is served, or has ended since the last call: its answer is not sent yet.
+    fn is_recent(&self) -> bool {
+        self.has_ended.swap(false, Ordering::AcqRel) || self.serving.load(Ordering::Acquire) > 0
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.has_ended.store(true, Ordering::Release);
+        self.0.serving.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// A stream with the timeout of this module.
 pub(super) struct UntilLink<S> {
     stream: S,
@@ -22,12 +55,13 @@ pub(super) struct UntilLink<S> {
     end: Option<Pin<Box<Sleep>>>,
     /// Released when the connection becomes a link.
     place: Option<Place>,
+    activity: Arc<Activity>,
 }
 
 impl<S> UntilLink<S> {
-    pub(super) fn new(stream: S, place: Option<Place>) -> Self {
+    pub(super) fn new(stream: S, place: Option<Place>, activity: Arc<Activity>) -> Self {
         // The timer runs until an answer is sent, not until the next byte arrives.
-        Self { stream, end: Some(Box::pin(tokio::time::sleep(ANSWER_WITHIN))), place }
+        Self { stream, end: Some(Box::pin(tokio::time::sleep(ANSWER_WITHIN))), place, activity }
     }
 
     fn answer_within(&mut self, time: Duration) {
@@ -37,6 +71,10 @@ impl<S> UntilLink<S> {
     }
 
     fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        if self.activity.is_recent() {
+            self.place = None;
+            self.answer_within(ANSWER_WITHIN);
+        }
         if self.place.as_mut().is_some_and(|place| Pin::new(place).poll(context).is_ready()) {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
@@ -90,8 +128,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for UntilLink<S> {
 
 #[cfg(test)]
 mod tests {
-    use super::UntilLink;
+    use super::{Activity, UntilLink};
     use std::io::ErrorKind;
+    use std::sync::Arc;
     use std::time::Duration;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
     use tokio::time::{Instant, sleep};
@@ -101,7 +140,7 @@ mod tests {
     #[tokio::test]
     async fn half_a_request_one_byte_at_a_time_is_given_up() {
         let (mut peer, stream) = duplex(64);
-        let mut stream = UntilLink::new(stream, None);
+        let mut stream = UntilLink::new(stream, None, Arc::default());
         stream.answer_within(PAUSE * 50);
         let trickle = tokio::spawn(async move {
             while peer.write_all(b"x").await.is_ok() {
@@ -120,9 +159,26 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_request_with_a_token_has_time_until_its_answer_is_sent() {
+        let (mut peer, stream) = duplex(64);
+        let activity = Arc::new(Activity::default());
+        let mut stream = UntilLink::new(stream, None, activity.clone());
+        let serving = activity.begin();
+        stream.answer_within(PAUSE);
+        sleep(PAUSE * 5).await;
+        drop(serving);
+        stream.write_all(b"HTTP/1.1 200 OK").await.expect("the answer of a request that has just ended");
+        let mut heard = [0; 15];
+        peer.read_exact(&mut heard).await.expect("whole");
+        stream.answer_within(PAUSE);
+        sleep(PAUSE * 5).await;
+        assert!(stream.write_all(b"x").await.is_err(), "nothing is served now");
+    }
+
+    #[tokio::test]
     async fn each_answer_gives_more_time_and_a_link_has_all_of_it() {
         let (mut peer, stream) = duplex(64);
-        let mut stream = UntilLink::new(stream, None);
+        let mut stream = UntilLink::new(stream, None, Arc::default());
         let until = |stream: &UntilLink<_>| stream.end.as_ref().map(|end| end.deadline());
         let begun: Option<Instant> = until(&stream);
         sleep(PAUSE).await;

@@ -1,10 +1,11 @@
 //! Listener, plain or with TLS. Handshakes run concurrently, so that a slow one does not delay
 //! others.
 
-use super::idle::UntilLink;
+use super::idle::{Activity, UntilLink};
 use super::newcomers::{Newcomers, Place};
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -23,10 +24,17 @@ pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
+/// The remote end of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Remote {
+    pub(crate) address: SocketAddr,
+    pub(crate) activity: Arc<Activity>,
+}
+
 /// Passes connections to axum.
 pub(crate) struct Listener {
     address: SocketAddr,
-    accepted: mpsc::Receiver<(Box<dyn Stream>, SocketAddr)>,
+    accepted: mpsc::Receiver<(Box<dyn Stream>, Remote)>,
 }
 
 /// Returns the TLS settings for the next connection; `None` for plain text.
@@ -55,7 +63,7 @@ async fn accept(
     listener: TcpListener,
     acceptor: Acceptor,
     newcomers: Newcomers,
-    sender: mpsc::Sender<(Box<dyn Stream>, SocketAddr)>,
+    sender: mpsc::Sender<(Box<dyn Stream>, Remote)>,
 ) {
     loop {
         let room = newcomers.room().await;
@@ -83,7 +91,7 @@ async fn handshake(
     mut place: Place,
     peer: SocketAddr,
     acceptor: Option<TlsAcceptor>,
-    sender: mpsc::Sender<(Box<dyn Stream>, SocketAddr)>,
+    sender: mpsc::Sender<(Box<dyn Stream>, Remote)>,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%peer, %error, "the connection ended before it began");
@@ -107,14 +115,15 @@ async fn handshake(
             }
         }
     };
-    let stream: Box<dyn Stream> = Box::new(UntilLink::new(stream, Some(place)));
+    let remote = Remote { address: peer, activity: Arc::default() };
+    let stream = UntilLink::new(stream, Some(place), remote.activity.clone());
     // An error means that the coordinator ends.
-    let _ended = sender.send((stream, peer)).await;
+    let _ended = sender.send((Box::new(stream), remote)).await;
 }
 
 impl axum::serve::Listener for Listener {
     type Io = Box<dyn Stream>;
-    type Addr = SocketAddr;
+    type Addr = Remote;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         match self.accepted.recv().await {
@@ -124,6 +133,6 @@ impl axum::serve::Listener for Listener {
     }
 
     fn local_addr(&self) -> io::Result<Self::Addr> {
-        Ok(self.address)
+        Ok(Remote { address: self.address, activity: Arc::default() })
     }
 }

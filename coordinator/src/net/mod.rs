@@ -2,6 +2,7 @@
 //! here.
 
 pub(crate) mod admission;
+mod api;
 pub(crate) mod client_conn;
 pub(crate) mod descriptors;
 pub(crate) mod follow;

@@ -3,7 +3,7 @@
 //! The page contains no data itself. It requests data with a token, like any client. It only reads,
 //! and reading a result here does not count as delivery.
 
-use super::reading;
+use super::reading::{self, Page};
 use super::router::{Authenticated, READERS, Sender, authenticate, refuse};
 use crate::auth::Principal;
 use crate::logtext;
@@ -12,12 +12,12 @@ use crate::runtime::Wanted;
 use crate::shared::{Shared, VERSION};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderName, StatusCode, header};
+use axum::http::{HeaderName, header};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Json, Router};
-use buildpool_protocol::client_link::{LogCursor, LogQuery, Progress, StreamChoice, View};
+use buildpool_protocol::client_link::{JobQuery, LogCursor, LogQuery, Progress, StreamChoice, View};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::limits::JOBS_PAGE_MAX;
@@ -102,11 +102,10 @@ async fn pool(
     answer(&shared, &sender, async |principal| {
         let Query(listed) = listed.map_err(invalid)?;
         let build = listed.build.as_deref().map(build).transpose()?;
-        let limit = listed.limit.unwrap_or(JOBS_LISTED).clamp(1, JOBS_PAGE_MAX as u32 - 1);
-        let wanted = Wanted { state: listed.state, build, limit: limit as usize + 1, ..Wanted::default() };
-        let mut jobs = reading::jobs(&shared, &principal, wanted).await?;
-        let has_more = jobs.len() > limit as usize;
-        jobs.truncate(limit as usize);
+        let limit = listed.limit.unwrap_or(JOBS_LISTED).clamp(1, JOBS_PAGE_MAX as u32);
+        let query = JobQuery { state: listed.state, build, ..JobQuery::default() };
+        let wanted = Wanted { query, limit: limit as usize };
+        let Page { jobs, next_cursor } = reading::jobs(&shared, &principal, wanted).await?;
         // An empty list would be wrong for an unknown build: it could mean success or no result
         // yet.
         if let (Some(build), None, true) = (build, listed.state, jobs.is_empty()) {
@@ -118,7 +117,7 @@ async fn pool(
             refuses_jobs: shared.refuses_jobs().map(|why| why.message),
             workers: reading::workers(&shared, &principal).await,
             jobs,
-            has_more,
+            has_more: next_cursor.is_some(),
         })
     })
     .await
@@ -165,22 +164,24 @@ async fn answer<T: Serialize>(
     sender: &Sender,
     read: impl AsyncFnOnce(Principal) -> Result<T, LinkError>,
 ) -> Response {
-    let principal = match authenticate(shared, sender, &READERS) {
-        Ok(principal) => principal,
-        Err(response) => return response,
-    };
-    let answered = match shared.rates.within(&principal.name, Instant::now()) {
-        Ok(()) => read(principal).await,
+    let allowed = authenticate(shared, sender, &READERS).and_then(|principal| {
+        shared.rates.within(&principal.name, Instant::now())?;
+        Ok(principal)
+    });
+    let answered = match allowed {
+        Ok(principal) => read(principal).await,
+        Err(error) if error.code == ErrorCode::Unauthorized => return refuse(&error),
         Err(error) => Err(error),
     };
     let response = match answered {
         Ok(value) => Json(value).into_response(),
-        Err(error) => refuse(status(error.code), error.code, &error.message),
+        Err(error) => refuse(&error),
     };
     (Extension(Authenticated), response).into_response()
 }
 
-fn build(text: &str) -> Result<BuildId, LinkError> {
+/// Parses the id of a build.
+pub(super) fn build(text: &str) -> Result<BuildId, LinkError> {
     BuildId::from_request_id(text).ok_or_else(|| {
         let text = format!("build: `{}` is no build; valid is build-ID", text.escape_debug());
         LinkError::new(ErrorCode::Invalid, text)
@@ -189,24 +190,4 @@ fn build(text: &str) -> Result<BuildId, LinkError> {
 
 fn invalid(rejection: QueryRejection) -> LinkError {
     LinkError::new(ErrorCode::Invalid, rejection.body_text())
-}
-
-/// Returns the HTTP status of an error (RFC 9110).
-fn status(code: ErrorCode) -> StatusCode {
-    match code {
-        ErrorCode::Unauthorized => StatusCode::UNAUTHORIZED,
-        ErrorCode::Forbidden => StatusCode::FORBIDDEN,
-        ErrorCode::UnknownJob | ErrorCode::NotFound => StatusCode::NOT_FOUND,
-        ErrorCode::Evicted => StatusCode::GONE,
-        ErrorCode::Conflict => StatusCode::CONFLICT,
-        ErrorCode::Exhausted => StatusCode::TOO_MANY_REQUESTS,
-        ErrorCode::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-        ErrorCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-        ErrorCode::VersionMismatch
-        | ErrorCode::Malformed
-        | ErrorCode::TooLarge
-        | ErrorCode::Invalid
-        | ErrorCode::Ambiguous
-        | ErrorCode::Unsatisfiable => StatusCode::BAD_REQUEST,
-    }
 }

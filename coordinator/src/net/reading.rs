@@ -6,17 +6,21 @@ use crate::digesting;
 use crate::finished::Finished;
 use crate::logtext;
 use crate::result;
-use crate::runtime::Wanted;
+use crate::runtime::{Candidate, Wanted};
 use crate::shared::{Shared, internal, internal_log, rfc3339, wall_ms};
 use crate::store::{JobFilter, JobRecord, LogError};
 use buildpool_digest::Digest;
+use buildpool_digest::manifest::{Manifest, Part, manifest};
 use buildpool_pool::{LiveJob, WorkerView};
-use buildpool_protocol::client_link::{JobSummary, LogQuery, StreamChoice, View, WorkerSummary};
+use buildpool_protocol::client_link::{
+    JobCursor, JobQuery, JobSummary, LogQuery, StreamChoice, View, WorkerSummary,
+};
 use buildpool_protocol::error::{ErrorCode, LinkError};
-use buildpool_protocol::ids::JobId;
-use buildpool_protocol::limits::{CONTROL_MESSAGE_BYTES_MAX, JOBS_PAGE_MAX};
+use buildpool_protocol::ids::{BuildId, JobId};
+use buildpool_protocol::limits::{BUILD_JOBS_MAX, CONTROL_MESSAGE_BYTES_MAX, JOBS_PAGE_MAX};
 use buildpool_protocol::report::{JobResult, JobState};
 use buildpool_protocol::spec::{Purpose, Reads};
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 /// Number of output lines in the answer about a running job.
@@ -108,34 +112,91 @@ pub(crate) async fn digest_of(
     .map_err(|error| internal_log(&error))
 }
 
+/// Returns the manifest of a build, with job ids as names.
+pub(crate) async fn build(
+    shared: &Arc<Shared>,
+    principal: &Principal,
+    build: BuildId,
+) -> Result<Manifest, LinkError> {
+    let query = JobQuery { build: Some(build), ..JobQuery::default() };
+    let mut jobs = jobs(shared, principal, Wanted { query, limit: BUILD_JOBS_MAX }).await?.jobs;
+    jobs.reverse();
+    let Some(first) = jobs.first() else {
+        let text = format!("no job of {} is known", build.request_id());
+        return Err(LinkError::new(ErrorCode::UnknownJob, text));
+    };
+    let mut timestamp = first.created_at.clone();
+    let mut digests: Vec<Option<Arc<Digest>>> = Vec::new();
+    for job in &jobs {
+        let mut digest = None;
+        if job.verdict.is_some() {
+            let finished = shared.finished(shared.resolve(principal, &job.job_id)?)?;
+            if let Some(done) = &finished.record.done {
+                timestamp = timestamp.max(rfc3339(done.finished_at_ms));
+            }
+            digest = match &finished.digest {
+                Some(digest) => Some(digest.clone()),
+                None => digest_of(shared, &finished, &View::default()).await?.map(Arc::new),
+            };
+        }
+        digests.push(digest);
+    }
+    let parts: Vec<Part<'_>> = jobs
+        .iter()
+        .zip(&digests)
+        .map(|(job, digest)| Part { name: &job.job_id, verdict: job.verdict, digest: digest.as_deref() })
+        .collect();
+    Ok(manifest(&build.request_id(), &parts, &timestamp, None))
+}
+
 /// Maximum length of a command in a list, in bytes. A list of [`JOBS_PAGE_MAX`] jobs must fit into a message.
 const LISTED_COMMAND_BYTES_MAX: usize = 512;
 /// Maximum records that are read for one list.
 const RECORDS_READ_MAX: usize = 20 * JOBS_PAGE_MAX;
+
+/// A part of a list of jobs.
+pub(crate) struct Page {
+    /// Newest first.
+    pub(crate) jobs: Vec<JobSummary>,
+    /// The list continues after this place. `None` if all jobs that match are in this page or in earlier ones.
+    pub(crate) next_cursor: Option<JobCursor>,
+}
 
 /// Returns jobs that match and that the principal may read, live and finished, newest first.
 pub(crate) async fn jobs(
     shared: &Shared,
     principal: &Principal,
     mut wanted: Wanted,
-) -> Result<Vec<JobSummary>, LinkError> {
+) -> Result<Page, LinkError> {
     if principal.only.reads == Reads::Own {
-        wanted.submitter = Some(own_name(principal, wanted.submitter)?);
+        wanted.query.submitter = Some(own_name(principal, wanted.query.submitter)?);
     }
     wanted.limit = wanted.limit.clamp(1, JOBS_PAGE_MAX);
-    let (limit, now) = (wanted.limit, wall_ms());
-    let mut found: Vec<(i64, JobSummary)> = Vec::new();
-    if wanted.verdict.is_none() {
-        let live = shared.runtime.newest_live(wanted.clone()).await;
-        found.extend(live.iter().map(|live| (live.record.created_at_ms, result::summary_of_live(live, now))));
+    let now = wall_ms();
+    let mut found: Vec<(JobCursor, JobSummary)> = Vec::new();
+    if wanted.query.verdict.is_none() {
+        for live in shared.runtime.newest_live(wanted.clone()).await {
+            let place = JobCursor { created_at_ms: live.record.created_at_ms, job: live.record.job };
+            found.push((place, result::summary_of_live(&live, now)));
+        }
     }
-    if wanted.state.is_none_or(|state| state == JobState::Done) {
-        let records = finished(shared, &wanted)?;
-        found.extend(records.iter().map(|record| (record.created_at_ms, result::summary_of_record(record))));
+    let mut next_cursor = None;
+    if wanted.query.state.is_none_or(|state| state == JobState::Done) {
+        let (records, rest) = finished(shared, &wanted)?;
+        next_cursor = rest;
+        found.extend(records.iter().map(|record| (place(record), result::summary_of_record(record))));
     }
-    found.sort_by(|(a, left), (b, right)| b.cmp(a).then_with(|| right.job_id.cmp(&left.job_id)));
-    found.dedup_by(|(_, left), (_, right)| left.job_id == right.job_id);
-    Ok(found.into_iter().take(limit).map(|(_, summary)| shortened(summary)).collect())
+    found.sort_by_key(|(place, _)| Reverse(*place));
+    found.dedup_by_key(|(place, _)| *place);
+    if found.len() >= wanted.limit {
+        found.truncate(wanted.limit);
+        next_cursor = found.last().map(|(place, _)| *place);
+    }
+    Ok(Page { jobs: found.into_iter().map(|(_, summary)| shortened(summary)).collect(), next_cursor })
+}
+
+const fn place(record: &JobRecord) -> JobCursor {
+    JobCursor { created_at_ms: record.created_at_ms, job: record.job }
 }
 
 /// Returns the only submitter whose jobs this principal may list.
@@ -153,29 +214,35 @@ fn own_name(principal: &Principal, wanted: Option<String>) -> Result<String, Lin
     }
 }
 
-/// Returns the newest finished jobs that match.
-fn finished(shared: &Shared, wanted: &Wanted) -> Result<Vec<JobRecord>, LinkError> {
-    let mut filter = JobFilter { done: Some(true), build: wanted.build, before_ms: None };
+/// Returns the newest finished jobs that match. If the limit on records ends the search, also returns where it ended.
+fn finished(shared: &Shared, wanted: &Wanted) -> Result<(Vec<JobRecord>, Option<JobCursor>), LinkError> {
+    let JobQuery { build, since_ms, .. } = wanted.query;
+    let mut filter = JobFilter { done: Some(true), build, since_ms, after: wanted.after() };
     // Most lists select all jobs, and then one page is enough.
-    let page = if wanted.selects_all() { wanted.limit } else { JOBS_PAGE_MAX };
+    let page = if wanted.is_of_the_store() { wanted.limit } else { JOBS_PAGE_MAX };
     let mut found: Vec<JobRecord> = Vec::new();
     for _ in 0..RECORDS_READ_MAX / JOBS_PAGE_MAX {
         let records = shared.reader.jobs(&filter, page).map_err(internal)?;
-        let is_last = records.len() < page || wanted.selects_all();
-        let oldest = records.last().map(|record| record.created_at_ms);
-        let is_wanted = |record: &JobRecord| {
-            let verdict = record.done.as_ref().map(|done| done.verdict);
-            wanted.selects(&record.spec, &record.submitter)
-                && wanted.verdict.is_none_or(|wanted| Some(wanted) == verdict)
-        };
-        found.extend(records.into_iter().filter(is_wanted));
+        let is_last = records.len() < page;
+        filter.after = records.last().map(place);
+        found.extend(records.into_iter().filter(|record| wanted.selects(&candidate(record))));
         if is_last || found.len() >= wanted.limit {
-            break;
+            found.truncate(wanted.limit);
+            return Ok((found, None));
         }
-        filter.before_ms = oldest;
     }
-    found.truncate(wanted.limit);
-    Ok(found)
+    Ok((found, filter.after))
+}
+
+fn candidate(record: &JobRecord) -> Candidate<'_> {
+    Candidate {
+        state: JobState::Done,
+        verdict: record.done.as_ref().map(|done| done.verdict),
+        place: place(record),
+        spec: &record.spec,
+        submitter: &record.submitter,
+        worker: record.attempts.last().map(|attempt| attempt.worker_name.as_str()),
+    }
 }
 
 /// Shortens the command of a list entry.

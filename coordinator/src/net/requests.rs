@@ -2,7 +2,7 @@
 
 use super::client_conn::{Back, Submitted};
 use super::outbox::{ANSWER_BYTES_MAX, Room};
-use super::reading;
+use super::reading::{self, Page};
 use crate::auth::{JobsAfter, LOCAL, LOCAL_WORKER, Note, Principal};
 use crate::hub::JobEvent;
 use crate::logtext;
@@ -118,11 +118,11 @@ pub(crate) async fn serve(back: Back, message: FromClient) {
         FromClient::Explain { job, .. } => {
             explain(&back, &job).await.map(|text| Some(ToClient::Explain { request, text }))
         }
-        FromClient::Jobs { state, build, submitter, label, verdict, limit, .. } => {
-            let wanted = Wanted { state, build, submitter, label, verdict, limit: limit as usize };
+        FromClient::Jobs { query, limit, .. } => {
             let _turn = back.shared.list_turn(&back.principal.name).await;
-            let listed = reading::jobs(&back.shared, &back.principal, wanted).await;
-            listed.map(|jobs| Some(ToClient::Jobs { request, jobs }))
+            let wanted = Wanted { query, limit: limit as usize };
+            let page = reading::jobs(&back.shared, &back.principal, wanted).await;
+            page.map(|Page { jobs, next_cursor }| Some(ToClient::Jobs { request, jobs, next_cursor }))
         }
         FromClient::Workers { offset, .. } => Ok(Some(workers_page(&back, request, offset).await)),
         FromClient::Cancel { job, reason, .. } => cancel(&back, request, &job, reason).await.map(|()| None),
@@ -228,7 +228,7 @@ pub(crate) async fn wait(back: Back, request: u32, mut submitted: Submitted) {
 /// Sends the state of a job. If its submitter polls the final result, the job is marked as
 /// delivered, so that an equal submit starts a new job. A read by others does not mark it.
 async fn answer_job(back: &Back, request: u32, Answered { result, token, room }: Answered) {
-    let is_end = result.state == JobState::Done && is_submitter(back, &result, token);
+    let is_end = back.delivers && result.state == JobState::Done && is_submitter(back, &result, token);
     let done = if is_end { result.job_id.parse().ok() } else { None };
     let answer = ToClient::Job { request, result: Box::new(result) };
     match done {

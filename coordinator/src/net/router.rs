@@ -1,7 +1,8 @@
 //! HTTP paths and the roles that may use them.
 
+use super::idle::Activity;
 use super::listen::Listener;
-use super::{client_conn, page, worker_conn};
+use super::{api, client_conn, page, worker_conn};
 use crate::auth::{Actor, Principal};
 use crate::metrics;
 use crate::shared::Shared;
@@ -31,27 +32,33 @@ const READ_BUFFER_BYTES: usize = 3 << 10;
 pub(super) const READERS: [Role; 3] = [Role::Submit, Role::Read, Role::Admin];
 
 /// Address that a connection comes from. Behind a proxy, it is the proxy's.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PeerAddress(IpAddr);
+#[derive(Clone, Debug)]
+pub(crate) struct PeerAddress {
+    ip: IpAddr,
+    activity: Arc<Activity>,
+}
 
 impl Connected<IncomingStream<'_, Listener>> for PeerAddress {
     fn connect_info(stream: IncomingStream<'_, Listener>) -> Self {
-        Self(stream.remote_addr().ip().to_canonical())
+        let remote = stream.remote_addr();
+        Self { ip: remote.address.ip().to_canonical(), activity: remote.activity.clone() }
     }
 }
 
 /// The sender of a request: its headers and its address.
 pub(super) struct Sender {
     headers: HeaderMap,
-    peer: IpAddr,
+    pub(super) peer: IpAddr,
+    /// Requests with a valid token on the connection.
+    pub(super) activity: Arc<Activity>,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Sender {
     type Rejection = <ConnectInfo<PeerAddress> as FromRequestParts<S>>::Rejection;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
-        let ConnectInfo(PeerAddress(peer)) = ConnectInfo::from_request_parts(parts, state).await?;
-        Ok(Self { headers: parts.headers.clone(), peer })
+        let ConnectInfo(PeerAddress { ip, activity }) = ConnectInfo::from_request_parts(parts, state).await?;
+        Ok(Self { headers: parts.headers.clone(), peer: ip, activity })
     }
 }
 
@@ -63,6 +70,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .merge(page::routes())
+        .merge(api::routes(&shared))
         .layer(from_fn(refuse_browsers))
         .layer(from_fn(close_without_token))
         .with_state(shared)
@@ -74,11 +82,8 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
 async fn refuse_browsers(request: Request, next: Next) -> Response {
     let is_link = request.uri().path().starts_with("/v1/");
     if is_link && request.headers().contains_key(header::ORIGIN) {
-        return refuse(
-            StatusCode::FORBIDDEN,
-            ErrorCode::Forbidden,
-            "links are not for browsers (an Origin header was sent)",
-        );
+        let text = "links are not for browsers (an Origin header was sent)";
+        return refuse(&LinkError::new(ErrorCode::Forbidden, text));
     }
     next.run(request).await
 }
@@ -117,7 +122,7 @@ async fn metrics(State(shared): State<Arc<Shared>>, sender: Sender) -> Response 
             let text = shared.metrics.text(&shared).await;
             (Extension(Authenticated), content_type, text).into_response()
         }
-        Err(response) => response,
+        Err(error) => refuse(&error),
     }
 }
 
@@ -126,14 +131,14 @@ async fn worker(State(shared): State<Arc<Shared>>, sender: Sender, upgrade: WebS
         Ok(principal) => {
             let place = match shared.links.admit(&principal.name, sender.peer) {
                 Ok(place) => place,
-                Err(error) => return refuse(StatusCode::TOO_MANY_REQUESTS, error.code, &error.message),
+                Err(error) => return refuse(&error),
             };
             limited(upgrade).on_upgrade(move |socket| async move {
                 worker_conn::serve(socket, shared, principal).await;
                 drop(place);
             })
         }
-        Err(response) => response,
+        Err(error) => refuse(&error),
     }
 }
 
@@ -142,14 +147,14 @@ async fn client(State(shared): State<Arc<Shared>>, sender: Sender, upgrade: WebS
         Ok(principal) => {
             let place = match shared.links.admit(&principal.name, sender.peer) {
                 Ok(place) => place,
-                Err(error) => return refuse(StatusCode::TOO_MANY_REQUESTS, error.code, &error.message),
+                Err(error) => return refuse(&error),
             };
             limited(upgrade).on_upgrade(move |socket| async move {
                 client_conn::serve(socket, shared, principal, sender.peer).await;
                 drop(place);
             })
         }
-        Err(response) => response,
+        Err(error) => refuse(&error),
     }
 }
 
@@ -163,12 +168,15 @@ fn limited(upgrade: WebSocketUpgrade) -> WebSocketUpgrade {
         .max_write_buffer_size(most * 2)
 }
 
-#[expect(clippy::result_large_err, reason = "the error is the response that is sent, once a connection")]
+/// Returns the principal of a request's token.
+///
+/// # Errors
+/// `unauthorized` without a valid token, `forbidden` for a token of another role.
 pub(super) fn authenticate(
     shared: &Shared,
-    Sender { headers, peer }: &Sender,
+    Sender { headers, peer, .. }: &Sender,
     roles: &[Role],
-) -> Result<Principal, Response> {
+) -> Result<Principal, LinkError> {
     let bearer = headers
         .get(header::AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
@@ -180,17 +188,14 @@ pub(super) fn authenticate(
     };
     let Some(bearer) = bearer else {
         refused("nobody", "no token");
-        return Err(refuse(
-            StatusCode::UNAUTHORIZED,
-            ErrorCode::Unauthorized,
-            "no token was given; make one with `buildpool token create` on the coordinator's machine and pass it by --token or BUILDPOOL_TOKEN",
-        ));
+        let text = "no token was given; make one with `buildpool token create` on the coordinator's machine and pass it by --token or BUILDPOOL_TOKEN";
+        return Err(LinkError::new(ErrorCode::Unauthorized, text));
     };
     let principal = shared
         .tokens
         .verify(bearer)
         .inspect_err(|error| refused("unknown", &error.to_string()))
-        .map_err(|error| refuse(StatusCode::UNAUTHORIZED, ErrorCode::Unauthorized, &error.to_string()))?;
+        .map_err(|error| LinkError::new(ErrorCode::Unauthorized, error.to_string()))?;
     if !roles.contains(&principal.role) {
         refused(&principal.name, "its role does not allow it");
         let wanted: Vec<_> = roles.iter().map(|role| role.name()).collect();
@@ -200,12 +205,32 @@ pub(super) fn authenticate(
             principal.role.name(),
             wanted.join(" or ")
         );
-        return Err(refuse(StatusCode::FORBIDDEN, ErrorCode::Forbidden, &text));
+        return Err(LinkError::new(ErrorCode::Forbidden, text));
     }
     Ok(principal)
 }
 
-pub(super) fn refuse(status: StatusCode, code: ErrorCode, text: &str) -> Response {
-    let body = frame::encode_control(&LinkError::new(code, text));
-    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+pub(super) fn refuse(error: &LinkError) -> Response {
+    let body = frame::encode_control(error);
+    (status(error.code), [(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+/// Returns the HTTP status of an error (RFC 9110).
+pub(super) const fn status(code: ErrorCode) -> StatusCode {
+    match code {
+        ErrorCode::Unauthorized => StatusCode::UNAUTHORIZED,
+        ErrorCode::Forbidden => StatusCode::FORBIDDEN,
+        ErrorCode::UnknownJob | ErrorCode::NotFound => StatusCode::NOT_FOUND,
+        ErrorCode::Evicted => StatusCode::GONE,
+        ErrorCode::Conflict => StatusCode::CONFLICT,
+        ErrorCode::Exhausted => StatusCode::TOO_MANY_REQUESTS,
+        ErrorCode::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        ErrorCode::VersionMismatch
+        | ErrorCode::Malformed
+        | ErrorCode::TooLarge
+        | ErrorCode::Invalid
+        | ErrorCode::Ambiguous
+        | ErrorCode::Unsatisfiable => StatusCode::BAD_REQUEST,
+    }
 }

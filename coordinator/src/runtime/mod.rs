@@ -7,7 +7,10 @@
 
 mod carry;
 mod records;
+mod wanted;
 mod without_room;
+
+pub(crate) use wanted::{Candidate, Wanted};
 
 use crate::attempt::LiveAttempt;
 use crate::auth::{CANCEL, Note, SUBMIT, Tokens};
@@ -20,9 +23,7 @@ use buildpool_digest::Digest;
 use buildpool_pool::{
     Change, ClientRef, Completed, Effect, Input, LabelQueue, LiveJob, Load, Now, Pool, WorkerView,
 };
-use buildpool_protocol::ids::{BuildId, JobId};
-use buildpool_protocol::report::{JobState, Verdict};
-use buildpool_protocol::spec::JobSpec;
+use buildpool_protocol::ids::JobId;
 use records::Mirror;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -37,34 +38,6 @@ const BATCH_MAX: usize = 256;
 /// Maximum delay of a record that no reply depends on. Within it, the record shares the transaction
 /// of an urgent one.
 const WRITE_NOTES_WITHIN: Duration = Duration::from_millis(50);
-
-/// Filter for a list of live jobs.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Wanted {
-    pub(crate) state: Option<JobState>,
-    pub(crate) build: Option<BuildId>,
-    pub(crate) submitter: Option<String>,
-    pub(crate) label: Option<String>,
-    /// Verdict of the job. Live jobs have no verdict, so they do not match.
-    pub(crate) verdict: Option<Verdict>,
-    pub(crate) limit: usize,
-}
-
-impl Wanted {
-    /// Returns true if the filter matches the spec of this submitter's job.
-    pub(crate) fn selects(&self, spec: &JobSpec, submitter: &str) -> bool {
-        let requests = |label: &String| {
-            spec.selectors.iter().any(|selector| selector.key == *label || selector.to_string() == *label)
-        };
-        self.submitter.as_deref().is_none_or(|wanted| wanted == submitter)
-            && self.label.as_ref().is_none_or(requests)
-    }
-
-    /// Whether every finished job of the build is selected.
-    pub(crate) const fn selects_all(&self) -> bool {
-        self.submitter.is_none() && self.label.is_none() && self.verdict.is_none()
-    }
-}
 
 /// A command for the runtime.
 pub(crate) enum Command {
@@ -344,16 +317,14 @@ impl Runtime {
                 self.answer(reply, live);
             }
             Command::NewestLive { wanted, reply } => {
-                let Wanted { state, build, limit, .. } = wanted;
-                let is_wanted = |found: JobState, record: &buildpool_pool::JobRecord| {
-                    state.is_none_or(|state| state == found)
-                        && build.is_none_or(|build| record.spec.build == Some(build))
-                        && wanted.selects(&record.spec, &record.submitter)
-                };
-                let mut live = pool.newest_jobs(now, limit, is_wanted);
+                let mut live = pool.newest_jobs(now, wanted.limit, |state, record, attempts| {
+                    wanted.selects(&Candidate::live(state, record, attempts))
+                });
                 live = live.into_iter().map(|live| self.with_doubt(live)).collect();
-                let unwritten = self.unwritten(now).into_iter();
-                live.extend(unwritten.filter(|live| is_wanted(live.state, &live.record)));
+                let is_wanted = |live: &LiveJob| {
+                    wanted.selects(&Candidate::live(live.state, &live.record, &live.attempts))
+                };
+                live.extend(self.unwritten(now).into_iter().filter(is_wanted));
                 self.answer(reply, live);
             }
             Command::Workers { reply } => {

@@ -126,12 +126,16 @@ impl Reader {
         self.with(|connection| {
             let sql = format!(
                 "{SELECT_JOB} WHERE j.body IS NOT NULL AND (?1 IS NULL OR (j.finished_at_ms IS NOT NULL) = ?1)
-                 AND (?2 IS NULL OR j.build = ?2) AND (?3 IS NULL OR j.created_at_ms < ?3)
-                 ORDER BY j.created_at_ms DESC, j.seq DESC LIMIT ?4"
+                 AND (?2 IS NULL OR j.build = ?2) AND (?3 IS NULL OR j.created_at_ms >= ?3)
+                 AND (?4 IS NULL OR (j.created_at_ms, j.id) < (?4, ?5))
+                 ORDER BY j.created_at_ms DESC, j.id DESC LIMIT ?6"
             );
             let build = filter.build.map(|build| *build.as_uuid().as_bytes());
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            rows(connection, &sql, params![filter.done, build, filter.before_ms, limit]).map(readable)
+            let after = filter.after.map(|after| (after.created_at_ms, *after.job.as_uuid().as_bytes()));
+            let (after_ms, after_job) = after.unzip();
+            let values = params![filter.done, build, filter.since_ms, after_ms, after_job, limit];
+            rows(connection, &sql, values).map(readable)
         })
     }
 

@@ -1,5 +1,6 @@
 //! Records of jobs, workers and passing runs. Fields are only ever added, with a default.
 
+use buildpool_protocol::client_link::JobCursor;
 use buildpool_protocol::ids::BootId;
 use buildpool_protocol::outcome::{CrashType, Outcome};
 use buildpool_protocol::report::{Cause, SnapshotInfo, TestCounts, Verdict};
@@ -283,8 +284,10 @@ pub struct JobFilter {
     pub done: Option<bool>,
     /// Only jobs of this build.
     pub build: Option<BuildId>,
-    /// Only jobs created before this time, in milliseconds since 1970. Used for the next page.
-    pub before_ms: Option<i64>,
+    /// Only jobs created at this time or later, in milliseconds since 1970.
+    pub since_ms: Option<i64>,
+    /// Only jobs after this place in the list. Used for the next page.
+    pub after: Option<JobCursor>,
 }
 
 /// The part of a [`JobRecord`] that each change replaces, as stored in the database.

@@ -5,4 +5,5 @@ mod serve;
 mod store;
 
 pub(crate) use peer::{Frame, Out, Peer, Who};
+pub(crate) use serve::artifact_file;
 pub(crate) use store::TransferStore;

@@ -11,6 +11,7 @@ use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::{JobId, Lease};
 use buildpool_protocol::limits::{ARTIFACTS_BYTES_MAX, BASES_MAX, PATH_BYTES_MAX, TRANSFER_BYTES_MAX};
 use buildpool_protocol::transfer::{Checksum, Manifest, Message, ObjectId, SnapshotName, Subject};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Returns true if a message from this peer opens a transfer.
@@ -272,12 +273,7 @@ async fn artifact_out(
     job: JobId,
     path: &str,
 ) -> Result<(), LinkError> {
-    let (blake3, length) = listed(shared, job, path)?;
-    let file = shared.transfers.artifact(job, &blake3);
-    if !file.is_file() {
-        let text = format!("artifact `{path}` of job {job} was here; it was removed by retention");
-        return Err(LinkError::new(ErrorCode::Evicted, text));
-    }
+    let Kept { blake3, length, file } = kept(shared, job, path)?;
     let record = shared.finished(job)?;
     let done = record.record.done.as_ref();
     let attempt = done.and_then(|done| done.attempt).unwrap_or_default();
@@ -285,6 +281,32 @@ async fn artifact_out(
     let subject = Subject::Artifact { lease: Lease { attempt, epoch: 0 }, path: path.to_owned() };
     say(channel, Message::Begin { channel: channel.number(), subject, blake3, length }).await?;
     pump::send(channel, &file, length, &mut Progress::default()).await.or_else(told)
+}
+
+/// An artifact that is stored.
+struct Kept {
+    blake3: Checksum,
+    length: u64,
+    file: PathBuf,
+}
+
+/// Finds an artifact of a job.
+fn kept(shared: &Shared, job: JobId, path: &str) -> Result<Kept, LinkError> {
+    let (blake3, length) = listed(shared, job, path)?;
+    let file = shared.transfers.artifact(job, &blake3);
+    if !file.is_file() {
+        let text = format!("artifact `{path}` of job {job} was here; it was removed by retention");
+        return Err(LinkError::new(ErrorCode::Evicted, text));
+    }
+    Ok(Kept { blake3, length, file })
+}
+
+/// Returns the file with the bytes of an artifact.
+///
+/// # Errors
+/// `unknown_job`, `not_found` for an artifact that the job does not have, `evicted` for one that retention removed.
+pub(crate) fn artifact_file(shared: &Shared, job: JobId, path: &str) -> Result<PathBuf, LinkError> {
+    kept(shared, job, path).map(|kept| kept.file)
 }
 
 /// Returns the checksum and length of an artifact in a job's result.

@@ -170,6 +170,21 @@ impl TransferStore {
         ObjectCache::holds(&self.project(project, name.tree.format()), name)
     }
 
+    /// Returns the newest snapshot of this class with this tree. Blocks.
+    pub(crate) fn find(&self, tree: &ObjectId) -> Option<Manifest> {
+        let git = Git::find_for_service(&self.stop).ok()?;
+        let caches = directories(&self.root.join("projects"))
+            .filter(|directory| directory.extension().is_some_and(|name| name == tree.format().name()));
+        let manifests = caches.flat_map(|directory| {
+            let cache = ObjectCache::open(git.clone(), &directory, tree.format());
+            cache.map(|cache| cache.manifests()).unwrap_or_default()
+        });
+        let is_own = |manifest: &Manifest| {
+            manifest.tree == *tree && self.has(&manifest.project, &record::name(manifest))
+        };
+        manifests.filter(is_own).last()
+    }
+
     /// Creates the pack for a worker. Equal requests give the same file, so that an interrupted
     /// transfer can be resumed.
     pub(crate) fn pack(&self, fetch: &Fetch) -> Result<(Outgoing, Manifest, Option<ObjectId>), CacheError> {

@@ -9,12 +9,12 @@ use super::stdin::{Feed, StdinWriter};
 use super::target::Target;
 use super::transfer::Transfer;
 use buildpool_protocol::client_link::{
-    AuditEntry, Cursor, FromClient, JobSummary, LogAnswer, LogQuery, Progress, Role, StreamChoice,
+    AuditEntry, Cursor, FromClient, JobQuery, JobSummary, LogAnswer, LogQuery, Progress, Role, StreamChoice,
     SubmitMessage, ToClient, TokenCreated, TokenSummary, View, WorkerSummary,
 };
 use buildpool_protocol::ids::{BuildId, JobId};
 use buildpool_protocol::limits::FOLLOW_WINDOW_BYTES;
-use buildpool_protocol::report::{Finding, JobResult, JobState, Verdict};
+use buildpool_protocol::report::{Finding, JobResult, JobState};
 use buildpool_protocol::spec::Restriction;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -197,9 +197,7 @@ impl Client {
     /// # Errors
     /// Errors of the link.
     pub async fn jobs_like(&self, query: JobQuery, limit: u32) -> Result<Vec<JobSummary>, ClientError> {
-        let JobQuery { state, build, submitter, label, verdict } = query;
-        let jobs = |request| FromClient::Jobs { request, state, build, submitter, label, verdict, limit };
-        match self.call(jobs).await? {
+        match self.call(|request| FromClient::Jobs { request, query, limit }).await? {
             ToClient::Jobs { jobs, .. } => Ok(jobs),
             _ => Err(wrong_answer("jobs")),
         }
@@ -247,7 +245,7 @@ impl Client {
     /// with secrets, `not_found` if its snapshot was removed, and errors of the link.
     pub async fn retry(&self, job: &str) -> Result<JobId, ClientError> {
         let (job, new) = (job.to_owned(), new_job_id());
-        match self.call(|request| FromClient::Retry { request, job, new }).await? {
+        match self.call(|request| FromClient::Retry { request, job, new, client_request_id: None }).await? {
             ToClient::Accepted { job, .. } => Ok(job),
             _ => Err(wrong_answer("retry")),
         }
@@ -548,19 +546,4 @@ impl Drop for JobEvents {
     fn drop(&mut self) {
         self.client.forget(self.request);
     }
-}
-
-/// Selects jobs for a list. A field that is `None` selects all.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct JobQuery {
-    /// State of the job.
-    pub state: Option<JobState>,
-    /// The build that it belongs to.
-    pub build: Option<BuildId>,
-    /// Name of its submitter.
-    pub submitter: Option<String>,
-    /// A label that it requests: `KEY`, or `KEY=VALUE`.
-    pub label: Option<String>,
-    /// Its verdict.
-    pub verdict: Option<Verdict>,
 }

@@ -24,7 +24,7 @@ pub use channel::JobEvent;
 pub use dial::PoolInfo;
 pub use endpoint::{AccessToken, Endpoint, PoolUrl, TokenError, UrlError};
 pub use error::{ClientError, Misbehaviour};
-pub use handle::{Client, FollowQuery, JobEvents, JobQuery, new_job_id};
+pub use handle::{Client, FollowQuery, JobEvents, new_job_id};
 pub use link::LinkStatus;
 pub use reader::{Chunk, Output};
 pub use stdin::StdinWriter;

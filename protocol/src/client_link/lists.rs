@@ -38,6 +38,7 @@ pub struct Progress {
 
 /// A job in a list.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct JobSummary {
     /// Id of the job.
     pub job_id: String,
@@ -63,6 +64,7 @@ pub struct JobSummary {
 
 /// A worker in a list.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WorkerSummary {
     /// Name, unique in the pool.
     pub name: String,
@@ -98,6 +100,7 @@ pub struct WorkerSummary {
 
 /// Permissions of a token.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// May connect as a worker.
@@ -127,6 +130,7 @@ impl Role {
 
 /// A new token. It is shown only once.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TokenCreated {
     /// The secret.
     pub token: String,
@@ -140,6 +144,7 @@ pub struct TokenCreated {
 
 /// A line of the audit log.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditEntry {
     /// RFC 3339.
     pub at: String,
@@ -162,6 +167,7 @@ pub struct AuditEntry {
 
 /// A token in a list.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TokenSummary {
     /// Id for revoking.
     pub id: TokenId,

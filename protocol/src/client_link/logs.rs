@@ -156,6 +156,7 @@ impl<'de> Deserialize<'de> for LogCursor {
 
 /// Selection of streams of a log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StreamChoice {
     /// Only stdout.
@@ -224,6 +225,7 @@ pub struct LogQuery {
 
 /// A part of a log.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LogAnswer {
     /// Id of the job, so that the caller can verify it.
     pub job_id: String,
@@ -242,10 +244,12 @@ pub struct LogAnswer {
     pub interleaved: Option<String>,
     /// Position of the next part. For the tail of a finished log it is the position of the part
     /// before it.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub next_cursor: Option<LogCursor>,
     /// Position of the first requested line that was left out. All lines that are not in this
     /// answer follow from there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub rest_cursor: Option<LogCursor>,
     /// The omitted parts.
     pub omitted: Vec<crate::report::Omission>,

@@ -1,7 +1,8 @@
 //! Messages from the coordinator to a client.
 
 use super::{
-    AuditEntry, Cursor, JobSummary, LogAnswer, Progress, Role, TokenCreated, TokenSummary, WorkerSummary,
+    AuditEntry, Cursor, JobCursor, JobSummary, LogAnswer, Progress, Role, TokenCreated, TokenSummary,
+    WorkerSummary,
 };
 use crate::error::LinkError;
 use crate::ids::JobId;
@@ -111,6 +112,9 @@ pub enum ToClient {
         request: u32,
         /// Newest first.
         jobs: Vec<JobSummary>,
+        /// The list continues after this position. Absent at its end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        next_cursor: Option<JobCursor>,
     },
     /// Answers `workers`, `drain`, `approve` and `forget`.
     Workers {

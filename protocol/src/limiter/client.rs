@@ -1,7 +1,7 @@
 //! Limits of the messages between a client and the coordinator.
 
 use super::{Limited, Limiter};
-use crate::client_link::{FromClient, LogQuery, SubmitMessage, ToClient, View};
+use crate::client_link::{FromClient, JobQuery, LogQuery, SubmitMessage, ToClient, View};
 use crate::error::{ErrorCode, LinkError};
 use crate::limits::{
     ENVIRONMENT_BYTES_MAX, LIST_MAX, LOG_LENGTH_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, SNAPSHOT_NOTES_MAX,
@@ -27,8 +27,13 @@ impl Limited for FromClient {
             }
             // A cursor and a tail are limited by the log itself.
             Self::Follow { request: _, job, cursor: _, attempt: _, to_end: _, tail: _, stream: _ }
-            | Self::Explain { request: _, job }
-            | Self::Retry { request: _, job, new: _ } => limiter.name("job", job, NAME_BYTES_MAX),
+            | Self::Explain { request: _, job } => limiter.name("job", job, NAME_BYTES_MAX),
+            Self::Retry { request: _, job, new: _, client_request_id } => {
+                limiter.name("job", job, NAME_BYTES_MAX);
+                if let Some(text) = client_request_id {
+                    limiter.text("client_request_id", text, TEXT_BYTES_MAX);
+                }
+            }
             Self::Cancel { request: _, job, reason } => {
                 limiter.name("job", job, NAME_BYTES_MAX);
                 limiter.text("cancel reason", reason, TEXT_BYTES_MAX);
@@ -46,8 +51,9 @@ impl Limited for FromClient {
             | Self::TokenRotate { request: _, token, grace: _, expires: _ } => {
                 limiter.name("token", token, NAME_BYTES_MAX);
             }
-            Self::Jobs { request: _, state: _, build: _, submitter, label, verdict: _, limit: _ } => {
-                for text in [submitter, label].into_iter().flatten() {
+            Self::Jobs { request: _, query, limit: _ } => {
+                let JobQuery { submitter, label, worker, command, .. } = query;
+                for text in [submitter, label, worker, command].into_iter().flatten() {
                     limiter.text("jobs filter", text, TEXT_BYTES_MAX);
                 }
             }

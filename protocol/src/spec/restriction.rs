@@ -48,6 +48,7 @@ impl FromStr for Reads {
 /// Where the jobs of a token may run, on which projects, and which jobs the token may read. An empty
 /// list is no limit.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct Restriction {
     /// The only workers, by name.

@@ -462,12 +462,12 @@ fn a_long_list_has_a_reason_for_each_job_and_positions_for_the_first() {
     for number in 1..=60 {
         scene.plain(number);
     }
-    let list = scene.pool.newest_jobs(scene.now(), 40, |state, _| state == JobState::Queued);
+    let list = scene.pool.newest_jobs(scene.now(), 40, |state, _, _| state == JobState::Queued);
     let waits: Vec<_> = list.iter().filter_map(|live| live.waiting.as_ref()).collect();
     assert_eq!((list.len(), waits.len()), (40, 40));
     assert_eq!(list[0].record.job, job(60), "newest first");
     assert!(waits.iter().all(|waits| waits.reason.contains("busy")), "{waits:?}");
     assert_eq!(waits.iter().filter(|waits| waits.position.is_some()).count(), 20);
-    let running = scene.pool.newest_jobs(scene.now(), 40, |state, _| state != JobState::Queued);
+    let running = scene.pool.newest_jobs(scene.now(), 40, |state, _, _| state != JobState::Queued);
     assert_eq!(running.len(), 1);
 }

@@ -1,0 +1,202 @@
+//! The HTTP API below `/api/v1`, for programs.
+//!
+//! A handler makes one message of the client link, and [`call`] serves it with the code of the link. Roles, limits and
+//! the audit log are therefore the same for both. The OpenAPI document comes from the handlers.
+
+mod artifacts;
+mod call;
+mod document;
+mod jobs;
+mod logs;
+mod new_job;
+mod pool;
+mod problem;
+
+use super::idle::Serving;
+use super::router::{Authenticated, Sender, authenticate};
+use crate::auth::Principal;
+use crate::net::links::LinkPlace;
+use crate::shared::Shared;
+use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Request, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Extension, Router};
+use buildpool_protocol::client_link::Role;
+use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::limits::CONTROL_MESSAGE_BYTES_MAX;
+use problem::Problem;
+use serde::de::DeserializeOwned;
+use std::net::IpAddr;
+use std::sync::Arc;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// Path of all requests.
+pub(super) const BASE: &str = "/api/v1";
+
+/// Path of the OpenAPI document, which needs no token.
+const DOCUMENT: &str = "/api/v1/openapi.json";
+
+/// Roles that may use the API. The code of the link refuses changes by role `read`.
+const CALLERS: [Role; 3] = super::router::READERS;
+
+fn documented() -> OpenApiRouter<Arc<Shared>> {
+    let requests = OpenApiRouter::with_openapi(document::Files::openapi())
+        // axum names the rest of a path in another way than OpenAPI.
+        .route("/jobs/{id}/artifacts/{*path}", get(artifacts::get))
+        .routes(routes!(jobs::list, jobs::submit))
+        .routes(routes!(jobs::get))
+        .routes(routes!(jobs::cancel))
+        .routes(routes!(jobs::retry))
+        .routes(routes!(jobs::findings))
+        .routes(routes!(jobs::finding))
+        .routes(routes!(logs::get))
+        .routes(routes!(artifacts::list))
+        .routes(routes!(pool::build))
+        .routes(routes!(pool::health))
+        .routes(routes!(pool::workers))
+        .routes(routes!(pool::forget))
+        .routes(routes!(pool::drain))
+        .routes(routes!(pool::resume))
+        .routes(routes!(pool::approve))
+        .routes(routes!(pool::tokens, pool::create_token))
+        .routes(routes!(pool::revoke_token))
+        .routes(routes!(pool::audit));
+    OpenApiRouter::with_openapi(document::Api::openapi()).nest(BASE, requests)
+}
+
+pub(super) fn routes(shared: &Arc<Shared>) -> Router<Arc<Shared>> {
+    let (router, _) = documented().split_for_parts();
+    router
+        .route(DOCUMENT, get(|| async { axum::Json(document::document()) }))
+        .route("/api/{*path}", axum::routing::any(unknown))
+        .method_not_allowed_fallback(not_allowed)
+        .layer(DefaultBodyLimit::max(CONTROL_MESSAGE_BYTES_MAX))
+        .layer(from_fn_with_state(shared.clone(), protect))
+}
+
+async fn unknown(request: Request) -> Problem {
+    let text = format!("{} is no path of this API; {BASE}/openapi.json lists them", request.uri().path());
+    Problem::new(StatusCode::NOT_FOUND, ErrorCode::NotFound, text)
+}
+
+async fn not_allowed(request: Request) -> Problem {
+    let text = format!(
+        "{} is no method of {}; {BASE}/openapi.json lists the methods",
+        request.method(),
+        request.uri().path()
+    );
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, ErrorCode::Invalid, text)
+}
+
+/// Checks token and origin of each request, and adds the headers of each response.
+async fn protect(
+    State(shared): State<Arc<Shared>>,
+    sender: Sender,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    if problem::is_foreign(&request) {
+        let text = "the request comes from a page of another origin (an Origin header was sent)";
+        let problem = Problem::new(StatusCode::FORBIDDEN, ErrorCode::Forbidden, text.to_owned());
+        return (problem::PROTECTION, problem).into_response();
+    }
+    if request.uri().path() == DOCUMENT {
+        return (problem::PROTECTION, next.run(request).await).into_response();
+    }
+    match authenticate(&shared, &sender, &CALLERS) {
+        Err(error) => (problem::PROTECTION, Problem::from(error)).into_response(),
+        Ok(principal) => {
+            request.extensions_mut().insert(principal);
+            (Extension(Authenticated), problem::PROTECTION, next.run(request).await).into_response()
+        }
+    }
+}
+
+/// Who sends a request. It holds one of the token's connections until the request is answered.
+pub(super) struct Caller {
+    shared: Arc<Shared>,
+    principal: Principal,
+    peer: IpAddr,
+    _place: LinkPlace,
+    _serving: Serving,
+}
+
+impl FromRequestParts<Arc<Shared>> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self, Problem> {
+        let unknown = || LinkError::new(ErrorCode::Internal, "the sender of the request is not known");
+        let sender = Sender::from_request_parts(parts, shared).await.map_err(|_| unknown())?;
+        let principal = parts.extensions.get::<Principal>().cloned().ok_or_else(unknown)?;
+        let place = shared.links.admit(&principal.name, sender.peer)?;
+        let serving = sender.activity.begin();
+        Ok(Self { shared: shared.clone(), principal, peer: sender.peer, _place: place, _serving: serving })
+    }
+}
+
+/// Query parameters.
+pub(super) struct Query<T>(T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<Arc<Shared>> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self, Problem> {
+        let query = axum::extract::Query::<T>::from_request_parts(parts, shared).await;
+        query
+            .map(|query| Self(query.0))
+            .map_err(|error| Problem::invalid(format!("query: {}", error.body_text())))
+    }
+}
+
+/// Parts of the path.
+pub(super) struct Path<T>(T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<Arc<Shared>> for Path<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self, Problem> {
+        let path = axum::extract::Path::<T>::from_request_parts(parts, shared).await;
+        path.map(|path| Self(path.0))
+            .map_err(|error| Problem::invalid(format!("path: {}", error.body_text())))
+    }
+}
+
+/// A JSON body. A request without a body is an empty object.
+pub(super) struct Body<T>(T);
+
+impl<T: DeserializeOwned> FromRequest<Arc<Shared>> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, Problem> {
+        let is_json = request.headers().get(axum::http::header::CONTENT_TYPE).is_some_and(|value| {
+            value
+                .to_str()
+                .is_ok_and(|text| text.split(';').next().unwrap_or_default().trim() == "application/json")
+        });
+        let bytes = axum::body::Bytes::from_request(request, shared).await.map_err(|error| {
+            let status = error.status();
+            Problem::new(status, ErrorCode::TooLarge, format!("body: {}", error.body_text()))
+        })?;
+        if bytes.is_empty() {
+            return serde_json::from_slice(b"{}").map(Self).map_err(|error| invalid_body(&error));
+        }
+        if !is_json {
+            let text = "content-type: application/json is valid";
+            return Err(Problem::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                ErrorCode::Invalid,
+                text.to_owned(),
+            ));
+        }
+        serde_json::from_slice(&bytes).map(Self).map_err(|error| invalid_body(&error))
+    }
+}
+
+fn invalid_body(error: &serde_json::Error) -> Problem {
+    Problem::invalid(format!("body: {error}"))
+}

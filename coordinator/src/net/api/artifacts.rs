@@ -1,0 +1,61 @@
+//! Artifacts of a job.
+
+use super::document::Refused;
+use super::problem::Problem;
+use super::{Caller, Path, call};
+use crate::transfer;
+use axum::Json;
+use axum::extract::Request;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use buildpool_protocol::client_link::View;
+use buildpool_protocol::report::ArtifactEntry;
+use serde::Serialize;
+use std::time::{Duration, Instant};
+use tower::ServiceExt;
+use tower_http::services::ServeFile;
+use utoipa::ToSchema;
+
+/// Artifacts of a job.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Artifacts {
+    artifacts: Vec<ArtifactEntry>,
+}
+
+/// Lists the artifacts of a job.
+#[utoipa::path(get, path = "/jobs/{id}/artifacts", tag = "artifacts",
+    params(("id" = String, Path, description = "The id, or a unique prefix of it")),
+    responses((status = 200, body = Artifacts), Refused))]
+pub(super) async fn list(caller: Caller, Path(id): Path<String>) -> Result<Json<Artifacts>, Problem> {
+    let result = call::job(&caller, id, View::default(), Duration::ZERO).await?;
+    Ok(Json(Artifacts { artifacts: result.artifacts }))
+}
+
+/// Returns the bytes of an artifact. `Range` selects a part of it.
+#[utoipa::path(get, path = "/jobs/{id}/artifacts/{path}", tag = "artifacts",
+    params(("id" = String, Path, description = "The id, or a unique prefix of it"),
+        ("path" = String, Path, description = "The path, as listed")),
+    responses(
+        (status = 200, content_type = "application/octet-stream", body = [u8]),
+        (status = 206, description = "The part that `Range` selects", content_type = "application/octet-stream",
+            body = [u8]),
+        (status = 416, description = "`Range` selects nothing"),
+        Refused))]
+pub(super) async fn get(
+    caller: Caller,
+    Path((job, path)): Path<(String, String)>,
+    request: Request,
+) -> Result<Response, Problem> {
+    caller.shared.rates.within(&caller.principal.name, Instant::now())?;
+    let job = caller.shared.resolve(&caller.principal, &job)?;
+    let file = transfer::artifact_file(&caller.shared, job, &path)?;
+    let served = ServeFile::new(file).oneshot(request).await;
+    let mut response = served.unwrap_or_else(|error| match error {}).into_response();
+    if response.status().is_success() {
+        // The bytes come from a job, so a browser must not take them for a page.
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+        headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
+    }
+    Ok(response)
+}

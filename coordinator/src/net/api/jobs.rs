@@ -1,0 +1,245 @@
+//! Jobs: submit, list, get, cancel, retry, findings.
+
+use super::call::{self, REQUEST, ask, unexpected};
+use super::document::{JobResultSchema, Refused};
+use super::new_job::NewJob;
+use super::problem::Problem;
+use super::{BASE, Body, Caller, Path, Query};
+use axum::Json;
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use buildpool_protocol::client_link::{FromClient, JobCursor, JobQuery, JobSummary, ToClient, View};
+use buildpool_protocol::ids::JobId;
+use buildpool_protocol::report::{Finding, FindingSummary, JobResult, JobState, Verdict};
+use buildpool_protocol::spec::Verbosity;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
+
+/// Header of a request that must not take effect twice
+/// (<https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/>).
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Default number of jobs in a list.
+const JOBS_LISTED: u32 = 100;
+
+/// Longest wait for the end of a job, in seconds.
+const WAIT_SECS_MAX: u32 = 3_600;
+
+/// Which jobs a list has.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Filter {
+    /// State of the job.
+    state: Option<JobState>,
+    /// Verdict of a finished job.
+    verdict: Option<Verdict>,
+    /// Name of the submitter.
+    submitter: Option<String>,
+    /// Name of the worker of its newest attempt.
+    worker: Option<String>,
+    /// A label that it requests: `KEY`, or `KEY=VALUE`.
+    label: Option<String>,
+    /// Text that its command contains.
+    command: Option<String>,
+    /// The build that it belongs to: `build-ID`.
+    build: Option<String>,
+    /// Created at this time or later (RFC 3339).
+    #[param(format = "date-time")]
+    since: Option<String>,
+    /// Created before this time (RFC 3339).
+    #[param(format = "date-time")]
+    until: Option<String>,
+    /// `next_cursor` of an earlier answer.
+    cursor: Option<String>,
+    /// Maximum number of jobs.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// A part of the list of jobs, newest first.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Jobs {
+    jobs: Vec<JobSummary>,
+    /// `cursor` of the next part. Absent at the end of the list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+/// How a result is shown.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Shown {
+    /// Amount of detail; that of the job if absent.
+    verbosity: Option<Verbosity>,
+    /// Waits for the end of the job, at most this many seconds.
+    #[param(minimum = 0, maximum = 3600)]
+    wait_secs: Option<u32>,
+}
+
+/// Why a job is cancelled.
+#[derive(Deserialize, ToSchema, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Cancel {
+    /// The result shows it.
+    reason: String,
+}
+
+/// Findings of a job.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Findings {
+    /// Likely causes.
+    tier_1_findings: Vec<Finding>,
+    /// Other findings, one line each.
+    other_findings: Vec<FindingSummary>,
+}
+
+fn time(field: &str, text: Option<&str>) -> Result<Option<i64>, Problem> {
+    let parse = |text: &str| {
+        let wrong = |error| {
+            Problem::invalid(format!("{field}: `{}` is no time of RFC 3339: {error}", text.escape_debug()))
+        };
+        text.parse::<jiff::Timestamp>().map(jiff::Timestamp::as_millisecond).map_err(wrong)
+    };
+    text.map(parse).transpose()
+}
+
+/// Lists jobs, newest first.
+#[utoipa::path(get, path = "/jobs", tag = "jobs", params(Filter),
+    responses((status = 200, body = Jobs), Refused))]
+pub(super) async fn list(caller: Caller, Query(filter): Query<Filter>) -> Result<Json<Jobs>, Problem> {
+    let cursor = filter.cursor.as_deref().map(str::parse::<JobCursor>).transpose();
+    let query = JobQuery {
+        state: filter.state,
+        verdict: filter.verdict,
+        build: filter.build.as_deref().map(super::super::page::build).transpose()?,
+        submitter: filter.submitter,
+        worker: filter.worker,
+        label: filter.label,
+        command: filter.command,
+        since_ms: time("since", filter.since.as_deref())?,
+        until_ms: time("until", filter.until.as_deref())?,
+        cursor: cursor.map_err(|error| Problem::invalid(format!("cursor: {error}")))?,
+    };
+    match call::jobs(&caller, query, filter.limit.unwrap_or(JOBS_LISTED)).await? {
+        ToClient::Jobs { jobs, next_cursor, .. } => {
+            Ok(Json(Jobs { jobs, next_cursor: next_cursor.map(|cursor| cursor.to_string()) }))
+        }
+        _ => Err(unexpected().into()),
+    }
+}
+
+/// Submits a job. A repeated request with the same `Idempotency-Key` creates no second job.
+#[utoipa::path(post, path = "/jobs", tag = "jobs", request_body = NewJob,
+    params(("idempotency-key" = Option<String>, Header, description = "The same key of the same token is the same job")),
+    responses(
+        (status = 201, description = "The job is stored", body = JobResultSchema, headers(("location" = String))),
+        (status = 200, description = "An earlier request with this key had created it", body = JobResultSchema),
+        Refused))]
+pub(super) async fn submit(
+    caller: Caller,
+    headers: HeaderMap,
+    Body(job): Body<NewJob>,
+) -> Result<Response, Problem> {
+    let submit = Box::new(job.message(&caller, key(&headers)?).await?);
+    accepted(&caller, FromClient::Submit { request: REQUEST, submit }).await
+}
+
+fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let Some(value) = headers.get(&IDEMPOTENCY_KEY) else { return Ok(None) };
+    let wrong = |_| Problem::invalid("idempotency-key: visible ASCII characters are valid".to_owned());
+    value.to_str().map(|text| Some(text.to_owned())).map_err(wrong)
+}
+
+/// Sends a message that creates a job, and answers with the state of the job.
+async fn accepted(caller: &Caller, message: FromClient) -> Result<Response, Problem> {
+    let ToClient::Accepted { job, reattached, .. } = ask(caller, message).await? else {
+        return Err(unexpected().into());
+    };
+    let result = call::job(caller, job.to_string(), View::default(), Duration::ZERO).await?;
+    let status = if reattached { StatusCode::OK } else { StatusCode::CREATED };
+    let location = [(header::LOCATION, format!("{BASE}/jobs/{job}"))];
+    Ok((status, location, Json(result.to_json())).into_response())
+}
+
+/// Returns the state and result of a job.
+#[utoipa::path(get, path = "/jobs/{id}", tag = "jobs",
+    params(("id" = String, Path, description = "The id, or a unique prefix of it"), Shown),
+    responses((status = 200, body = JobResultSchema), Refused))]
+pub(super) async fn get(
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(shown): Query<Shown>,
+) -> Result<Response, Problem> {
+    let wait = shown.wait_secs.unwrap_or_default();
+    if wait > WAIT_SECS_MAX {
+        return Err(Problem::invalid(format!("wait_secs: {wait}; at most {WAIT_SECS_MAX} are valid")));
+    }
+    let view = View { verbosity: shown.verbosity, ..View::default() };
+    let result = call::job(&caller, id, view, Duration::from_secs(wait.into())).await?;
+    Ok(Json(result.to_json()).into_response())
+}
+
+/// Cancels a job. A finished job does not change.
+#[utoipa::path(post, path = "/jobs/{id}/cancel", tag = "jobs", request_body = Cancel,
+    params(("id" = String, Path, description = "The id, or a unique prefix of it")),
+    responses((status = 200, body = JobResultSchema), Refused))]
+pub(super) async fn cancel(
+    caller: Caller,
+    Path(id): Path<String>,
+    Body(Cancel { reason }): Body<Cancel>,
+) -> Result<Response, Problem> {
+    match ask(&caller, FromClient::Cancel { request: REQUEST, job: id, reason }).await? {
+        ToClient::Job { result, .. } => Ok(Json(result.to_json()).into_response()),
+        _ => Err(unexpected().into()),
+    }
+}
+
+/// Submits the command and the files of a job again, as a new job.
+#[utoipa::path(post, path = "/jobs/{id}/retry", tag = "jobs",
+    params(("id" = String, Path, description = "The id, or a unique prefix of it"),
+        ("idempotency-key" = Option<String>, Header, description = "The same key of the same token is the same job")),
+    responses(
+        (status = 201, description = "The new job is stored", body = JobResultSchema, headers(("location" = String))),
+        (status = 200, description = "An earlier request with this key had created it", body = JobResultSchema),
+        Refused))]
+pub(super) async fn retry(
+    caller: Caller,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let (new, client_request_id) = (JobId::from_uuid(Uuid::now_v7()), key(&headers)?);
+    accepted(&caller, FromClient::Retry { request: REQUEST, job: id, new, client_request_id }).await
+}
+
+/// Returns the findings of a job.
+#[utoipa::path(get, path = "/jobs/{id}/findings", tag = "jobs",
+    params(("id" = String, Path, description = "The id, or a unique prefix of it"), Shown),
+    responses((status = 200, body = Findings), Refused))]
+pub(super) async fn findings(
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(shown): Query<Shown>,
+) -> Result<Json<Findings>, Problem> {
+    let view = View { verbosity: Some(shown.verbosity.unwrap_or(Verbosity::Normal)), ..View::default() };
+    let JobResult { tier_1_findings, other_findings, .. } =
+        call::job(&caller, id, view, Duration::ZERO).await?;
+    Ok(Json(Findings { tier_1_findings, other_findings }))
+}
+
+/// Returns a finding of a finished job, whole and uncompressed.
+#[utoipa::path(get, path = "/jobs/{id}/findings/{finding}", tag = "jobs",
+    params(("id" = String, Path, description = "The id, or a unique prefix of it"), ("finding" = String, Path)),
+    responses((status = 200, body = Finding), Refused))]
+pub(super) async fn finding(
+    caller: Caller,
+    Path((job, finding)): Path<(String, String)>,
+) -> Result<Json<Finding>, Problem> {
+    match ask(&caller, FromClient::Finding { request: REQUEST, job, finding }).await? {
+        ToClient::Finding { finding, .. } => Ok(Json(*finding)),
+        _ => Err(unexpected().into()),
+    }
+}

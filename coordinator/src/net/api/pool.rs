@@ -1,0 +1,258 @@
+//! The pool itself: health, workers, tokens, the audit log, builds.
+
+use super::call::{REQUEST, ask, unexpected};
+use super::document::Refused;
+use super::problem::Problem;
+use super::{Body, Caller, Path, Query};
+use crate::net::{page, reading};
+use crate::shared::VERSION;
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use buildpool_digest::manifest::Manifest;
+use buildpool_protocol::client_link::{
+    AuditEntry, FromClient, Role, ToClient, TokenCreated, TokenSummary, WorkerSummary,
+};
+use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::ids::TokenId;
+use buildpool_protocol::spec::Restriction;
+use serde::{Deserialize, Serialize};
+use std::time::{Duration, Instant};
+use utoipa::{IntoParams, ToSchema};
+
+/// Default number of entries of the audit log in an answer.
+const ENTRIES_LISTED: u32 = 100;
+
+/// Whether the pool accepts jobs.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Health {
+    /// Whether new jobs are accepted.
+    ready: bool,
+    /// Why they are not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// Version of the coordinator.
+    version: &'static str,
+    /// Jobs that wait for a worker.
+    queued: usize,
+    /// Jobs that a worker has.
+    granted: usize,
+    /// Workers that are connected.
+    connected_workers: usize,
+}
+
+/// All workers.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Workers {
+    workers: Vec<WorkerSummary>,
+}
+
+/// How a worker is drained.
+#[derive(Deserialize, ToSchema, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Drain {
+    /// Seconds after which its running jobs are ended. Never if absent.
+    deadline_secs: Option<u32>,
+}
+
+/// All tokens.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Tokens {
+    tokens: Vec<TokenSummary>,
+}
+
+/// A token to create.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewToken {
+    /// Role of the token.
+    role: Role,
+    /// Name of the token's owner.
+    name: String,
+    /// Lifetime in seconds. Unlimited if absent.
+    #[serde(default)]
+    #[schema(minimum = 1)]
+    expires_secs: Option<u32>,
+    /// Where the jobs of the token may run, and on which projects; only for role `submit`.
+    #[serde(default)]
+    only: Restriction,
+}
+
+/// How a token is revoked.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Revoke {
+    /// Lets the jobs that were submitted with the token go on.
+    #[serde(default)]
+    keep_jobs: bool,
+}
+
+/// A part of the audit log.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Entries {
+    /// Maximum number of entries.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+    /// Only entries with a smaller sequence number: the next part.
+    #[param(minimum = 0)]
+    before: Option<u64>,
+}
+
+/// A part of the audit log, newest first.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Audit {
+    entries: Vec<AuditEntry>,
+}
+
+/// Returns whether the pool accepts jobs.
+#[utoipa::path(get, path = "/health", tag = "pool", responses((status = 200, body = Health), Refused))]
+pub(super) async fn health(caller: Caller) -> Json<Health> {
+    let shared = &caller.shared;
+    let load = shared.runtime.load().await;
+    let reason = shared.refuses_jobs().map(|why| why.message);
+    Json(Health {
+        ready: reason.is_none(),
+        reason,
+        version: VERSION,
+        queued: load.queued,
+        granted: load.preparing + load.running + load.sealing,
+        connected_workers: shared.hub.workers(),
+    })
+}
+
+/// Lists the workers.
+#[utoipa::path(get, path = "/workers", tag = "workers", responses((status = 200, body = Workers), Refused))]
+pub(super) async fn workers(caller: Caller) -> Result<Json<Workers>, Problem> {
+    Ok(Json(Workers { workers: all_workers(&caller).await? }))
+}
+
+async fn all_workers(caller: &Caller) -> Result<Vec<WorkerSummary>, Problem> {
+    let mut all: Vec<WorkerSummary> = Vec::new();
+    loop {
+        let offset = u32::try_from(all.len()).unwrap_or(u32::MAX);
+        match ask(caller, FromClient::Workers { request: REQUEST, offset }).await? {
+            ToClient::Workers { workers, more, .. } => {
+                let is_end = !more || workers.is_empty();
+                all.extend(workers);
+                if is_end {
+                    return Ok(all);
+                }
+            }
+            _ => return Err(unexpected().into()),
+        }
+    }
+}
+
+/// Changes a worker, and returns its new state.
+async fn change(caller: &Caller, message: FromClient, id: &str) -> Result<Json<WorkerSummary>, Problem> {
+    ask(caller, message).await?;
+    let mut workers = all_workers(caller).await?.into_iter();
+    let found = workers.find(|worker| worker.worker_id == id || worker.name == id);
+    let gone = || {
+        let text = format!("worker `{}` was forgotten meanwhile", id.escape_debug());
+        LinkError::new(ErrorCode::NotFound, text).into()
+    };
+    found.map(Json).ok_or_else(gone)
+}
+
+/// Removes a worker that is not connected. Its name can be used again.
+#[utoipa::path(delete, path = "/workers/{id}", tag = "workers",
+    params(("id" = String, Path, description = "Id or name of the worker")),
+    responses((status = 204, description = "It is removed"), Refused))]
+pub(super) async fn forget(caller: Caller, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+    ask(&caller, FromClient::Forget { request: REQUEST, worker: id }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Stops giving jobs to a worker.
+#[utoipa::path(post, path = "/workers/{id}/drain", tag = "workers", request_body = Drain,
+    params(("id" = String, Path, description = "Id or name of the worker")),
+    responses((status = 200, body = WorkerSummary), Refused))]
+pub(super) async fn drain(
+    caller: Caller,
+    Path(id): Path<String>,
+    Body(Drain { deadline_secs }): Body<Drain>,
+) -> Result<Json<WorkerSummary>, Problem> {
+    let deadline = deadline_secs.map(|secs| Duration::from_secs(secs.into()));
+    let message = FromClient::Drain { request: REQUEST, worker: id.clone(), draining: true, deadline };
+    change(&caller, message, &id).await
+}
+
+/// Gives jobs to a drained worker again.
+#[utoipa::path(post, path = "/workers/{id}/resume", tag = "workers",
+    params(("id" = String, Path, description = "Id or name of the worker")),
+    responses((status = 200, body = WorkerSummary), Refused))]
+pub(super) async fn resume(caller: Caller, Path(id): Path<String>) -> Result<Json<WorkerSummary>, Problem> {
+    let message = FromClient::Drain { request: REQUEST, worker: id.clone(), draining: false, deadline: None };
+    change(&caller, message, &id).await
+}
+
+/// Lets a worker that waits for approval accept jobs.
+#[utoipa::path(post, path = "/workers/{id}/approve", tag = "workers",
+    params(("id" = String, Path, description = "Id or name of the worker")),
+    responses((status = 200, body = WorkerSummary), Refused))]
+pub(super) async fn approve(caller: Caller, Path(id): Path<String>) -> Result<Json<WorkerSummary>, Problem> {
+    let message = FromClient::Approve { request: REQUEST, worker: id.clone() };
+    change(&caller, message, &id).await
+}
+
+/// Lists the tokens, without their secrets.
+#[utoipa::path(get, path = "/tokens", tag = "tokens", responses((status = 200, body = Tokens), Refused))]
+pub(super) async fn tokens(caller: Caller) -> Result<Json<Tokens>, Problem> {
+    match ask(&caller, FromClient::TokenList { request: REQUEST }).await? {
+        ToClient::Tokens { tokens, .. } => Ok(Json(Tokens { tokens })),
+        _ => Err(unexpected().into()),
+    }
+}
+
+/// Creates a token. Only this answer has its secret.
+#[utoipa::path(post, path = "/tokens", tag = "tokens", request_body = NewToken,
+    responses((status = 201, body = TokenCreated), Refused))]
+pub(super) async fn create_token(caller: Caller, Body(new): Body<NewToken>) -> Result<Response, Problem> {
+    let NewToken { role, name, expires_secs, only } = new;
+    let expires = expires_secs.map(|secs| Duration::from_secs(secs.into()));
+    match ask(&caller, FromClient::TokenCreate { request: REQUEST, role, name, expires, only }).await? {
+        ToClient::Token { created, .. } => Ok((StatusCode::CREATED, Json(created)).into_response()),
+        _ => Err(unexpected().into()),
+    }
+}
+
+/// Revokes a token. Its connections are closed and its jobs end.
+#[utoipa::path(delete, path = "/tokens/{id}", tag = "tokens",
+    params(("id" = TokenId, Path, description = "Id of the token"), Revoke),
+    responses((status = 204, description = "It is revoked"), Refused))]
+pub(super) async fn revoke_token(
+    caller: Caller,
+    Path(id): Path<TokenId>,
+    Query(Revoke { keep_jobs }): Query<Revoke>,
+) -> Result<StatusCode, Problem> {
+    let message = FromClient::TokenRevoke { request: REQUEST, token: id.to_string(), keep_jobs };
+    ask(&caller, message).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Returns the audit log, newest first.
+#[utoipa::path(get, path = "/audit", tag = "pool", params(Entries), responses((status = 200, body = Audit), Refused))]
+pub(super) async fn audit(
+    caller: Caller,
+    Query(Entries { limit, before }): Query<Entries>,
+) -> Result<Json<Audit>, Problem> {
+    let message = FromClient::Audit { request: REQUEST, limit: limit.unwrap_or(ENTRIES_LISTED), before };
+    match ask(&caller, message).await? {
+        ToClient::Audit { entries, .. } => Ok(Json(Audit { entries })),
+        _ => Err(unexpected().into()),
+    }
+}
+
+/// Returns the manifest of a build: its status, and the findings ranked across its jobs.
+#[utoipa::path(get, path = "/builds/{id}", tag = "jobs",
+    params(("id" = String, Path, description = "`build-ID`, as `request_id` of its jobs")),
+    responses((status = 200, body = Manifest), Refused))]
+pub(super) async fn build(caller: Caller, Path(id): Path<String>) -> Result<Json<Manifest>, Problem> {
+    caller.shared.rates.within(&caller.principal.name, Instant::now())?;
+    let _turn = caller.shared.list_turn(&caller.principal.name).await;
+    Ok(Json(reading::build(&caller.shared, &caller.principal, page::build(&id)?).await?))
+}
