@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 /// The jobs that a token may read: results, logs, findings, artifacts, and entries of lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Reads {
     /// All jobs of the pool.

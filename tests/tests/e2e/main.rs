@@ -2,6 +2,7 @@
 //! everything.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+mod api;
 mod backups;
 mod commands;
 mod doctor;
