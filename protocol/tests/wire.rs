@@ -5,8 +5,8 @@
 //! an entry in `docs/protocol.md`. `UPDATE_GOLDEN=1` rewrites the files.
 
 use buildpool_protocol::client_link::{
-    Cursor, FromClient, LogCursor, LogQuery, Role, Secret, StreamChoice, SubmitMessage, TextPlace, ToClient,
-    View,
+    Cursor, FromClient, JobQuery, LogCursor, LogQuery, Role, Secret, StreamChoice, SubmitMessage, TextPlace,
+    ToClient, View,
 };
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::frame::{BinaryHeader, BinaryKind, decode_control, encode_control};

@@ -170,11 +170,11 @@ fn impossible() -> Option<String> {
     (!works).then(|| "unshare(1) makes no namespaces".to_owned())
 }
 
-/// Returns the complaints of `systemd-analyze verify`, without two keys that systemd before version
+/// Returns the complaints of `systemd-analyze verify`, without three keys that systemd before version
 /// 254 does not support and ignores. The program exits with 0 for unknown keys and only prints a
 /// warning.
 pub fn complaints_of_verify(stderr: &[u8]) -> Vec<String> {
-    let newer = ["'RestartSteps'", "'RestartMaxDelaySec'"];
+    let newer = ["'RestartSteps'", "'RestartMaxDelaySec'", "'DelegateSubgroup'"];
     let is_newer = |line: &str| line.contains("Unknown key") && newer.iter().any(|key| line.contains(key));
     let text = String::from_utf8_lossy(stderr);
     text.lines().filter(|line| !line.trim().is_empty() && !is_newer(line)).map(str::to_owned).collect()

@@ -151,8 +151,10 @@ fn refused_requests_are_problem_details() {
     );
     let missing = "{\"command\": \"true\", \"snapshot\": \"0123456789012345678901234567890123456789\"}";
     assert!(refused("POST", "jobs", &[bearer, json], missing, 400).contains("not stored"));
-    let nowhere = "{\"command\": \"true\", \"labels\": [\"os=plan9\"]}";
-    assert!(refused("POST", "jobs", &[bearer, json], nowhere, 400).contains("os=plan9"));
+    let nowhere = json!({ "command": "true", "labels": ["os=plan9"] });
+    let rejected = call(&pool, "POST", "jobs", &nowhere).expect(201).json();
+    assert_eq!(rejected["verdict"], "rejected", "{rejected}");
+    assert!(rejected["cause"]["text"].as_str().unwrap().contains("os=plan9"), "{rejected}");
 }
 
 #[test]

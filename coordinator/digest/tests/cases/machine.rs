@@ -67,6 +67,12 @@ pub(crate) const MACHINE: &[Case] = &[
         tests: NO_TESTS,
     },
     Case {
+        tool: "Rust allocation",
+        log: "memory allocation of 8589934592 bytes failed\nmake: *** [Makefile:3: run] Aborted\n",
+        facts: &[("memory allocation of 8589934592 bytes failed", NOWHERE, 0)],
+        tests: NO_TESTS,
+    },
+    Case {
         tool: "gcc killed",
         log: "c++: fatal error: Killed signal terminated program cc1plus\ncompilation terminated.\nmake: *** [Makefile:3: a.o] Error 1\n",
         facts: &[("Killed signal terminated program cc1plus", NOWHERE, 0)],

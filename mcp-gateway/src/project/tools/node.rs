@@ -10,6 +10,8 @@ use serde_json::Value;
 struct Node {
     manager: Manager,
     package: Value,
+    /// nx or turbo builds the parts of a root without a script `build`.
+    has_task_runner: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,7 +29,8 @@ pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
     let marker = directory.first_file(&["package.json"])?;
     let package: Value = serde_json::from_str(&directory.text(&marker)?).ok()?;
     let manager = Manager::of_package(&package, directory);
-    Some(Detected::new(Node { manager, package }, marker))
+    let has_task_runner = directory.first_file(&["nx.json", "turbo.json", "turbo.jsonc"]).is_some();
+    Some(Detected::new(Node { manager, package, has_task_runner }, marker))
 }
 
 impl Manager {
@@ -110,7 +113,7 @@ impl Tool for Node {
     }
 
     fn build(&self, target: Option<&str>, release: bool, _: Parallel) -> Result<String, Refusal> {
-        if self.script("build").is_none() && target.is_none() {
+        if self.script("build").is_none() && (target.is_none() || self.has_task_runner) {
             return Err(Refusal::Goal("it has no script `build`".to_owned()));
         }
         if release {
