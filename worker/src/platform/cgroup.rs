@@ -2,7 +2,7 @@
 //! (`Delegate=`), so the worker may make groups there.
 //!
 //! A group with controllers for its children must not contain processes itself. Therefore the daemon and its keepers are in
-//! the child [`OWN`], and each attempt is in a child of its own.
+//! the child `OWN`, and each attempt is in a child of its own.
 
 use serde::{Deserialize, Serialize};
 use std::fs;

@@ -197,7 +197,7 @@ pub(super) fn become_user(_uid: Uid, _gid: Gid, _groups: &[Gid]) -> io::Result<(
 }
 
 /// There are no control groups.
-pub(super) fn is_delegated(_group: &Path) -> bool {
+pub(super) fn is_delegated(_group: &std::path::Path) -> bool {
     false
 }
 
