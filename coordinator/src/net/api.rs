@@ -26,7 +26,7 @@ use axum::routing::get;
 use axum::{Extension, Router};
 use buildpool_protocol::client_link::Role;
 use buildpool_protocol::error::{ErrorCode, LinkError};
-use buildpool_protocol::limits::CONTROL_MESSAGE_BYTES_MAX;
+use buildpool_protocol::limits::{CONTROL_MESSAGE_BYTES_MAX, JOBS_PAGE_MAX};
 use problem::Problem;
 use serde::de::DeserializeOwned;
 use std::net::IpAddr;
@@ -195,6 +195,14 @@ impl<T: DeserializeOwned> FromRequest<Arc<Shared>> for Body<T> {
         }
         serde_json::from_slice(&bytes).map(Self).map_err(|error| invalid_body(&error))
     }
+}
+
+/// Checks the maximum length of a list.
+fn listed(field: &str, limit: u32) -> Result<u32, Problem> {
+    if (1..=JOBS_PAGE_MAX as u32).contains(&limit) {
+        return Ok(limit);
+    }
+    Err(Problem::invalid(format!("{field}: {limit}; valid are 1 to {JOBS_PAGE_MAX}")))
 }
 
 fn invalid_body(error: &serde_json::Error) -> Problem {

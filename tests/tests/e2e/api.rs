@@ -141,6 +141,7 @@ fn refused_requests_are_problem_details() {
     assert!(refused("PUT", "jobs", &[bearer], "", 405).contains("PUT"));
     assert!(refused("GET", &format!("jobs/{UNKNOWN}"), &[bearer], "", 404).contains(UNKNOWN));
     assert!(refused("GET", "jobs?limit=x", &[bearer], "", 400).contains("limit"));
+    assert!(refused("GET", "jobs?limit=0", &[bearer], "", 400).contains("1 to 1000"));
     assert!(refused("GET", "jobs?since=today", &[bearer], "", 400).contains("RFC 3339"));
     assert!(refused("GET", "jobs?colour=red", &[bearer], "", 400).contains("colour"));
     assert!(refused("POST", "jobs", &[bearer, json], "{\"command\": 3}", 400).contains("body"));

@@ -1,6 +1,7 @@
 //! The OpenAPI document. It is made from the handlers; the schema of a result is that of the answers over MCP.
 
 use super::problem::Details;
+use buildpool_protocol::client_link::StreamChoice;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::schema::{Ref, Schema};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -19,7 +20,7 @@ const RESULT_SCHEMA: &str = include_str!("../../../../docs/mcp-job.schema.json")
     ),
     modifiers(&Token),
     security(("token" = [])),
-    components(schemas(Details))
+    components(schemas(Details, StreamChoice))
 )]
 pub(super) struct Api;
 

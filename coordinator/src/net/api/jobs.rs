@@ -124,7 +124,8 @@ pub(super) async fn list(caller: Caller, Query(filter): Query<Filter>) -> Result
         until_ms: time("until", filter.until.as_deref())?,
         cursor: cursor.map_err(|error| Problem::invalid(format!("cursor: {error}")))?,
     };
-    match call::jobs(&caller, query, filter.limit.unwrap_or(JOBS_LISTED)).await? {
+    let limit = super::listed("limit", filter.limit.unwrap_or(JOBS_LISTED))?;
+    match call::jobs(&caller, query, limit).await? {
         ToClient::Jobs { jobs, next_cursor, .. } => {
             Ok(Json(Jobs { jobs, next_cursor: next_cursor.map(|cursor| cursor.to_string()) }))
         }

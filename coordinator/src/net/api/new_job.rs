@@ -55,9 +55,11 @@ pub(super) struct NewJob {
     concurrency_group: Option<String>,
     /// Limit on the run time, in seconds.
     #[serde(default)]
+    #[schema(minimum = 1)]
     timeout_secs: Option<u32>,
     /// Limit on the time without output, in seconds.
     #[serde(default)]
+    #[schema(minimum = 1)]
     idle_timeout_secs: Option<u32>,
     /// Time from SIGTERM to SIGKILL, in seconds.
     #[serde(default)]

@@ -68,6 +68,7 @@ pub(super) struct NewToken {
     /// Role of the token.
     role: Role,
     /// Name of the token's owner.
+    #[schema(min_length = 1, max_length = 128)]
     name: String,
     /// Lifetime in seconds. Unlimited if absent.
     #[serde(default)]
@@ -240,7 +241,8 @@ pub(super) async fn audit(
     caller: Caller,
     Query(Entries { limit, before }): Query<Entries>,
 ) -> Result<Json<Audit>, Problem> {
-    let message = FromClient::Audit { request: REQUEST, limit: limit.unwrap_or(ENTRIES_LISTED), before };
+    let limit = super::listed("limit", limit.unwrap_or(ENTRIES_LISTED))?;
+    let message = FromClient::Audit { request: REQUEST, limit, before };
     match ask(&caller, message).await? {
         ToClient::Audit { entries, .. } => Ok(Json(Audit { entries })),
         _ => Err(unexpected().into()),
