@@ -79,7 +79,7 @@ pub(super) enum Part {
     Chunks { position: u64, bytes: Bytes },
     /// A new attempt begins.
     Attempt(u32),
-    /// The end of what was asked for.
+    /// The requested part ends.
     End(Cursor),
 }
 
