@@ -85,5 +85,5 @@ else
     missing="$missing cargo-deny (cargo install cargo-deny: licences, sources and advisories of what is built in);"
 fi
 step tests
-cargo test --locked --workspace
+cargo test --locked --workspace --no-fail-fast
 announce_missing

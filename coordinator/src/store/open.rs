@@ -10,8 +10,10 @@ use super::reserve::{RESERVE_BYTES, Reserve};
 use super::writer::Writer;
 use buildpool_protocol::limits::RING_JOBS;
 use buildpool_protocol::{AttemptId, JobId};
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
 use rusqlite::{Connection, params};
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -28,7 +30,9 @@ pub struct Store {
     start: u64,
     /// Shared with the writers, to count them.
     open: Arc<()>,
-    _lock: File,
+    /// Unlocks when it is dropped, also while a child that another thread starts still has a copy of
+    /// the descriptor: the lock belongs to the open file, and a child has its copies until `exec`.
+    _lock: Flock<File>,
 }
 
 impl Store {
@@ -158,10 +162,10 @@ pub(crate) fn setup_lock(directory: &Path) -> Result<File, StoreError> {
     Ok(file)
 }
 
-fn lock(directory: &Path) -> Result<File, StoreError> {
+fn lock(directory: &Path) -> Result<Flock<File>, StoreError> {
     let path = directory.join("lock");
     let failed = |source| StoreError::File { doing: "lock", path: path.clone(), source };
-    let mut file = OpenOptions::new()
+    let file = OpenOptions::new()
         .read(true)
         .write(true)
         .create(true)
@@ -169,16 +173,16 @@ fn lock(directory: &Path) -> Result<File, StoreError> {
         .mode(0o600)
         .open(&path)
         .map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
+    let mut file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(file) => file,
+        Err((mut file, Errno::EWOULDBLOCK)) => {
             let mut text = String::new();
             // The other process may not have written its process id yet. Then the message omits it.
             let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
             return Err(StoreError::InUse { directory: directory.to_owned(), pid });
         }
-        Err(TryLockError::Error(source)) => return Err(failed(source)),
-    }
+        Err((_, errno)) => return Err(failed(errno.into())),
+    };
     let write = |file: &mut File| {
         file.set_len(0)?;
         file.rewind()?;
@@ -235,4 +239,22 @@ fn last_completed(connection: &Connection) -> Result<Vec<AttemptId>, StoreError>
         Some(AttemptId { job: JobId::from_uuid(Uuid::from_bytes(id)), number })
     };
     Ok(rows.into_iter().filter_map(attempt).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::tests::support::scratch;
+
+    #[test]
+    fn a_closed_store_is_free_although_a_child_still_has_the_descriptor() {
+        let directory = scratch();
+        let store = Store::open(directory.path()).unwrap();
+        // As `fork` leaves it in a child that has not called `exec` yet.
+        let copy = store._lock.try_clone().unwrap();
+        assert!(matches!(Store::open(directory.path()), Err(StoreError::InUse { .. })));
+        drop(store);
+        Store::open(directory.path()).unwrap();
+        drop(copy);
+    }
 }

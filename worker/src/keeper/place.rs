@@ -40,7 +40,9 @@ impl Places {
     pub fn is_alive(&self, number: u32) -> io::Result<bool> {
         match File::open(self.lock(number)) {
             Ok(file) => match file.try_lock() {
-                Ok(()) => Ok(false),
+                // Closing the file does not unlock it while a child that another thread starts still has
+                // a copy of the descriptor.
+                Ok(()) => file.unlock().map(|()| false),
                 Err(TryLockError::WouldBlock) => Ok(true),
                 Err(TryLockError::Error(error)) => Err(error),
             },
