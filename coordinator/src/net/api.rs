@@ -6,6 +6,7 @@
 mod artifacts;
 mod call;
 mod document;
+mod forms;
 mod jobs;
 mod logs;
 mod new_job;
@@ -29,6 +30,7 @@ use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::limits::{CONTROL_MESSAGE_BYTES_MAX, JOBS_PAGE_MAX};
 use problem::Problem;
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 use std::net::IpAddr;
 use std::sync::Arc;
 use utoipa::OpenApi;
@@ -166,7 +168,10 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Arc<Shared>> for Path<T> {
     }
 }
 
-/// A JSON body. A request without a body is an empty object.
+/// Floats below this limit hold integers exactly.
+const INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// A JSON body. A request without a body, or with null, is an empty object.
 pub(super) struct Body<T>(T);
 
 impl<T: DeserializeOwned> FromRequest<Arc<Shared>> for Body<T> {
@@ -193,7 +198,26 @@ impl<T: DeserializeOwned> FromRequest<Arc<Shared>> for Body<T> {
                 text.to_owned(),
             ));
         }
-        serde_json::from_slice(&bytes).map(Self).map_err(|error| invalid_body(&error))
+        let value: Value = serde_json::from_slice(&bytes).map_err(|error| invalid_body(&error))?;
+        let value = if value.is_null() { json!({}) } else { with_integers(value) };
+        serde_json::from_value(value).map(Self).map_err(|error| invalid_body(&error))
+    }
+}
+
+/// Converts numbers such as `5.0` to integers. To JSON Schema they are integers; to serde they are not.
+fn with_integers(value: Value) -> Value {
+    match value {
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < INTEGER_MAX => {
+                json!(float as i64)
+            }
+            _ => Value::Number(number),
+        },
+        Value::Array(items) => items.into_iter().map(with_integers).collect(),
+        Value::Object(members) => {
+            members.into_iter().map(|(name, member)| (name, with_integers(member))).collect()
+        }
+        other => other,
     }
 }
 

@@ -222,7 +222,7 @@ pub(super) const fn status(code: ErrorCode) -> StatusCode {
         ErrorCode::Forbidden => StatusCode::FORBIDDEN,
         ErrorCode::UnknownJob | ErrorCode::NotFound => StatusCode::NOT_FOUND,
         ErrorCode::Evicted => StatusCode::GONE,
-        ErrorCode::Conflict => StatusCode::CONFLICT,
+        ErrorCode::Conflict | ErrorCode::Ambiguous => StatusCode::CONFLICT,
         ErrorCode::Exhausted => StatusCode::TOO_MANY_REQUESTS,
         ErrorCode::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         ErrorCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
@@ -230,7 +230,6 @@ pub(super) const fn status(code: ErrorCode) -> StatusCode {
         | ErrorCode::Malformed
         | ErrorCode::TooLarge
         | ErrorCode::Invalid
-        | ErrorCode::Ambiguous
         | ErrorCode::Unsatisfiable => StatusCode::BAD_REQUEST,
     }
 }

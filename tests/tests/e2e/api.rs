@@ -82,7 +82,8 @@ fn an_idempotency_key_makes_one_job_of_repeated_requests() {
     let pool = Pool::start(1);
     let bearer = format!("Authorization: Bearer {}", pool.token());
     let headers = [&*bearer, "Content-Type: application/json", "Idempotency-Key: nightly-1"];
-    let job = json!({ "command": ["true"] });
+    // JSON Schema counts 60.0 as an integer, and some clients write integers so.
+    let job = json!({ "command": ["true"], "timeout_secs": 60.0 });
     let first = send(&pool, "POST", "jobs", &headers, &job).expect(201).json();
     let second = send(&pool, "POST", "jobs", &headers, &job).expect(200).json();
     assert_eq!(first["job_id"], second["job_id"]);
@@ -120,6 +121,9 @@ fn a_list_is_filtered_and_goes_on_after_its_cursor() {
     assert_eq!((of("command=job-3"), of("worker=w0"), of("worker=w1")), (1, 5, 0));
     assert_eq!((of("state=queued"), of("verdict=passed"), of("submitter=nobody")), (0, 5, 0));
     assert_eq!((of("since=2020-01-01T00:00:00Z"), of("until=2020-01-01T00:00:00Z")), (5, 0));
+    // All ids begin with the same digits of the time.
+    let ambiguous = call(&pool, "GET", &format!("jobs/{}", &ids[0][..4]), &Value::Null).expect(409).json();
+    assert_eq!(ambiguous["code"], "ambiguous");
 }
 
 #[test]
@@ -145,13 +149,16 @@ fn refused_requests_are_problem_details() {
     assert!(refused("GET", "jobs?since=today", &[bearer], "", 400).contains("RFC 3339"));
     assert!(refused("GET", "jobs?colour=red", &[bearer], "", 400).contains("colour"));
     assert!(refused("POST", "jobs", &[bearer, json], "{\"command\": 3}", 400).contains("body"));
+    assert!(refused("POST", "jobs", &[bearer, json], "{\"command\": \"\"}", 400).contains("is empty"));
     assert!(refused("POST", "jobs", &[bearer], "{}", 415).contains("application/json"));
     assert!(
         refused("POST", "jobs", &[bearer, json, "Origin: https://elsewhere.example"], "{}", 403)
             .contains("origin")
     );
     let missing = "{\"command\": \"true\", \"snapshot\": \"0123456789012345678901234567890123456789\"}";
-    assert!(refused("POST", "jobs", &[bearer, json], missing, 400).contains("not stored"));
+    assert!(refused("POST", "jobs", &[bearer, json], missing, 422).contains("not stored"));
+    let outside = "{\"command\": \"true\", \"artifacts\": [\"../key\"]}";
+    assert!(refused("POST", "jobs", &[bearer, json], outside, 422).contains("leads out"));
     let nowhere = json!({ "command": "true", "labels": ["os=plan9"] });
     let rejected = call(&pool, "POST", "jobs", &nowhere).expect(201).json();
     assert_eq!(rejected["verdict"], "rejected", "{rejected}");

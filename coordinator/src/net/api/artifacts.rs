@@ -1,6 +1,7 @@
 //! Artifacts of a job.
 
 use super::document::Refused;
+use super::forms::{FileBytes, JobText};
 use super::problem::Problem;
 use super::{Caller, Path, call};
 use crate::transfer;
@@ -23,8 +24,8 @@ pub(super) struct Artifacts {
 }
 
 /// Lists the artifacts of a job.
-#[utoipa::path(get, path = "/jobs/{id}/artifacts", tag = "artifacts",
-    params(("id" = String, Path, description = "The id, or a unique prefix of it")),
+#[utoipa::path(get, operation_id = "list_artifacts", path = "/jobs/{id}/artifacts", tag = "artifacts",
+    params(("id" = JobText, Path, description = "The id, or a unique prefix of it")),
     responses((status = 200, body = Artifacts), Refused))]
 pub(super) async fn list(caller: Caller, Path(id): Path<String>) -> Result<Json<Artifacts>, Problem> {
     let result = call::job(&caller, id, View::default(), Duration::ZERO).await?;
@@ -32,13 +33,13 @@ pub(super) async fn list(caller: Caller, Path(id): Path<String>) -> Result<Json<
 }
 
 /// Returns the bytes of an artifact. `Range` selects a part of it.
-#[utoipa::path(get, path = "/jobs/{id}/artifacts/{path}", tag = "artifacts",
-    params(("id" = String, Path, description = "The id, or a unique prefix of it"),
+#[utoipa::path(get, operation_id = "get_artifact", path = "/jobs/{id}/artifacts/{path}", tag = "artifacts",
+    params(("id" = JobText, Path, description = "The id, or a unique prefix of it"),
         ("path" = String, Path, description = "The path, as listed")),
     responses(
-        (status = 200, content_type = "application/octet-stream", body = [u8]),
+        (status = 200, content_type = "application/octet-stream", body = FileBytes),
         (status = 206, description = "The part that `Range` selects", content_type = "application/octet-stream",
-            body = [u8]),
+            body = FileBytes),
         (status = 416, description = "`Range` selects nothing"),
         Refused))]
 pub(super) async fn get(

@@ -1,5 +1,6 @@
 //! The OpenAPI document. It is made from the handlers; the schema of a result is that of the answers over MCP.
 
+use super::forms::{BuildText, JobText, ListCursor, LogCursor, RequestKey};
 use super::problem::Details;
 use buildpool_protocol::client_link::StreamChoice;
 use serde_json::{Map, Value, json};
@@ -20,7 +21,7 @@ const RESULT_SCHEMA: &str = include_str!("../../../../docs/mcp-job.schema.json")
     ),
     modifiers(&Token),
     security(("token" = [])),
-    components(schemas(Details, StreamChoice))
+    components(schemas(Details, StreamChoice, BuildText, JobText, ListCursor, LogCursor, RequestKey))
 )]
 pub(super) struct Api;
 
@@ -55,10 +56,11 @@ impl IntoResponses for Refused {
             ("401", "The token is missing, unknown, expired or revoked"),
             ("403", "The role of the token does not allow this"),
             ("404", "Nothing has this id"),
-            ("409", "The id or key is in use for something else"),
+            ("409", "The id or key is in use for something else, or several jobs begin with this id"),
             ("410", "It was here, and retention removed it"),
             ("413", "The body is too long"),
             ("415", "The body is not JSON"),
+            ("422", "The values have the documented form, but can't be used, or not together"),
             ("429", "A limit of this token or of the pool is reached"),
             ("500", "The coordinator can't read its data"),
             ("503", "The coordinator accepts no jobs now, or is shutting down"),
@@ -101,7 +103,45 @@ pub(super) fn document() -> Value {
         }
     }
     schemas.insert("JobResult".to_owned(), moved(&result));
+    state_ranges(&mut document);
+    describe_answers(&mut document);
     document
+}
+
+/// Adds the description that OpenAPI requires of each response.
+fn describe_answers(document: &mut Value) {
+    let paths = document["paths"].as_object_mut().into_iter().flat_map(Map::values_mut);
+    let operations = paths.filter_map(Value::as_object_mut).flat_map(Map::values_mut);
+    let answers = operations.filter_map(|operation| operation.get_mut("responses")?.as_object_mut());
+    for answer in answers.flat_map(Map::values_mut).filter_map(Value::as_object_mut) {
+        let description = answer.entry("description").or_insert(json!(""));
+        if *description == "" {
+            *description = json!("The request succeeded");
+        }
+    }
+}
+
+/// Replaces the formats of unsigned integers by their ranges: OpenAPI has formats for signed integers only, and those
+/// exclude the upper half.
+fn state_ranges(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            let largest = match members.get("format").and_then(Value::as_str) {
+                Some("int32") => u64::from(u32::MAX),
+                _ => u64::MAX,
+            };
+            let is_unsigned = members.get("minimum").and_then(Value::as_u64).is_some();
+            if is_unsigned
+                && members.get("format").is_some_and(|format| format == "int32" || format == "int64")
+            {
+                members.remove("format");
+                members.entry("maximum").or_insert(json!(largest));
+            }
+            members.values_mut().for_each(state_ranges);
+        }
+        Value::Array(items) => items.iter_mut().for_each(state_ranges),
+        _ => {}
+    }
 }
 
 fn definition(name: &str) -> String {

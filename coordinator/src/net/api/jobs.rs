@@ -2,6 +2,7 @@
 
 use super::call::{self, REQUEST, ask, unexpected};
 use super::document::{JobResultSchema, Refused};
+use super::forms::{BuildText, JobText, ListCursor, RequestKey};
 use super::new_job::NewJob;
 use super::problem::Problem;
 use super::{BASE, Body, Caller, Path, Query};
@@ -20,6 +21,9 @@ use uuid::Uuid;
 /// Header of a request that must not take effect twice
 /// (<https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/>).
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Maximum length of an idempotency key.
+const REQUEST_KEY_BYTES_MAX: usize = 255;
 
 /// Default number of jobs in a list.
 const JOBS_LISTED: u32 = 100;
@@ -45,6 +49,7 @@ pub(super) struct Filter {
     /// Text that its command contains.
     command: Option<String>,
     /// The build that it belongs to: `build-ID`.
+    #[param(value_type = Option<BuildText>)]
     build: Option<String>,
     /// Created at this time or later (RFC 3339).
     #[param(format = "date-time")]
@@ -53,6 +58,7 @@ pub(super) struct Filter {
     #[param(format = "date-time")]
     until: Option<String>,
     /// `next_cursor` of an earlier answer.
+    #[param(value_type = Option<ListCursor>)]
     cursor: Option<String>,
     /// Maximum number of jobs.
     #[param(minimum = 1, maximum = 1000)]
@@ -108,7 +114,7 @@ fn time(field: &str, text: Option<&str>) -> Result<Option<i64>, Problem> {
 }
 
 /// Lists jobs, newest first.
-#[utoipa::path(get, path = "/jobs", tag = "jobs", params(Filter),
+#[utoipa::path(get, operation_id = "list_jobs", path = "/jobs", tag = "jobs", params(Filter),
     responses((status = 200, body = Jobs), Refused))]
 pub(super) async fn list(caller: Caller, Query(filter): Query<Filter>) -> Result<Json<Jobs>, Problem> {
     let cursor = filter.cursor.as_deref().map(str::parse::<JobCursor>).transpose();
@@ -134,8 +140,8 @@ pub(super) async fn list(caller: Caller, Query(filter): Query<Filter>) -> Result
 }
 
 /// Submits a job. A repeated request with the same `Idempotency-Key` creates no second job.
-#[utoipa::path(post, path = "/jobs", tag = "jobs", request_body = NewJob,
-    params(("idempotency-key" = Option<String>, Header, description = "The same key of the same token is the same job")),
+#[utoipa::path(post, operation_id = "submit_job", path = "/jobs", tag = "jobs", request_body = NewJob,
+    params(("idempotency-key" = Option<RequestKey>, Header, description = "The same key of the same token is the same job")),
     responses(
         (status = 201, description = "The job is stored", body = JobResultSchema, headers(("location" = String))),
         (status = 200, description = "An earlier request with this key had created it", body = JobResultSchema),
@@ -151,13 +157,19 @@ pub(super) async fn submit(
 
 fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let Some(value) = headers.get(&IDEMPOTENCY_KEY) else { return Ok(None) };
-    let wrong = |_| Problem::invalid("idempotency-key: visible ASCII characters are valid".to_owned());
-    value.to_str().map(|text| Some(text.to_owned())).map_err(wrong)
+    let is_valid = |text: &&str| (1..=REQUEST_KEY_BYTES_MAX).contains(&text.len()) && !text.contains(' ');
+    let text = value.to_str().ok().filter(is_valid).ok_or_else(|| {
+        let text =
+            format!("idempotency-key: 1 to {REQUEST_KEY_BYTES_MAX} visible ASCII characters are valid");
+        Problem::invalid(text)
+    })?;
+    Ok(Some(text.to_owned()))
 }
 
 /// Sends a message that creates a job, and answers with the state of the job.
 async fn accepted(caller: &Caller, message: FromClient) -> Result<Response, Problem> {
-    let ToClient::Accepted { job, reattached, .. } = ask(caller, message).await? else {
+    let answer = ask(caller, message).await.map_err(Problem::unusable)?;
+    let ToClient::Accepted { job, reattached, .. } = answer else {
         return Err(unexpected().into());
     };
     let result = call::job(caller, job.to_string(), View::default(), Duration::ZERO).await?;
@@ -167,8 +179,8 @@ async fn accepted(caller: &Caller, message: FromClient) -> Result<Response, Prob
 }
 
 /// Returns the state and result of a job.
-#[utoipa::path(get, path = "/jobs/{id}", tag = "jobs",
-    params(("id" = String, Path, description = "The id, or a unique prefix of it"), Shown),
+#[utoipa::path(get, operation_id = "get_job", path = "/jobs/{id}", tag = "jobs",
+    params(("id" = JobText, Path, description = "The id, or a unique prefix of it"), Shown),
     responses((status = 200, body = JobResultSchema), Refused))]
 pub(super) async fn get(
     caller: Caller,
@@ -185,8 +197,8 @@ pub(super) async fn get(
 }
 
 /// Cancels a job. A finished job does not change.
-#[utoipa::path(post, path = "/jobs/{id}/cancel", tag = "jobs", request_body = Cancel,
-    params(("id" = String, Path, description = "The id, or a unique prefix of it")),
+#[utoipa::path(post, operation_id = "cancel_job", path = "/jobs/{id}/cancel", tag = "jobs", request_body = Option<Cancel>,
+    params(("id" = JobText, Path, description = "The id, or a unique prefix of it")),
     responses((status = 200, body = JobResultSchema), Refused))]
 pub(super) async fn cancel(
     caller: Caller,
@@ -200,9 +212,9 @@ pub(super) async fn cancel(
 }
 
 /// Submits the command and the files of a job again, as a new job.
-#[utoipa::path(post, path = "/jobs/{id}/retry", tag = "jobs",
-    params(("id" = String, Path, description = "The id, or a unique prefix of it"),
-        ("idempotency-key" = Option<String>, Header, description = "The same key of the same token is the same job")),
+#[utoipa::path(post, operation_id = "retry_job", path = "/jobs/{id}/retry", tag = "jobs",
+    params(("id" = JobText, Path, description = "The id, or a unique prefix of it"),
+        ("idempotency-key" = Option<RequestKey>, Header, description = "The same key of the same token is the same job")),
     responses(
         (status = 201, description = "The new job is stored", body = JobResultSchema, headers(("location" = String))),
         (status = 200, description = "An earlier request with this key had created it", body = JobResultSchema),
@@ -217,8 +229,8 @@ pub(super) async fn retry(
 }
 
 /// Returns the findings of a job.
-#[utoipa::path(get, path = "/jobs/{id}/findings", tag = "jobs",
-    params(("id" = String, Path, description = "The id, or a unique prefix of it"), Shown),
+#[utoipa::path(get, operation_id = "list_findings", path = "/jobs/{id}/findings", tag = "jobs",
+    params(("id" = JobText, Path, description = "The id, or a unique prefix of it"), Shown),
     responses((status = 200, body = Findings), Refused))]
 pub(super) async fn findings(
     caller: Caller,
@@ -232,8 +244,8 @@ pub(super) async fn findings(
 }
 
 /// Returns a finding of a finished job, whole and uncompressed.
-#[utoipa::path(get, path = "/jobs/{id}/findings/{finding}", tag = "jobs",
-    params(("id" = String, Path, description = "The id, or a unique prefix of it"), ("finding" = String, Path)),
+#[utoipa::path(get, operation_id = "get_finding", path = "/jobs/{id}/findings/{finding}", tag = "jobs",
+    params(("id" = JobText, Path, description = "The id, or a unique prefix of it"), ("finding" = String, Path)),
     responses((status = 200, body = Finding), Refused))]
 pub(super) async fn finding(
     caller: Caller,

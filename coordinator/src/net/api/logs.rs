@@ -2,6 +2,7 @@
 
 use super::call::{Following, Part, REQUEST, ask, unexpected};
 use super::document::Refused;
+use super::forms::{JobText, LogCursor};
 use super::problem::Problem;
 use super::{Caller, Path, Query};
 use crate::store::each_chunk;
@@ -13,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use buildpool_protocol::client_link::{Cursor, FromClient, LogAnswer, LogQuery, StreamChoice, ToClient};
-use buildpool_protocol::error::LinkError;
+use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::output::{CHUNK_HEADER_BYTES, ChunkKind, Gap};
 use bytes::Bytes;
 use futures_util::stream;
@@ -37,6 +38,7 @@ pub(super) struct Wanted {
     /// Only this many last lines.
     tail: Option<u64>,
     /// `next_cursor` of an earlier answer. Only for JSON.
+    #[param(value_type = Option<LogCursor>)]
     cursor: Option<String>,
     /// First line, from 0. Only for JSON.
     offset: Option<u64>,
@@ -79,9 +81,9 @@ pub(super) struct Output {
 /// part of the log as text, up to 40,000 characters a stream, and the cursor of the rest. `text/event-stream` has one
 /// event `output` a chunk, `attempt` before the output of a further attempt, and `end`; the id of an event continues a
 /// broken connection as `Last-Event-ID`.
-#[utoipa::path(get, path = "/jobs/{id}/logs", tag = "jobs",
-    params(("id" = String, Path, description = "The id, or a unique prefix of it"), Wanted,
-        ("last-event-id" = Option<String>, Header, description = "Id of the last event that was received")),
+#[utoipa::path(get, operation_id = "get_job_log", path = "/jobs/{id}/logs", tag = "jobs",
+    params(("id" = JobText, Path, description = "The id, or a unique prefix of it"), Wanted,
+        ("last-event-id" = Option<LogCursor>, Header, description = "Id of the last event that was received")),
     responses(
         (status = 200, content((LogAnswer = "application/json"), (String = "text/plain"), (Output = "text/event-stream"))),
         Refused))]
@@ -105,7 +107,10 @@ pub(super) async fn get(
         ("context", wanted.context.is_some()),
     ];
     if let Some((field, _)) = only_json.iter().find(|(_, is_given)| *is_given) {
-        return Err(Problem::invalid(format!("{field}: valid only with `Accept: application/json`")));
+        return Err(Problem::unusable(LinkError::new(
+            ErrorCode::Invalid,
+            format!("{field}: valid only with `Accept: application/json`"),
+        )));
     }
     let last = headers.get(&LAST_EVENT_ID).and_then(|value| value.to_str().ok());
     let cursor = last.map(str::parse::<Cursor>).transpose();
@@ -120,7 +125,7 @@ pub(super) async fn get(
     };
     let mut following = Following::begin(caller, follow).await?;
     // The first part tells whether the job and the attempt exist, so it decides the status.
-    let first = following.next().await?;
+    let first = following.next().await.map_err(Problem::unusable)?;
     let reader =
         Reader { following, stream, attempt: wanted.attempt, next: VecDeque::from([first]), is_over: false };
     if accepts(EVENTS) {
@@ -150,7 +155,7 @@ async fn text(
         context: context.unwrap_or_default(),
         ..LogQuery::default()
     };
-    match ask(caller, FromClient::Logs { request: REQUEST, query }).await? {
+    match ask(caller, FromClient::Logs { request: REQUEST, query }).await.map_err(Problem::unusable)? {
         ToClient::Logs { logs, .. } => Ok(Json::<LogAnswer>(*logs).into_response()),
         _ => Err(unexpected().into()),
     }

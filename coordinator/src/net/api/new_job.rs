@@ -1,8 +1,10 @@
 //! The body of a submit.
 
 use super::Caller;
+use super::forms::{Argv, Glob, LabelText, Name, ShellText, SnapshotText};
 use super::problem::Problem;
 use buildpool_protocol::client_link::{Secret, SubmitMessage};
+use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::spec::{Command, JobSpec, Network, OnLost, Purpose, Selector, Source, Verbosity};
 use buildpool_protocol::transfer::{Manifest, ObjectId};
@@ -17,8 +19,10 @@ use uuid::Uuid;
 #[serde(untagged)]
 pub(super) enum Arguments {
     /// A text for `sh -c`.
+    #[schema(value_type = ShellText)]
     Shell(String),
     /// The program and its arguments.
+    #[schema(value_type = Argv)]
     Argv(Vec<String>),
 }
 
@@ -31,6 +35,7 @@ pub(super) struct NewJob {
     /// Id of a snapshot that this token's class has uploaded, as `snapshot.id` of an earlier job. Without it, the job runs
     /// in an empty directory.
     #[serde(default)]
+    #[schema(value_type = Option<SnapshotText>)]
     snapshot: Option<String>,
     /// The command's directory inside the snapshot, relative to its top.
     #[serde(default)]
@@ -43,6 +48,7 @@ pub(super) struct NewJob {
     secrets: BTreeMap<String, String>,
     /// Labels that the worker needs: `KEY`, or `KEY=VALUE`.
     #[serde(default)]
+    #[schema(value_type = Vec<LabelText>, max_items = 64)]
     labels: Vec<String>,
     /// Units of resources that the job takes from its worker.
     #[serde(default)]
@@ -52,17 +58,19 @@ pub(super) struct NewJob {
     priority: i32,
     /// Only one job of a group runs at a time.
     #[serde(default)]
+    #[schema(value_type = Option<Name>)]
     concurrency_group: Option<String>,
     /// Limit on the run time, in seconds.
     #[serde(default)]
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 604_800)]
     timeout_secs: Option<u32>,
     /// Limit on the time without output, in seconds.
     #[serde(default)]
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 604_800)]
     idle_timeout_secs: Option<u32>,
     /// Time from SIGTERM to SIGKILL, in seconds.
     #[serde(default)]
+    #[schema(maximum = 3_600)]
     grace_secs: Option<u32>,
     /// Action if the worker is lost.
     #[serde(default)]
@@ -78,9 +86,11 @@ pub(super) struct NewJob {
     purpose: Purpose,
     /// Test reports and result bundles: paths or globs, relative to the command's directory.
     #[serde(default)]
+    #[schema(value_type = Vec<Glob>, max_items = 64)]
     reports: Vec<String>,
     /// Artifacts: globs, relative to the command's directory.
     #[serde(default)]
+    #[schema(value_type = Vec<Glob>, max_items = 64)]
     artifacts: Vec<String>,
     /// Whether to remove build products of earlier jobs first.
     #[serde(default)]
@@ -101,13 +111,16 @@ impl NewJob {
         key: Option<String>,
     ) -> Result<SubmitMessage, Problem> {
         let command = match self.command {
+            Arguments::Shell(text) if text.is_empty() => {
+                return Err(Problem::invalid("command: is empty; give a text for `sh -c`".to_owned()));
+            }
             Arguments::Shell(text) => Command::Shell(text),
             Arguments::Argv(argv) => Command::Argv(argv),
         };
         let source = match self.snapshot {
             Some(id) => snapshot(caller, &id, self.cwd).await?,
             None if self.cwd.is_empty() => Source::Empty,
-            None => return Err(Problem::invalid("cwd: valid only with `snapshot`".to_owned())),
+            None => return Err(unusable("cwd: valid only with `snapshot`".to_owned())),
         };
         let selectors = self.labels.iter().map(|label| label.parse::<Selector>()).collect::<Result<_, _>>();
         let secs = |secs: Option<u32>| secs.map(|secs| Duration::from_secs(secs.into()));
@@ -119,7 +132,7 @@ impl NewJob {
             project,
             env: self.env,
             secrets: self.secrets.keys().cloned().collect(),
-            selectors: selectors.map_err(|error| Problem::invalid(error.to_string()))?,
+            selectors: selectors.map_err(|error| unusable(error.to_string()))?,
             resources: self.resources,
             priority: self.priority,
             concurrency_group: self.concurrency_group,
@@ -150,6 +163,10 @@ impl NewJob {
     }
 }
 
+fn unusable(text: String) -> Problem {
+    Problem::unusable(LinkError::new(ErrorCode::Invalid, text))
+}
+
 /// Returns the stored snapshot with this id as the source of a job.
 async fn snapshot(caller: &Caller, id: &str, directory: String) -> Result<Source, Problem> {
     let tree: ObjectId = id
@@ -160,7 +177,7 @@ async fn snapshot(caller: &Caller, id: &str, directory: String) -> Result<Source
     let Some(Manifest { project, tree, head, .. }) = found else {
         let text =
             format!("snapshot: {id} is not stored for this token; upload it by `buildpool run --detach`");
-        return Err(Problem::invalid(text));
+        return Err(unusable(text));
     };
     let head = head.map(|head| head.commit.to_string());
     Ok(Source::Snapshot { id: tree.to_string(), project, directory, head, manifest: None })

@@ -2,6 +2,7 @@
 
 use super::call::{REQUEST, ask, unexpected};
 use super::document::Refused;
+use super::forms::{BuildText, Name};
 use super::problem::Problem;
 use super::{Body, Caller, Path, Query};
 use crate::net::{page, reading};
@@ -68,7 +69,7 @@ pub(super) struct NewToken {
     /// Role of the token.
     role: Role,
     /// Name of the token's owner.
-    #[schema(min_length = 1, max_length = 128)]
+    #[schema(value_type = Name)]
     name: String,
     /// Lifetime in seconds. Unlimited if absent.
     #[serde(default)]
@@ -109,7 +110,7 @@ pub(super) struct Audit {
 }
 
 /// Returns whether the pool accepts jobs.
-#[utoipa::path(get, path = "/health", tag = "pool", responses((status = 200, body = Health), Refused))]
+#[utoipa::path(get, operation_id = "get_health", path = "/health", tag = "pool", responses((status = 200, body = Health), Refused))]
 pub(super) async fn health(caller: Caller) -> Json<Health> {
     let shared = &caller.shared;
     let load = shared.runtime.load().await;
@@ -125,7 +126,7 @@ pub(super) async fn health(caller: Caller) -> Json<Health> {
 }
 
 /// Lists the workers.
-#[utoipa::path(get, path = "/workers", tag = "workers", responses((status = 200, body = Workers), Refused))]
+#[utoipa::path(get, operation_id = "list_workers", path = "/workers", tag = "workers", responses((status = 200, body = Workers), Refused))]
 pub(super) async fn workers(caller: Caller) -> Result<Json<Workers>, Problem> {
     Ok(Json(Workers { workers: all_workers(&caller).await? }))
 }
@@ -160,7 +161,7 @@ async fn change(caller: &Caller, message: FromClient, id: &str) -> Result<Json<W
 }
 
 /// Removes a worker that is not connected. Its name can be used again.
-#[utoipa::path(delete, path = "/workers/{id}", tag = "workers",
+#[utoipa::path(delete, operation_id = "forget_worker", path = "/workers/{id}", tag = "workers",
     params(("id" = String, Path, description = "Id or name of the worker")),
     responses((status = 204, description = "It is removed"), Refused))]
 pub(super) async fn forget(caller: Caller, Path(id): Path<String>) -> Result<StatusCode, Problem> {
@@ -169,7 +170,7 @@ pub(super) async fn forget(caller: Caller, Path(id): Path<String>) -> Result<Sta
 }
 
 /// Stops giving jobs to a worker.
-#[utoipa::path(post, path = "/workers/{id}/drain", tag = "workers", request_body = Drain,
+#[utoipa::path(post, operation_id = "drain_worker", path = "/workers/{id}/drain", tag = "workers", request_body = Option<Drain>,
     params(("id" = String, Path, description = "Id or name of the worker")),
     responses((status = 200, body = WorkerSummary), Refused))]
 pub(super) async fn drain(
@@ -183,7 +184,7 @@ pub(super) async fn drain(
 }
 
 /// Gives jobs to a drained worker again.
-#[utoipa::path(post, path = "/workers/{id}/resume", tag = "workers",
+#[utoipa::path(post, operation_id = "resume_worker", path = "/workers/{id}/resume", tag = "workers",
     params(("id" = String, Path, description = "Id or name of the worker")),
     responses((status = 200, body = WorkerSummary), Refused))]
 pub(super) async fn resume(caller: Caller, Path(id): Path<String>) -> Result<Json<WorkerSummary>, Problem> {
@@ -192,7 +193,7 @@ pub(super) async fn resume(caller: Caller, Path(id): Path<String>) -> Result<Jso
 }
 
 /// Lets a worker that waits for approval accept jobs.
-#[utoipa::path(post, path = "/workers/{id}/approve", tag = "workers",
+#[utoipa::path(post, operation_id = "approve_worker", path = "/workers/{id}/approve", tag = "workers",
     params(("id" = String, Path, description = "Id or name of the worker")),
     responses((status = 200, body = WorkerSummary), Refused))]
 pub(super) async fn approve(caller: Caller, Path(id): Path<String>) -> Result<Json<WorkerSummary>, Problem> {
@@ -201,7 +202,7 @@ pub(super) async fn approve(caller: Caller, Path(id): Path<String>) -> Result<Js
 }
 
 /// Lists the tokens, without their secrets.
-#[utoipa::path(get, path = "/tokens", tag = "tokens", responses((status = 200, body = Tokens), Refused))]
+#[utoipa::path(get, operation_id = "list_tokens", path = "/tokens", tag = "tokens", responses((status = 200, body = Tokens), Refused))]
 pub(super) async fn tokens(caller: Caller) -> Result<Json<Tokens>, Problem> {
     match ask(&caller, FromClient::TokenList { request: REQUEST }).await? {
         ToClient::Tokens { tokens, .. } => Ok(Json(Tokens { tokens })),
@@ -210,19 +211,20 @@ pub(super) async fn tokens(caller: Caller) -> Result<Json<Tokens>, Problem> {
 }
 
 /// Creates a token. Only this answer has its secret.
-#[utoipa::path(post, path = "/tokens", tag = "tokens", request_body = NewToken,
+#[utoipa::path(post, operation_id = "create_token", path = "/tokens", tag = "tokens", request_body = NewToken,
     responses((status = 201, body = TokenCreated), Refused))]
 pub(super) async fn create_token(caller: Caller, Body(new): Body<NewToken>) -> Result<Response, Problem> {
     let NewToken { role, name, expires_secs, only } = new;
     let expires = expires_secs.map(|secs| Duration::from_secs(secs.into()));
-    match ask(&caller, FromClient::TokenCreate { request: REQUEST, role, name, expires, only }).await? {
+    let message = FromClient::TokenCreate { request: REQUEST, role, name, expires, only };
+    match ask(&caller, message).await.map_err(Problem::unusable)? {
         ToClient::Token { created, .. } => Ok((StatusCode::CREATED, Json(created)).into_response()),
         _ => Err(unexpected().into()),
     }
 }
 
 /// Revokes a token. Its connections are closed and its jobs end.
-#[utoipa::path(delete, path = "/tokens/{id}", tag = "tokens",
+#[utoipa::path(delete, operation_id = "revoke_token", path = "/tokens/{id}", tag = "tokens",
     params(("id" = TokenId, Path, description = "Id of the token"), Revoke),
     responses((status = 204, description = "It is revoked"), Refused))]
 pub(super) async fn revoke_token(
@@ -236,7 +238,7 @@ pub(super) async fn revoke_token(
 }
 
 /// Returns the audit log, newest first.
-#[utoipa::path(get, path = "/audit", tag = "pool", params(Entries), responses((status = 200, body = Audit), Refused))]
+#[utoipa::path(get, operation_id = "list_audit", path = "/audit", tag = "pool", params(Entries), responses((status = 200, body = Audit), Refused))]
 pub(super) async fn audit(
     caller: Caller,
     Query(Entries { limit, before }): Query<Entries>,
@@ -250,8 +252,8 @@ pub(super) async fn audit(
 }
 
 /// Returns the manifest of a build: its status, and the findings ranked across its jobs.
-#[utoipa::path(get, path = "/builds/{id}", tag = "jobs",
-    params(("id" = String, Path, description = "`build-ID`, as `request_id` of its jobs")),
+#[utoipa::path(get, operation_id = "get_build", path = "/builds/{id}", tag = "jobs",
+    params(("id" = BuildText, Path, description = "`build-ID`, as `request_id` of its jobs")),
     responses((status = 200, body = Manifest), Refused))]
 pub(super) async fn build(caller: Caller, Path(id): Path<String>) -> Result<Json<Manifest>, Problem> {
     caller.shared.rates.within(&caller.principal.name, Instant::now())?;

@@ -49,6 +49,16 @@ impl Problem {
     pub(super) fn invalid(text: String) -> Self {
         Self::new(StatusCode::BAD_REQUEST, ErrorCode::Invalid, text)
     }
+
+    /// Converts the refusal of a request whose fields have the documented form. Their values are then wrong for a reason
+    /// that no schema states, as a glob that leads out of the directory.
+    pub(super) fn unusable(error: LinkError) -> Self {
+        let status = match error.code {
+            ErrorCode::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
+            code => status(code),
+        };
+        Self { status, error }
+    }
 }
 
 impl From<LinkError> for Problem {
