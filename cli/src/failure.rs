@@ -1,6 +1,6 @@
 //! Early end of a command: a message for stderr and an exit code.
 
-use buildpool_gateway::client::{ClientError, chain};
+use buildpool_client::{ClientError, chain};
 use std::error::Error;
 use std::fmt::Display;
 use std::io::{self, Write};

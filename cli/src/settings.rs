@@ -3,9 +3,9 @@
 use crate::arguments::PoolOptions;
 use crate::failure::{Failure, POOL, USAGE};
 use crate::terminal;
-use buildpool_gateway::client::{AccessToken, Client, Endpoint, PoolUrl, Target};
-use buildpool_gateway::directories;
-use buildpool_gateway::local::LocalPool;
+use buildpool_client::directories;
+use buildpool_client::local::LocalPool;
+use buildpool_client::{AccessToken, Client, Endpoint, PoolUrl, Target};
 use buildpool_protocol::token;
 use serde::Deserialize;
 use std::env;

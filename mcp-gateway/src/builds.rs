@@ -1,8 +1,8 @@
 //! Builds for the command line: the same manifest as for agents, with command lines as next calls.
 
-use crate::client::{Client, ClientError};
 use crate::render::{self, Budget, Extras};
 use crate::tools::{cancel_build, jobs_of, manifest_of, of_build, view};
+use buildpool_client::{Client, ClientError};
 use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::report::{Finding, JobResult};
 use buildpool_protocol::spec::{TemplateSpec, Verbosity};

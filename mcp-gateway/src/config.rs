@@ -1,6 +1,6 @@
 //! Configuration of a gateway.
 
-use crate::client::Target;
+use buildpool_client::Target;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;

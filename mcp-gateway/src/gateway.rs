@@ -1,13 +1,13 @@
 //! State that all connections of a gateway share: the pool, the projects, the currently valid
 //! choices (templates, labels), and the clients that are notified of changes.
 
-use crate::client::Client;
 use crate::config::GatewayConfig;
 use crate::pool::Pool;
-use crate::project::{Configuration, ConfigurationCache, Templates, repository_of};
 use crate::render::labels_of;
 use crate::tasks::Remembered;
 use crate::tools::{self, Choices, ToolError};
+use buildpool_client::Client;
+use buildpool_client::project::{Configuration, ConfigurationCache, Templates, repository_of};
 use buildpool_protocol::client_link::WorkerSummary;
 use rmcp::model::Tool;
 use rmcp::service::{Peer, RoleServer};
@@ -243,8 +243,8 @@ impl Project {
 #[cfg(test)]
 mod tests {
     use super::{Project, Shared};
-    use crate::client::{AccessToken, Endpoint, Target};
     use crate::config::GatewayConfig;
+    use buildpool_client::{AccessToken, Endpoint, Target};
     use std::fs;
     use std::time::Duration;
 

@@ -1,6 +1,5 @@
 //! The MCP service, the same for all transports and protocol revisions.
 
-use crate::client::chain;
 use crate::fixtures;
 use crate::gateway::{Project, Shared};
 use crate::pictures;
@@ -10,6 +9,7 @@ use crate::render::{Answer, Extras};
 use crate::resources;
 use crate::tasks;
 use crate::tools::{Call, Name, Reply, ToolError, whole_number};
+use buildpool_client::chain;
 use buildpool_protocol::ErrorCode;
 use buildpool_protocol::spec::is_trace_context;
 use rmcp::ErrorData as McpError;
@@ -180,7 +180,7 @@ fn failed(error: &ToolError) -> CallToolResult {
 }
 
 /// Converts an error of the pool into a protocol error, for requests that are not tool calls.
-pub(crate) fn pool_error(error: &crate::client::ClientError) -> McpError {
+pub(crate) fn pool_error(error: &buildpool_client::ClientError) -> McpError {
     match error.code() {
         Some(ErrorCode::UnknownJob | ErrorCode::Evicted | ErrorCode::Ambiguous | ErrorCode::Invalid) => {
             McpError::invalid_params(chain(error), None)

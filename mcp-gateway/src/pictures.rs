@@ -1,9 +1,9 @@
 //! Artifacts that are pictures, as image content of an answer: so an agent sees a screenshot.
 
-use crate::artifacts::{self, Executables};
-use crate::client::{Client, chain};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use buildpool_client::artifacts::{self, Executables};
+use buildpool_client::{Client, chain};
 use buildpool_protocol::report::{ArtifactEntry, JobResult};
 use rmcp::model::ContentBlock;
 use tokio::time::Instant;

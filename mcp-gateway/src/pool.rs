@@ -1,7 +1,7 @@
 //! The pool connection of the tools. It is opened by the first call that needs it.
 
-use crate::client::{Client, ClientError, LinkStatus, Target};
 use crate::tools::Listings;
+use buildpool_client::{Client, ClientError, LinkStatus, Target};
 use std::sync::Arc;
 use tokio::sync::{Mutex, Semaphore};
 

@@ -1,12 +1,12 @@
 //! Artifacts as MCP resources. An answer contains only links to them; a client reads an artifact by
 //! its link.
 
-use crate::artifacts::{self, Executables};
-use crate::client::{Client, chain};
 use crate::handler::pool_error;
 use crate::render::Link;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use buildpool_client::artifacts::{self, Executables};
+use buildpool_client::{Client, chain};
 use buildpool_protocol::client_link::View;
 use buildpool_protocol::spec::Verbosity;
 use rmcp::ErrorData as McpError;

@@ -1,10 +1,10 @@
 //! The MCP tasks extension, answered from the pool's records. A task is a job or a build, so it
 //! outlives gateways.
 
-use crate::client::ClientError;
 use crate::handler::{answered, pool_error};
 use crate::render::{self, Extras};
 use crate::tools::{Call, ToolError, build_answer, jobs_of, manifest_of, view};
+use buildpool_client::ClientError;
 use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::limits;
 use buildpool_protocol::report::{JobResult, JobState, Verdict};

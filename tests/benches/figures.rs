@@ -8,7 +8,7 @@
 
 mod runner;
 
-use buildpool_gateway::client::{Client, JobEvent};
+use buildpool_client::{Client, JobEvent};
 use buildpool_protocol::client_link::SubmitMessage;
 use buildpool_protocol::frame;
 use buildpool_protocol::ids::{BootId, WorkerId};

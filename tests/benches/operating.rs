@@ -5,7 +5,7 @@
 
 mod runner;
 
-use buildpool_gateway::client::{Client, JobEvent};
+use buildpool_client::{Client, JobEvent};
 use buildpool_protocol::client_link::{Role, SubmitMessage};
 use buildpool_tests::Pool;
 use runner::{connect, message};

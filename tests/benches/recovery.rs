@@ -7,7 +7,7 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
-use buildpool_gateway::client::{Client, Endpoint, JobEvent, Target, new_job_id};
+use buildpool_client::{Client, Endpoint, JobEvent, Target, new_job_id};
 use buildpool_protocol::client_link::SubmitMessage;
 use buildpool_protocol::frame;
 use buildpool_protocol::ids::{BootId, WorkerId};
@@ -86,7 +86,7 @@ fn restart(runtime: &tokio::runtime::Runtime) {
 }
 
 /// Reads until output arrives that was written after `moment`, in nanoseconds since 1970.
-async fn written_after(reader: &mut buildpool_gateway::client::JobEvents, moment: u128) {
+async fn written_after(reader: &mut buildpool_client::JobEvents, moment: u128) {
     loop {
         match reader.next().await.expect("the job runs") {
             JobEvent::Output(output) => {

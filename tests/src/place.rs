@@ -1,7 +1,7 @@
 //! A home directory for the commands of a test, with its own local pool.
 
 use crate::{Finished, binary, wait_until};
-use buildpool_gateway::local::{DIRECTORY_VARIABLE, IDLE_VARIABLE, LocalPool, Lock};
+use buildpool_client::local::{DIRECTORY_VARIABLE, IDLE_VARIABLE, LocalPool, Lock};
 use buildpool_objects::removal;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

@@ -4,7 +4,7 @@ use crate::arguments::ArtifactsArguments;
 use crate::failure::{Failure, POOL};
 use crate::settings;
 use crate::terminal;
-use buildpool_gateway::artifacts::{self, Executables, FetchError};
+use buildpool_client::artifacts::{self, Executables, FetchError};
 use buildpool_protocol::client_link::View;
 use buildpool_protocol::report::JobState;
 use std::process::ExitCode;

@@ -3,8 +3,8 @@
 use crate::arguments::{CoordinatorArguments, DataPlace};
 use crate::failure::{Failure, POOL, USAGE};
 use crate::terminal;
+use buildpool_client::directories;
 use buildpool_coordinator::{Config, Coordinator, Protection};
-use buildpool_gateway::directories;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;

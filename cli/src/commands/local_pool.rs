@@ -4,9 +4,9 @@
 use crate::arguments::{LocalPoolArguments, LogFormat};
 use crate::failure::{Failure, POOL, USAGE};
 use crate::settings;
+use buildpool_client::local::{IDLE_VARIABLE, LocalPool, Lock, Published};
 use buildpool_coordinator::auth::{JobsAfter, LOCAL, LOCAL_WORKER};
 use buildpool_coordinator::{Activity, Coordinator};
-use buildpool_gateway::local::{IDLE_VARIABLE, LocalPool, Lock, Published};
 use buildpool_protocol::client_link::Role;
 use buildpool_protocol::limits::LOCAL_POOL_IDLE;
 use buildpool_worker::{Shutdown, Wish, WorkerError};

@@ -5,7 +5,7 @@ use crate::failure::{self, Failure, REFUSED};
 use crate::settings;
 use crate::terminal;
 use crate::terminal::screen::{Item, Screen};
-use buildpool_gateway::client::{Client, FollowQuery, JobEvent, Output};
+use buildpool_client::{Client, FollowQuery, JobEvent, Output};
 use buildpool_protocol::client_link::{Cursor, LogAnswer, LogQuery, StreamChoice};
 use buildpool_protocol::output::{ChunkKind, Gap, Stream};
 use buildpool_protocol::report::Omission;

@@ -27,7 +27,7 @@ pub(crate) mod workers;
 
 use crate::arguments::LogFormat;
 use crate::failure::{Failure, POOL, USAGE};
-use buildpool_gateway::project::{Configuration, Templates};
+use buildpool_client::project::{Configuration, Templates};
 use buildpool_protocol::spec::TemplateSpec;
 use std::convert::Infallible;
 use std::future::Future;

@@ -4,7 +4,7 @@ use crate::arguments::RetryArguments;
 use crate::failure::{Failure, REFUSED};
 use crate::settings;
 use crate::terminal;
-use buildpool_gateway::client::Client;
+use buildpool_client::Client;
 use buildpool_protocol::client_link::View;
 use buildpool_protocol::report::Verdict;
 use std::process::ExitCode;

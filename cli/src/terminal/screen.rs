@@ -1,7 +1,7 @@
 //! Writes a job's output to stdout and stderr, and the progress line. A separate thread writes, so
 //! that a blocked reader blocks only that thread.
 
-use buildpool_gateway::client::Output;
+use buildpool_client::Output;
 use buildpool_protocol::client_link::StreamChoice;
 use buildpool_protocol::output::Stream;
 use bytes::Bytes;

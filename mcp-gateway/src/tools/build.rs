@@ -3,7 +3,7 @@
 use super::arguments::Arguments;
 use super::schema::{self, Choices, Detail, Effect};
 use super::{Call, Reply, ToolError, run};
-use crate::project::Goal;
+use buildpool_client::project::Goal;
 use rmcp::model::Tool;
 use serde_json::json;
 

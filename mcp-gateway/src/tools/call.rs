@@ -1,11 +1,11 @@
 //! The context of a call, and its reply.
 
 use super::ToolError;
-use crate::client::{Client, ClientError};
 use crate::gateway::Project;
 use crate::pool::Pool;
 use crate::progress::Reporter;
 use crate::render::{Answer, Budget, BuildAnswer, Extras};
+use buildpool_client::{Client, ClientError};
 use buildpool_protocol::client_link::View;
 use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::report::JobResult;

@@ -1,8 +1,8 @@
 //! Errors of tools. The messages contain the next step for the caller.
 
 use super::arguments::ArgumentError;
-use crate::client::{ClientError, chain};
-use crate::project::ChooseError;
+use buildpool_client::project::ChooseError;
+use buildpool_client::{ClientError, chain};
 use buildpool_protocol::ErrorCode;
 use buildpool_protocol::spec::SpecError;
 use std::fmt;
@@ -158,7 +158,7 @@ fn advice(error: &ClientError) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::ToolError;
-    use crate::snapshot::SnapshotError;
+    use buildpool_client::snapshot::SnapshotError;
 
     #[test]
     fn an_error_names_parameters_and_no_flags() {

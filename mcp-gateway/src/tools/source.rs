@@ -1,8 +1,8 @@
 //! The files of a job: those on disk if the pool is on this machine, else a snapshot.
 
 use super::ToolError;
-use crate::client::Client;
-use crate::snapshot;
+use buildpool_client::Client;
+use buildpool_client::snapshot;
 use buildpool_protocol::report::SnapshotInfo;
 use buildpool_protocol::spec::{OWN_VARIABLES, Setup, Source};
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ pub(super) async fn of(client: &Client, directory: &Path) -> Result<JobSource, T
     let options = snapshot::Options::new(directory);
     let snapshot = snapshot::take_and_deliver(client, options)
         .await
-        .map_err(|error| ToolError::Snapshot(crate::client::chain(&error)))?;
+        .map_err(|error| ToolError::Snapshot(buildpool_client::chain(&error)))?;
     Ok(JobSource {
         source: snapshot.source(),
         project: snapshot.manifest.project.clone(),

@@ -4,7 +4,6 @@
 //! gateway stores no tokens: it connects to the coordinator with the caller's own token. The
 //! coordinator then authorizes each call.
 
-use crate::client::{AccessToken, Client, ClientError, Endpoint, Target};
 use crate::gateway::Shared;
 use crate::handler::Caller;
 use crate::pool::{CLIENT, Pool};
@@ -13,6 +12,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use buildpool_client::{AccessToken, Client, ClientError, Endpoint, Target};
 use buildpool_protocol::ErrorCode;
 use buildpool_protocol::client_link::Role;
 use serde_json::json;
@@ -236,7 +236,7 @@ impl Refusal {
                     .to_owned(),
             ),
             Self::PoolAway(error) => {
-                let text = format!("the token can't be checked: {}", crate::client::chain(error));
+                let text = format!("the token can't be checked: {}", buildpool_client::chain(error));
                 return (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "5")], text).into_response();
             }
             Self::Busy => {

@@ -1,6 +1,6 @@
 //! Helpers of the benchmarks: selection, a client, a job.
 
-use buildpool_gateway::client::{Client, Endpoint, Target, new_job_id};
+use buildpool_client::{Client, Endpoint, Target, new_job_id};
 use buildpool_protocol::client_link::SubmitMessage;
 use buildpool_protocol::spec::{Command, JobSpec, Source};
 use buildpool_tests::Pool;

@@ -1,6 +1,6 @@
 //! Tests of the local pool: started on demand, found by all commands, stopped when idle.
 
-use buildpool_gateway::local::{IDLE_VARIABLE, Lock};
+use buildpool_client::local::{IDLE_VARIABLE, Lock};
 use buildpool_tests::{Finished, Place, STRANGER, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

@@ -1,6 +1,6 @@
 //! Tests of interrupted, half-open and slow links, through a proxy.
 
-use buildpool_gateway::client::{Client, Endpoint, JobEvent, Target, new_job_id};
+use buildpool_client::{Client, Endpoint, JobEvent, Target, new_job_id};
 use buildpool_protocol::client_link::{SubmitMessage, View};
 use buildpool_protocol::report::Verdict;
 use buildpool_protocol::spec::{Command, JobSpec, Source};

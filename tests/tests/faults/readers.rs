@@ -1,7 +1,7 @@
 //! Tests of readers that connect and disconnect.
 
+use buildpool_client::{Client, Endpoint, FollowQuery, JobEvent, Target};
 use buildpool_coordinator::store::{Retention, Store};
-use buildpool_gateway::client::{Client, Endpoint, FollowQuery, JobEvent, Target};
 use buildpool_protocol::client_link::Cursor;
 use buildpool_protocol::output::Stream;
 use buildpool_tests::{Dice, Direction, Pool, Proxy, Workload};

@@ -2,7 +2,7 @@
 //! agree.
 
 use super::{Check, State};
-use buildpool_gateway::client::PoolUrl;
+use buildpool_client::PoolUrl;
 use buildpool_trust::{Trust, client_config};
 use jiff::fmt::rfc2822::DateTimeParser;
 use jiff::{SignedDuration, Timestamp};

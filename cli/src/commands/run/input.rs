@@ -1,7 +1,7 @@
 //! Standard input of `buildpool run` on its way to the jobs.
 
 use crate::terminal;
-use buildpool_gateway::client::StdinWriter;
+use buildpool_client::StdinWriter;
 use buildpool_protocol::limits::CHUNK_BYTES_MAX;
 use bytes::Bytes;
 use std::io::{self, Read};

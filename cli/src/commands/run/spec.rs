@@ -3,7 +3,7 @@
 use crate::arguments::RunArguments;
 use crate::failure::{Failure, USAGE};
 use crate::terminal;
-use buildpool_gateway::snapshot::{Options, Snapshot};
+use buildpool_client::snapshot::{Options, Snapshot};
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::spec::{CPUS, Command, JobSpec, MEMORY_MIB, OWN_VARIABLES, Source, TemplateSpec};
 use std::collections::BTreeMap;

@@ -44,7 +44,7 @@ impl Endpoint {
     }
 
     /// Returns the expected certificate fingerprint, if one is known.
-    pub(crate) fn fingerprint(&self) -> Option<[u8; 32]> {
+    pub fn fingerprint(&self) -> Option<[u8; 32]> {
         self.certificate.or_else(|| self.token.as_ref().and_then(AccessToken::fingerprint))
     }
 
@@ -88,7 +88,7 @@ impl PoolUrl {
     }
 
     /// Returns the URL of a build on the coordinator's web page.
-    pub(crate) fn page_of(&self, build: BuildId) -> String {
+    pub fn page_of(&self, build: BuildId) -> String {
         // `ws` corresponds to `http`, and `wss` to `https` (RFC 6455, section 3).
         format!("{}/#/builds/{}", self.to_string().replacen("ws", "http", 1), build.request_id())
     }
@@ -189,7 +189,7 @@ impl AccessToken {
     }
 
     /// Returns true if the text has the form of a token. Otherwise it can't be valid for any pool.
-    pub(crate) fn is_well_formed(&self) -> bool {
+    pub fn is_well_formed(&self) -> bool {
         let rest = self.0.strip_prefix("bp_").and_then(|rest| rest.split_once('_'));
         rest.is_some_and(|(id, secret)| !id.is_empty() && !secret.is_empty() && !secret.starts_with('_'))
     }
@@ -235,7 +235,7 @@ impl std::error::Error for TokenError {}
 #[cfg(test)]
 mod tests {
     use super::{AccessToken, Endpoint, PoolUrl};
-    use crate::client::ClientError;
+    use crate::ClientError;
     use buildpool_protocol::ids::BuildId;
 
     #[test]

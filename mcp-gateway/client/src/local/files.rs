@@ -1,7 +1,7 @@
 //! Files of a local pool: its directory, lock and endpoint file. Only the user can access them.
 
 use super::{LocalError, LocalPool};
-use crate::client::{AccessToken, Endpoint, PoolUrl};
+use crate::{AccessToken, Endpoint, PoolUrl};
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, File, OpenOptions};

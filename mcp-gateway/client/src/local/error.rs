@@ -1,6 +1,6 @@
 //! Errors of the local pool.
 
-use crate::client::ClientError;
+use crate::ClientError;
 use std::error::Error;
 use std::fmt;
 use std::io;

@@ -1,7 +1,7 @@
 //! Downloads artifacts: verifies them, resumes after an interruption, and never writes outside the
 //! given directory.
 
-use crate::client::{Client, ClientError, Transfer};
+use crate::{Client, ClientError, Transfer};
 use buildpool_objects::incoming::Received;
 use buildpool_objects::pump::{self, Announced, Channel as _, Event, Progress, PumpError};
 use buildpool_protocol::limits::TRANSFER_BYTES_MAX;

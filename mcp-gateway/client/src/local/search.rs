@@ -2,7 +2,7 @@
 
 use super::files::{self, Published};
 use super::{LocalError, LocalPool, SUBCOMMAND};
-use crate::client::ClientError;
+use crate::ClientError;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tokio::process::{Child, Command};

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 #![expect(clippy::result_large_err, reason = "the type is the WebSocket library's own")]
 
-use buildpool_gateway::client::{
+use buildpool_client::{
     Client, ClientError, Endpoint, FollowQuery, JobEvent, JobEvents, Target, TransferEvent, chain, new_job_id,
 };
 use buildpool_protocol::client_link::{Cursor, FromClient, Role, SubmitMessage, ToClient, TokenCreated};

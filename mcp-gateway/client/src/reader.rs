@@ -178,7 +178,7 @@ impl LogReader {
 #[cfg(test)]
 mod tests {
     use super::{LogReader, OUTSTANDING_MAX, Output};
-    use crate::client::error::Misbehaviour;
+    use crate::error::Misbehaviour;
     use buildpool_protocol::client_link::{Cursor, StreamChoice};
     use buildpool_protocol::ids::{AttemptId, JobId};
     use buildpool_protocol::limits::CHUNK_BYTES_MAX;

@@ -47,7 +47,7 @@ static COMPILED: LazyLock<Vec<(&[&str], Regex)>> = LazyLock::new(|| {
 
 /// Returns at most five names of tests below this directory, the most similar first. Only the last
 /// part of the filter is compared: `m` of `C::m`, `C#m`, `C.m` and `C > m`.
-pub(crate) fn similar(directory: &Path, filter: &str) -> Vec<String> {
+pub fn similar(directory: &Path, filter: &str) -> Vec<String> {
     let mut parts = filter.trim_end_matches("()").rsplit(['#', '.', ':', '>', '›', '/']);
     let wanted = letters(parts.next().unwrap_or(filter));
     let scored = names(directory).into_iter().map(|name| (similarity(&wanted, &letters(&name)), name));

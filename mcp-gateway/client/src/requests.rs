@@ -354,8 +354,8 @@ pub(super) fn name_of(message: &FromClient) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::Requests;
-    use crate::client::channel::{JobEvent, Opening};
-    use crate::client::error::ClientError;
+    use crate::channel::{JobEvent, Opening};
+    use crate::error::ClientError;
     use buildpool_protocol::ErrorCode;
     use buildpool_protocol::client_link::SubmitMessage;
     use buildpool_protocol::ids::JobId;

@@ -3,7 +3,7 @@
 
 use super::error::SnapshotError;
 use super::take::{Options, Snapshot, take};
-use crate::client::{Client, ClientError, Transfer};
+use crate::{Client, ClientError, Transfer};
 use buildpool_objects::pack::{self, PackFile};
 use buildpool_objects::pump::{self, Channel as _, Event, Progress, PumpError};
 use buildpool_protocol::error::{ErrorCode, LinkError};

@@ -152,7 +152,7 @@ impl StdinWriter {
 #[cfg(test)]
 mod tests {
     use super::{Feed, Piece};
-    use crate::client::requests::Outgoing;
+    use crate::requests::Outgoing;
     use buildpool_protocol::client_link::FromClient;
     use buildpool_protocol::frame::BinaryHeader;
     use buildpool_protocol::outcome::Seal;

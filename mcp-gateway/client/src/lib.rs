@@ -3,17 +3,26 @@
 //! A [`Client`] is a handle to a task that owns one connection. If the connection breaks, the task
 //! dials again and resends the open requests. A submit keeps its job id, and a followed log
 //! continues at the reached position. So a restart of the coordinator neither loses nor repeats
-//! anything. This module does not depend on MCP.
+//! anything. This crate does not depend on MCP.
+//!
+//! [`snapshot`] turns a working tree into the source of a job, [`artifacts`] downloads the files
+//! that a job made, [`local`] finds or starts the pool of this machine, and [`project`] reads the
+//! configuration of a project and detects its test and build commands.
 
+pub mod artifacts;
 mod backoff;
 mod channel;
 mod dial;
+pub mod directories;
 mod endpoint;
 mod error;
 mod handle;
 mod link;
+pub mod local;
+pub mod project;
 mod reader;
 mod requests;
+pub mod snapshot;
 mod stdin;
 mod target;
 mod transfer;

@@ -15,7 +15,7 @@ mod tools;
 
 pub use choose::{ChooseError, Chosen, Goal, choose, repository_of};
 pub use config::{Commands, ConfigProblem, Configuration, ConfigurationCache, SetupEntry, nearest};
-pub(crate) use names::similar;
+pub use names::similar;
 pub use quote::quoted;
 pub use setup::{DEFAULT_INPUTS, configured as configured_setup, suggested as suggested_setup};
 pub use templates::Templates;
