@@ -21,6 +21,7 @@ mod pool;
 mod process;
 mod proxy;
 pub mod sim;
+mod terminal;
 mod wire;
 mod workload;
 
@@ -34,6 +35,7 @@ pub use place::Place;
 pub use pool::{Pool, PoolBuilder};
 pub use process::{Process, Stopped, keeper_of, keepers_in, processes_of, signal};
 pub use proxy::{Direction, Flow, Proxy};
+pub use terminal::Terminal;
 pub use wire::{Peer, Refused};
 pub use workload::{Scribe, Workload};
 
