@@ -65,9 +65,20 @@ pub(crate) fn show(duration: Duration) -> String {
     }
 }
 
+/// Formats a duration with one unit: `42s`, `5m`, `3h`, `2d`.
+pub(crate) fn coarse(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m", seconds / 60),
+        3_600..86_400 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{parse, show};
+    use super::{coarse, parse, show};
     use std::time::Duration;
 
     #[test]
@@ -104,5 +115,10 @@ mod tests {
         ] {
             assert_eq!(show(Duration::from_millis(millis)), text);
         }
+    }
+    #[test]
+    fn a_coarse_duration_has_one_unit() {
+        let of = |seconds| coarse(Duration::from_secs(seconds));
+        assert_eq!([of(0), of(59), of(119), of(7_199), of(172_800)], ["0s", "59s", "1m", "1h", "2d"]);
     }
 }

@@ -12,6 +12,7 @@
 
 mod arguments;
 mod commands;
+mod completion;
 mod durations;
 mod exit;
 mod exposure;
@@ -25,11 +26,13 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    completion::serve();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => return arguments::complain(&error),
+        Err(error) => return arguments::complain(error),
     };
     exposure::warn();
+    terminal::set_colours(arguments.color);
     match dispatch(arguments.subcommand) {
         Ok(code) => code,
         Err(failure) => failure.report(),
@@ -60,6 +63,8 @@ fn dispatch(subcommand: Subcommand) -> Result<ExitCode, failure::Failure> {
         Subcommand::Install(arguments) => commands::install::run(arguments.what),
         Subcommand::Mcp(arguments) => commands::mcp::run(*arguments),
         Subcommand::Doctor(arguments) => commands::doctor::run(&arguments),
+        Subcommand::Completions(arguments) => commands::completions::run(&arguments),
+        Subcommand::Man(arguments) => commands::man::run(&arguments),
         Subcommand::LocalPool(arguments) => commands::local_pool::run(&arguments),
         Subcommand::Keeper(arguments) => Ok(commands::keeper::run(arguments)),
         Subcommand::AsUser(arguments) => Ok(commands::keeper::as_user(arguments)),

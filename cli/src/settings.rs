@@ -63,11 +63,15 @@ pub(crate) async fn connect_for_output(options: &PoolOptions) -> Result<Client, 
 pub(crate) async fn connect_to_running(options: &PoolOptions) -> Result<Client, Failure> {
     let chosen = choose(options)?;
     chosen.announce();
-    let target = match chosen.target {
-        Target::Local(local) => Target::Named(running(&local)?),
-        named @ Target::Named(_) => named,
-    };
-    Ok(Client::connect(target, CLIENT).await?)
+    chosen.connect_to_running().await
+}
+
+/// Connects as [`connect_to_running`] does, and prints nothing.
+///
+/// # Errors
+/// As [`connect_to_running`].
+pub(crate) async fn connect_quietly(options: &PoolOptions) -> Result<Client, Failure> {
+    choose(options)?.connect_to_running().await
 }
 
 /// Returns the endpoint of the running local pool.
@@ -107,6 +111,15 @@ pub(crate) struct Chosen {
 }
 
 impl Chosen {
+    /// Connects, but does not start the local pool.
+    async fn connect_to_running(self) -> Result<Client, Failure> {
+        let target = match self.target {
+            Target::Local(local) => Target::Named(running(&local)?),
+            named @ Target::Named(_) => named,
+        };
+        Ok(Client::connect(target, CLIENT).await?)
+    }
+
     /// Prints the pool that a command uses, unless it was selected on the command line.
     fn announce(&self) {
         let place = self.place.as_deref();

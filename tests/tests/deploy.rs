@@ -152,7 +152,9 @@ fn the_debian_package_holds_the_program_and_units_that_find_it() {
     let directory = tempfile::tempdir().expect("a directory");
     let at = |name: &str| directory.path().join(name);
     // The real program would take long to compress, and the package does not depend on its size.
-    std::fs::write(at("program"), "#!/bin/sh\necho buildpool 1.2.3\n").expect("written");
+    let program =
+        "#!/bin/sh\n[ \"$1\" != man ] || { echo page >\"$2/buildpool.1\"; exit; }\necho buildpool 1.2.3\n";
+    std::fs::write(at("program"), program).expect("written");
     let run = |command: &mut Command| {
         let done = command.output().expect("it runs");
         assert!(done.status.success(), "{command:?}: {}", String::from_utf8_lossy(&done.stderr));
@@ -168,6 +170,15 @@ fn the_debian_package_holds_the_program_and_units_that_find_it() {
     run(Command::new("dpkg").arg("-x").arg(&package).arg(at("root")));
     let installed = at("root/usr/bin/buildpool");
     assert_eq!(run(&mut Command::new(&installed)), "buildpool 1.2.3");
+    let shared = [
+        "bash-completion/completions/buildpool",
+        "zsh/vendor-completions/_buildpool",
+        "fish/vendor_completions.d/buildpool.fish",
+        "man/man1/buildpool.1.gz",
+    ];
+    for file in shared {
+        assert!(at("root/usr/share").join(file).is_file(), "{file}");
+    }
     for part in ["coordinator", "worker"] {
         let unit = at("root/usr/lib/systemd/system").join(format!("buildpool-{part}.service"));
         let unit = std::fs::read_to_string(unit).expect("a unit");

@@ -2,12 +2,13 @@
 
 use super::values::{count, state, stream, verdict};
 use super::{Form, PoolOptions};
-use crate::durations;
+use crate::{completion, durations};
 use buildpool_protocol::JobState;
 use buildpool_protocol::client_link::StreamChoice;
 use buildpool_protocol::report::Verdict;
 use buildpool_protocol::spec::Verbosity;
 use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,6 +40,7 @@ pub(crate) struct JobArguments {
     #[command(flatten)]
     pub(crate) pool: PoolOptions,
     /// Id of the job, a unique prefix of it, or the id of a build
+    #[arg(add = ArgValueCandidates::new(completion::jobs))]
     pub(crate) id: String,
     /// Wait this long for its end, and exit as `run` would; 125 if the job is not done by then
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
@@ -69,7 +71,7 @@ pub(crate) struct WaitArguments {
     #[command(flatten)]
     pub(crate) form: Form,
     /// Ids of jobs, unique prefixes of them, or ids of builds
-    #[arg(value_name = "ID", required = true)]
+    #[arg(value_name = "ID", required = true, add = ArgValueCandidates::new(completion::live_jobs))]
     pub(crate) ids: Vec<String>,
 }
 
@@ -78,6 +80,7 @@ pub(crate) struct LogsArguments {
     #[command(flatten)]
     pub(crate) pool: PoolOptions,
     /// Id of the job, or a unique prefix of it
+    #[arg(add = ArgValueCandidates::new(completion::jobs))]
     pub(crate) id: String,
     /// stdout, stderr, both (each to its own), or interleaved (both to stdout, in true order)
     #[arg(long, value_name = "STREAM", value_parser = stream, default_value = "both")]
@@ -108,7 +111,7 @@ pub(crate) struct ArtifactsArguments {
     #[arg(long, requires = "output")]
     pub(crate) keep_executable: bool,
     /// Id of the job, or a unique prefix of it
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", add = ArgValueCandidates::new(completion::jobs))]
     pub(crate) id: String,
 }
 
@@ -117,6 +120,7 @@ pub(crate) struct CancelArguments {
     #[command(flatten)]
     pub(crate) pool: PoolOptions,
     /// Id of the job, a unique prefix of it, or the id of a build
+    #[arg(add = ArgValueCandidates::new(completion::live_jobs))]
     pub(crate) id: String,
     /// Reason, shown with the job later
     #[arg(long, value_name = "TEXT", default_value = "")]
@@ -130,6 +134,7 @@ pub(crate) struct RetryArguments {
     #[command(flatten)]
     pub(crate) pool: PoolOptions,
     /// Id of the job, or a unique prefix of it
+    #[arg(add = ArgValueCandidates::new(completion::jobs))]
     pub(crate) id: String,
     #[command(flatten)]
     pub(crate) form: Form,
@@ -183,6 +188,7 @@ pub(crate) struct DrainArguments {
     #[command(flatten)]
     pub(crate) pool: PoolOptions,
     /// Name of the worker
+    #[arg(add = ArgValueCandidates::new(completion::workers))]
     pub(crate) worker: String,
     /// Cancel jobs that still run after this time
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
@@ -196,6 +202,7 @@ pub(crate) struct ResumeArguments {
     #[command(flatten)]
     pub(crate) pool: PoolOptions,
     /// Name of the worker
+    #[arg(add = ArgValueCandidates::new(completion::workers))]
     pub(crate) worker: String,
     #[command(flatten)]
     pub(crate) form: Form,

@@ -26,7 +26,7 @@ pub(crate) struct RunArguments {
     /// Take this many of a worker's resource
     #[arg(long = "resource", value_name = "NAME=N", value_parser = resource)]
     pub(crate) resources: Vec<(String, u32)>,
-    /// Among your own jobs that wait, higher goes first
+    /// Order among your own waiting jobs: higher goes first
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = priority)]
     pub(crate) priority: i32,
     /// Run at most one job of this group at a time, over all submitters
@@ -46,22 +46,22 @@ pub(crate) struct RunArguments {
     /// Set a variable for the command
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub(crate) env: Vec<(String, String)>,
-    /// Pass this variable's value along, stored nowhere and masked in the log
+    /// Pass the value of this variable to the command; it is not stored, and it is masked in the log
     #[arg(long = "secret", value_name = "NAME", value_parser = secret)]
     pub(crate) secrets: Vec<String>,
-    /// The command's directory
+    /// Directory of the command; the current directory by default
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
-    /// End the job when it runs for longer
+    /// End the job if it runs for longer
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
     pub(crate) timeout: Option<Duration>,
-    /// End the job when it writes nothing for longer
+    /// End the job if it writes nothing for longer
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
     pub(crate) idle_timeout: Option<Duration>,
-    /// Between asking the command to end and killing it
+    /// Time between the request to end and the kill of the command
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
     pub(crate) grace: Option<Duration>,
-    /// When the worker stays away: run again elsewhere, wait for it, or fail
+    /// If the worker stays away: rerun elsewhere, wait for it, or fail
     #[arg(long, value_name = "rerun|wait|fail", value_parser = on_lost, default_value = "rerun")]
     pub(crate) on_lost: OnLost,
     /// Run again up to this many times after an infrastructure failure: no space, no simulator, no network
@@ -73,7 +73,7 @@ pub(crate) struct RunArguments {
     /// Use the local pool if the pool can't be reached; the result reports this
     #[arg(long, value_name = "local")]
     pub(crate) fallback: Option<Fallback>,
-    /// How much the digest shows: minimal, normal or full
+    /// Amount of detail in the digest: minimal, normal or full
     #[arg(long, value_name = "VERBOSITY", default_value = "minimal")]
     pub(crate) verbosity: Verbosity,
     /// Show the lines that this template selects; `raw` shows the output up to the budget
@@ -103,7 +103,7 @@ pub(crate) struct RunArguments {
     /// Start with an empty workspace, without the build products of earlier jobs
     #[arg(long)]
     pub(crate) clean: bool,
-    /// Print the job's id and leave it running
+    /// Print the id of the job and do not wait for its end
     #[arg(long, conflicts_with = "output")]
     pub(crate) detach: bool,
     /// Give the command an empty standard input; otherwise a pipe or a file is forwarded

@@ -1,4 +1,4 @@
-use super::{Arguments, Subcommand};
+use super::{Arguments, Subcommand, separated};
 use clap::{CommandFactory, Parser};
 
 #[test]
@@ -85,5 +85,40 @@ fn bad_values_are_refused_with_what_is_valid() {
         let line = ["buildpool"].iter().chain(line);
         let error = Arguments::try_parse_from(line.clone()).unwrap_err().to_string();
         assert!(error.contains(expected), "{:?}: {error}", line.collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn run_without_a_separator_suggests_it() {
+    for (line, expected) in [
+        (&["run", "ls", "-l"][..], Some("buildpool run -- ls -l")),
+        (&["run", "--label", "a=b", "sh", "-c", "a b"], Some("buildpool run … -- sh -c 'a b'")),
+        (&["run", "--labell", "x", "ls"], None),
+        (&["run", "ls", "--", "x"], None),
+        (&["jobs", "ls"], None),
+    ] {
+        let error = Arguments::try_parse_from(["buildpool"].iter().chain(line)).unwrap_err();
+        let words: Vec<String> = line.iter().map(|word| (*word).to_owned()).collect();
+        assert_eq!(separated(&error, &words).as_deref(), expected, "{line:?}");
+    }
+}
+
+#[test]
+fn every_subcommand_has_examples_that_are_valid() {
+    let program = Arguments::command();
+    let visible = program.get_subcommands().filter(|command| !command.is_hide_set());
+    for command in [&program].into_iter().chain(visible) {
+        let name = command.get_name();
+        let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let mut lines = 0;
+        for line in text.lines().filter_map(|line| line.strip_prefix("  buildpool")) {
+            let line = line.split(['<', '>']).next().unwrap_or_default();
+            // Quotes are in commands of `sh -c` only.
+            let words = ["buildpool"].into_iter().chain(line.split_whitespace());
+            let parsed = Arguments::try_parse_from(words);
+            assert!(parsed.is_ok(), "{name}: {line}: {:?}", parsed.err());
+            lines += 1;
+        }
+        assert!(lines > 0, "{name} has no examples");
     }
 }

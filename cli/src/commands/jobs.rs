@@ -1,6 +1,7 @@
 //! `buildpool jobs`
 
 use crate::arguments::JobsArguments;
+use crate::completion::short_ids;
 use crate::durations;
 use crate::failure::Failure;
 use crate::settings;
@@ -9,6 +10,7 @@ use crate::terminal::{self, Colour};
 use buildpool_protocol::client_link::{JobQuery, JobSummary};
 use buildpool_protocol::limits::JOBS_PAGE_MAX;
 use buildpool_protocol::report::Verdict;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -41,12 +43,14 @@ pub(crate) fn run(arguments: &JobsArguments) -> Result<ExitCode, Failure> {
 
 fn table(jobs: &[JobSummary]) -> String {
     let mut table = Table::new(["JOB", "STATE", "VERDICT", "WORKER", "CREATED", "TIME", "COMMAND"]);
-    for job in jobs {
+    // A person selects a job by its short id; a program reads the whole one.
+    let ids = if io::stdout().is_terminal() { short_ids(jobs) } else { long_ids(jobs) };
+    for (job, id) in jobs.iter().zip(ids) {
         let time = job.duration_secs.map_or(String::new(), |secs| {
             durations::show(Duration::try_from_secs_f64(secs).unwrap_or_default())
         });
         table.row([
-            job.job_id.as_str().into(),
+            id.into(),
             state(job),
             verdict(job),
             job.worker.as_deref().unwrap_or_default().into(),
@@ -56,6 +60,10 @@ fn table(jobs: &[JobSummary]) -> String {
         ]);
     }
     table.text()
+}
+
+fn long_ids(jobs: &[JobSummary]) -> Vec<String> {
+    jobs.iter().map(|job| job.job_id.clone()).collect()
 }
 
 fn state(job: &JobSummary) -> Cell {
@@ -91,5 +99,5 @@ fn verdict(job: &JobSummary) -> Cell {
 pub(super) fn ago(moment: &str) -> String {
     let Ok(moment) = moment.parse::<jiff::Timestamp>() else { return moment.to_owned() };
     let since = jiff::Timestamp::now().duration_since(moment);
-    format!("{} ago", durations::show(Duration::try_from(since).unwrap_or_default()))
+    format!("{} ago", durations::coarse(Duration::try_from(since).unwrap_or_default()))
 }

@@ -64,7 +64,7 @@ mod tests {
         for (millis, progress, expected) in [
             (0, queued("all slots\nare taken"), None),
             (4_900, queued("all slots\nare taken"), None),
-            (5_000, queued("all slots\nare taken"), Some("waiting: all slots are taken")),
+            (5_000, queued("all slots\nare taken"), Some("waiting: all slots ⏎ are taken")),
             (9_000, queued("all slots\nare taken"), None),
             (34_900, queued("its worker is away"), None),
             (35_000, queued("its worker is away"), Some("waiting: its worker is away")),

@@ -5,11 +5,15 @@ pub(crate) mod screen;
 pub(crate) mod table;
 
 use crate::failure::{self, Failure};
+use anstream::{AutoStream, ColorChoice};
+use anstyle::{AnsiColor, Style};
+use buildpool_protocol::shown;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{SFlag, fstat};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Prints a result on stdout.
 ///
@@ -74,21 +78,57 @@ pub(crate) enum Colour {
 impl Colour {
     /// Returns the text in this colour.
     pub(crate) fn paint(self, text: &str) -> String {
-        let code = match self {
+        let style = match self {
             Self::Plain => return text.to_owned(),
-            Self::Green => 32,
-            Self::Red => 31,
-            Self::Yellow => 33,
-            Self::Dim => 2,
+            Self::Green => AnsiColor::Green.on_default(),
+            Self::Red => AnsiColor::Red.on_default(),
+            Self::Yellow => AnsiColor::Yellow.on_default(),
+            Self::Dim => Style::new().dimmed(),
         };
-        format!("\x1b[{code}m{text}\x1b[0m")
+        format!("{style}{text}{style:#}")
     }
 }
 
-/// Returns true if stdout supports colours: it is a terminal and `NO_COLOR` is unset or empty
-/// (<https://no-color.org>).
+/// Sets the choice of `--color` for the whole program.
+pub(crate) fn set_colours(choice: clap::ColorChoice) {
+    let choice = match choice {
+        clap::ColorChoice::Auto => ColorChoice::Auto,
+        clap::ColorChoice::Always => ColorChoice::Always,
+        clap::ColorChoice::Never => ColorChoice::Never,
+    };
+    choice.write_global();
+}
+
+/// Returns true if texts on stdout have colours: `--color`, else `NO_COLOR` (<https://no-color.org>)
+/// and its relatives, else whether stdout is a terminal.
 pub(crate) fn is_colourful() -> bool {
-    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    AutoStream::choice(&io::stdout()) != ColorChoice::Never
+}
+
+/// Returns the width of a terminal in columns, or `None` if this is not a terminal.
+pub(crate) fn columns(file: impl AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(file).ok()?;
+    // A terminal of unknown size has 0 columns.
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
+/// Returns the text, cut at a width with an ellipsis.
+pub(crate) fn cut(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let mut left = columns.saturating_sub(1);
+    let fits = |c: &char| {
+        let width = c.width().unwrap_or(0);
+        let fits = width <= left;
+        left = left.saturating_sub(width);
+        fits
+    };
+    let mut shown: String = text.chars().take_while(fits).collect();
+    if columns > 0 {
+        shown.push('…');
+    }
+    shown
 }
 
 /// Escapes control characters in a name from another user, so that it can't control the terminal.
@@ -97,7 +137,7 @@ pub(crate) fn name(text: &str) -> String {
     text.chars().map(escaped).collect()
 }
 
-/// Returns a text on one line, with control characters replaced by spaces.
+/// Returns a text of another party on one line, without terminal sequences and hidden characters.
 pub(crate) fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>().trim().to_owned()
+    shown::one_line(text).replace('\t', " ")
 }

@@ -5,6 +5,9 @@ use buildpool_protocol::client_link::Progress;
 use buildpool_protocol::report::JobState;
 use std::time::{Duration, Instant};
 
+/// Seconds without output after which the line shows them.
+const SILENCE_SECS: u64 = 30;
+
 /// State of the progress line.
 #[derive(Debug)]
 pub(crate) struct ProgressLine {
@@ -71,6 +74,13 @@ impl ProgressLine {
             (done, None) => parts.push(format!("{done} tests")),
             (done, Some(total)) => parts.push(format!("{done} of {total} tests")),
         }
+        match progress.silent_secs {
+            Some(secs) if secs >= SILENCE_SECS => {
+                parts.push(format!("silent for {}", durations::show(Duration::from_secs(secs))));
+            }
+            Some(_) | None => {}
+        }
+        parts.extend(progress.running_test.as_ref().map(|test| format!("test {}", super::one_line(test))));
         if !progress.text.is_empty() {
             parts.push(super::one_line(&progress.text));
         }
@@ -94,7 +104,7 @@ mod tests {
         let waiting =
             Waiting { reason: "all slots\nare taken".into(), position: Some(3), ..Waiting::default() };
         line.update(Progress { waiting: Some(waiting), ..Progress::default() }, after(1));
-        assert_eq!(line.text(after(12)), "buildpool: queued behind 2 · 12s · all slots are taken");
+        assert_eq!(line.text(after(12)), "buildpool: queued behind 2 · 12s · all slots ⏎ are taken");
         let running = Progress {
             state: JobState::Running,
             connected: true,
@@ -110,7 +120,18 @@ mod tests {
             line.text(after(83)),
             "buildpool: running on mini-3 · 1m03s · 1 line · 2 errors · 4 of 9 tests"
         );
-        line.update(Progress { connected: false, ..running }, after(90));
+        line.update(Progress { connected: false, ..running.clone() }, after(90));
         assert!(line.text(after(90)).contains("its worker can't be reached"));
+        let last = Progress {
+            silent_secs: Some(75),
+            running_test: Some("a::b".into()),
+            text: "Linking \x1b[1mapp".into(),
+            tests_done: 0,
+            tests_total: None,
+            ..running
+        };
+        line.update(last, after(90));
+        let text = line.text(after(90));
+        assert!(text.ends_with(" · silent for 1m15s · test a::b · Linking app"), "{text}");
     }
 }

@@ -1,6 +1,7 @@
 //! Writes a job's output to stdout and stderr, and the progress line. A separate thread writes, so
 //! that a blocked reader blocks only that thread.
 
+use crate::terminal;
 use buildpool_client::Output;
 use buildpool_protocol::client_link::StreamChoice;
 use buildpool_protocol::output::Stream;
@@ -14,8 +15,8 @@ use tokio::sync::mpsc;
 
 /// Capacity of the queue. A frame of output has at most 1 MiB.
 const WAITING: usize = 4;
-/// Width of the progress line, in columns. A longer line would wrap.
-const COLUMNS: usize = 79;
+/// Width of the progress line on a terminal of unknown width, in columns. A longer line would wrap.
+const COLUMNS: usize = 80;
 
 /// An item to write.
 #[derive(Debug)]
@@ -158,7 +159,9 @@ impl Writer {
         if !self.stderr.is_terminal || self.in_line || self.progress == text {
             return Ok(());
         }
-        let shown: String = text.chars().take(COLUMNS).collect();
+        let columns = terminal::columns(&self.stderr.file).unwrap_or(COLUMNS);
+        // In the last column, some terminals begin another line.
+        let shown = terminal::cut(&text, columns - 1);
         self.progress = text;
         write_all(&mut self.stderr.file, format!("\r\x1b[K{shown}").as_bytes())
     }

@@ -23,6 +23,7 @@ mod setup;
 mod stacks;
 mod stdin;
 mod streams;
+mod terminals;
 mod trust;
 mod users;
 mod waiting;

@@ -1,0 +1,153 @@
+//! Completion of command lines in shells, with the names of live jobs and workers.
+
+use crate::arguments::{Arguments, PoolOptions};
+use crate::settings;
+use crate::terminal;
+use buildpool_client::Client;
+use buildpool_protocol::client_link::JobSummary;
+use buildpool_protocol::report::JobState;
+use clap::CommandFactory;
+use clap_complete::CompleteEnv;
+use clap_complete::engine::CompletionCandidate;
+use std::future::Future;
+use std::time::Duration;
+
+/// Variable that a shell's script sets to the name of the shell. Jobs do not inherit variables with
+/// this prefix.
+pub(crate) const VARIABLE: &str = "BUILDPOOL_COMPLETE";
+/// Maximum wait for the pool. A shell is blocked meanwhile.
+const WITHIN: Duration = Duration::from_millis(800);
+/// Maximum number of offered jobs.
+const JOBS_MAX: u32 = 100;
+
+/// Prints the candidates and ends the process, if a shell requests them.
+pub(crate) fn serve() {
+    CompleteEnv::with_factory(Arguments::command).var(VARIABLE).complete();
+}
+
+/// Returns the newest jobs.
+pub(crate) fn jobs() -> Vec<CompletionCandidate> {
+    jobs_like(|_| true)
+}
+
+/// Returns the newest jobs that are not done.
+pub(crate) fn live_jobs() -> Vec<CompletionCandidate> {
+    jobs_like(|job| job.state != JobState::Done)
+}
+
+fn jobs_like(is_wanted: impl Fn(&JobSummary) -> bool) -> Vec<CompletionCandidate> {
+    let jobs = read(async |client| client.jobs(None, None, JOBS_MAX).await.unwrap_or_default());
+    let wanted = jobs.iter().zip(short_ids(&jobs)).filter(|(job, _)| is_wanted(job));
+    wanted
+        .map(|(job, id)| {
+            let state = job.verdict.map_or_else(|| job.state.name(), |verdict| verdict.name());
+            let about = format!("{state}: {}", terminal::one_line(&job.command));
+            CompletionCandidate::new(id).help(Some(about.into()))
+        })
+        .collect()
+}
+
+/// Returns the names of the workers. A name that would need quotes in a shell is left out.
+pub(crate) fn workers() -> Vec<CompletionCandidate> {
+    let workers = read(async |client| client.workers().await.unwrap_or_default());
+    let is_plain = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+    let plain = workers.into_iter().filter(|worker| worker.name.chars().all(is_plain));
+    plain.map(|worker| CompletionCandidate::new(worker.name)).collect()
+}
+
+/// Reads from the pool that the command line selects. Returns nothing if the pool does not answer
+/// in time. Never starts a pool, and prints nothing.
+fn read<T: Default, F: Future<Output = T>>(request: impl FnOnce(Client) -> F) -> T {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+        return T::default();
+    };
+    let answer = runtime.block_on(async {
+        let reading = async {
+            match settings::connect_quietly(&options(std::env::args())).await {
+                Ok(client) => request(client).await,
+                Err(_) => T::default(),
+            }
+        };
+        tokio::time::timeout(WITHIN, reading).await.unwrap_or_default()
+    });
+    runtime.shutdown_background();
+    answer
+}
+
+/// Returns the pool options of the command line that follows the first `--`, the one to complete.
+fn options(words: impl Iterator<Item = String>) -> PoolOptions {
+    let line: Vec<String> = words.skip_while(|word| word != "--").skip(1).collect();
+    let of_pool: Vec<&str> = line.iter().map(String::as_str).take_while(|word| *word != "--").collect();
+    let value = |flag: &str| {
+        let next = of_pool.windows(2).find(|pair| pair[0] == flag).map(|pair| pair[1]);
+        let joined = || of_pool.iter().find_map(|word| word.strip_prefix(flag)?.strip_prefix('='));
+        next.or_else(joined).map(str::to_owned)
+    };
+    PoolOptions {
+        coordinator: value("--coordinator"),
+        token: value("--token"),
+        ca_file: value("--ca-file").map(Into::into),
+        insecure_plain_text: of_pool.contains(&"--insecure-plain-text"),
+    }
+}
+
+/// Digits of a short id: those of the timestamp of a UUIDv7.
+const SHORT_ID_DIGITS: usize = 12;
+
+/// Returns a prefix of each job's id that no other of these jobs has.
+pub(crate) fn short_ids(jobs: &[JobSummary]) -> Vec<String> {
+    let ids: Vec<String> = jobs.iter().map(|job| job.job_id.replace('-', "")).collect();
+    let shared = |one: &str, other: &str| one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
+    let mut sorted: Vec<&str> = ids.iter().map(String::as_str).collect();
+    sorted.sort_unstable();
+    // The longest common prefix of an id is with one of its neighbours in the order.
+    let digits = |id: &str| {
+        let at = sorted.partition_point(|other| *other < id);
+        let before = at.checked_sub(1).and_then(|before| sorted.get(before));
+        let nearest = before.into_iter().chain(sorted.get(at + 1)).map(|other| shared(id, other));
+        SHORT_ID_DIGITS.max(nearest.max().unwrap_or(0) + 1)
+    };
+    ids.iter().map(|id| id.chars().take(digits(id)).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{options, short_ids};
+    use buildpool_protocol::client_link::JobSummary;
+    use buildpool_protocol::report::JobState;
+
+    fn job(id: &str) -> JobSummary {
+        JobSummary {
+            job_id: id.to_owned(),
+            command: "true".to_owned(),
+            state: JobState::Queued,
+            verdict: None,
+            exit_code: None,
+            worker: None,
+            submitter: "ada".to_owned(),
+            created_at: String::new(),
+            duration_secs: None,
+            waiting: None,
+        }
+    }
+
+    #[test]
+    fn a_short_id_is_as_long_as_it_must_be_to_differ() {
+        let jobs = [
+            job("0193aaaa-bbbb-7001-8000-000000000001"),
+            job("0193aaaa-bbbb-7001-9000-000000000001"),
+            job("0193aaaa-cccc-7001-8000-000000000001"),
+        ];
+        assert_eq!(short_ids(&jobs), ["0193aaaabbbb70018", "0193aaaabbbb70019", "0193aaaacccc"]);
+        assert_eq!(short_ids(&jobs[2..]), ["0193aaaacccc"]);
+        assert_eq!(short_ids(&[job("x"), job("x")]), ["x", "x"]);
+    }
+
+    #[test]
+    fn the_pool_is_that_of_the_completed_line() {
+        let line = "buildpool -- buildpool job --coordinator ws://h:1 --token=t -- --ca-file f";
+        let found = options(line.split(' ').map(str::to_owned));
+        assert_eq!((found.coordinator.as_deref(), found.token.as_deref()), (Some("ws://h:1"), Some("t")));
+        assert!(found.ca_file.is_none() && !found.insecure_plain_text, "{found:?}");
+    }
+}
