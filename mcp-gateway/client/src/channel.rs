@@ -2,8 +2,8 @@
 //! I/O.
 
 use super::error::{ClientError, Misbehaviour};
+use super::pending::{EVENTS_MAX, Outgoing};
 use super::reader::{LogReader, Output};
-use super::requests::{EVENTS_MAX, Outgoing};
 use super::stdin::{Feed, Piece};
 use buildpool_protocol::LinkError;
 use buildpool_protocol::client_link::{
@@ -148,6 +148,14 @@ impl Channel {
     pub(super) fn stdin(&mut self, request: u32, piece: Piece, outbox: &mut VecDeque<Outgoing>) {
         if let Some(feed) = &mut self.stdin {
             feed.push(request, piece, outbox);
+        }
+    }
+
+    /// Returns the `type` of the message that opens the channel.
+    pub(super) fn name(&self) -> &'static str {
+        match self.opening {
+            Opening::Submit(_) => "submit",
+            Opening::Follow { .. } => "follow",
         }
     }
 
@@ -308,10 +316,7 @@ impl Channel {
             | ToClient::Tokens { .. }
             | ToClient::Audit { .. }
             | ToClient::Transfer(_) => {
-                let request = match self.opening {
-                    Opening::Submit(_) => "submit",
-                    Opening::Follow { .. } => "follow",
-                };
+                let request = self.name();
                 self.fail(ClientError::Misbehaved(Misbehaviour::WrongAnswer { request }))
             }
         }

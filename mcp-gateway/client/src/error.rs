@@ -200,7 +200,11 @@ impl fmt::Display for ClientError {
             Self::Refused(error) => error.fmt(f),
             Self::Misbehaved(what) => write!(f, "the coordinator broke the protocol: {what}"),
             Self::Interrupted { request } => {
-                write!(f, "the link was cut during `{request}`; whether it was done is unknown")
+                write!(
+                    f,
+                    "the connection broke during `{request}`, which is sent only once; list the current state before you \
+                     repeat it"
+                )
             }
             Self::Busy { limit } => {
                 write!(f, "{limit} requests are open already, which is the limit of one client")

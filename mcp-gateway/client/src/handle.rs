@@ -4,13 +4,17 @@ use super::channel::{JobEvent, Opening};
 use super::dial::PoolInfo;
 use super::error::{ClientError, Misbehaviour};
 use super::link::{Command, Link, LinkStatus};
-use super::requests::{self, Call, Requests};
+use super::pending::{self, Call, Pending};
+use super::request::{
+    Answer, ApproveWorker, Cancel, CreateToken, Drain, Explain, ForgetWorker, GetFinding, GetJob, ListJobs,
+    ListTokens, ListWorkers, ReadAudit, ReadLogs, Request, Retry, RevokeToken, RotateToken,
+};
 use super::stdin::{Feed, StdinWriter};
 use super::target::Target;
 use super::transfer::Transfer;
 use buildpool_protocol::client_link::{
-    AuditEntry, Cursor, FromClient, JobQuery, JobSummary, LogAnswer, LogQuery, Progress, Role, StreamChoice,
-    SubmitMessage, ToClient, TokenCreated, TokenSummary, View, WorkerSummary,
+    AuditEntry, Cursor, JobQuery, JobSummary, LogAnswer, LogQuery, Progress, Role, StreamChoice,
+    SubmitMessage, TokenCreated, TokenSummary, View, WorkerSummary,
 };
 use buildpool_protocol::ids::{BuildId, JobId};
 use buildpool_protocol::limits::FOLLOW_WINDOW_BYTES;
@@ -83,7 +87,7 @@ impl Client {
             commands: receiver,
             status: status_sender,
             info: info_sender,
-            requests: Requests::default(),
+            pending: Pending::default(),
         };
         let task = std::sync::Mutex::new(Some(tokio::spawn(link.run(socket))));
         let shared = Shared { commands, last_request: AtomicU32::new(0), status, info, task };
@@ -173,10 +177,7 @@ impl Client {
         to: Option<watch::Sender<Progress>>,
     ) -> Result<JobResult, ClientError> {
         let (job, progress) = (job.to_owned(), to.is_some());
-        match self.call_watched(|request| FromClient::Job { request, job, view, wait, progress }, to).await? {
-            ToClient::Job { result, .. } => Ok(*result),
-            _ => Err(wrong_answer("job")),
-        }
+        self.call_watched(GetJob { job, view, wait, progress }, to).await
     }
 
     /// Returns the newest jobs.
@@ -197,10 +198,7 @@ impl Client {
     /// # Errors
     /// Errors of the link.
     pub async fn jobs_like(&self, query: JobQuery, limit: u32) -> Result<Vec<JobSummary>, ClientError> {
-        match self.call(|request| FromClient::Jobs { request, query, limit }).await? {
-            ToClient::Jobs { jobs, .. } => Ok(jobs),
-            _ => Err(wrong_answer("jobs")),
-        }
+        self.call(ListJobs { query, limit }).await
     }
 
     /// Returns a part of a log as text.
@@ -208,10 +206,7 @@ impl Client {
     /// # Errors
     /// `unknown_job`, `evicted`, `ambiguous`, `invalid`, and errors of the link.
     pub async fn logs(&self, query: LogQuery) -> Result<LogAnswer, ClientError> {
-        match self.call(|request| FromClient::Logs { request, query }).await? {
-            ToClient::Logs { logs, .. } => Ok(*logs),
-            _ => Err(wrong_answer("logs")),
-        }
+        self.call(ReadLogs { query }).await
     }
 
     /// Returns one complete finding.
@@ -219,11 +214,7 @@ impl Client {
     /// # Errors
     /// `unknown_job`, `not_found`, and errors of the link.
     pub async fn finding(&self, job: &str, finding: &str) -> Result<Finding, ClientError> {
-        let (job, finding) = (job.to_owned(), finding.to_owned());
-        match self.call(|request| FromClient::Finding { request, job, finding }).await? {
-            ToClient::Finding { finding, .. } => Ok(*finding),
-            _ => Err(wrong_answer("finding")),
-        }
+        self.call(GetFinding { job: job.to_owned(), finding: finding.to_owned() }).await
     }
 
     /// Returns an explanation of a job's verdict, as text for users.
@@ -231,11 +222,7 @@ impl Client {
     /// # Errors
     /// `unknown_job`, and errors of the link.
     pub async fn explain(&self, job: &str) -> Result<String, ClientError> {
-        let job = job.to_owned();
-        match self.call(|request| FromClient::Explain { request, job }).await? {
-            ToClient::Explain { text, .. } => Ok(text),
-            _ => Err(wrong_answer("explain")),
-        }
+        self.call(Explain { job: job.to_owned() }).await
     }
 
     /// Submits the spec and the snapshot of a job again. Returns the id of the new job.
@@ -244,11 +231,7 @@ impl Client {
     /// `unknown_job`, `ambiguous`, `forbidden` for another submitter's job, `invalid` for a job
     /// with secrets, `not_found` if its snapshot was removed, and errors of the link.
     pub async fn retry(&self, job: &str) -> Result<JobId, ClientError> {
-        let (job, new) = (job.to_owned(), new_job_id());
-        match self.call(|request| FromClient::Retry { request, job, new, client_request_id: None }).await? {
-            ToClient::Accepted { job, .. } => Ok(job),
-            _ => Err(wrong_answer("retry")),
-        }
+        self.call(Retry { job: job.to_owned(), new: new_job_id(), client_request_id: None }).await
     }
 
     /// Cancels a job. A finished job does not change.
@@ -256,11 +239,7 @@ impl Client {
     /// # Errors
     /// `unknown_job`, and errors of the link.
     pub async fn cancel(&self, job: &str, reason: &str) -> Result<JobResult, ClientError> {
-        let (job, reason) = (job.to_owned(), reason.to_owned());
-        match self.call(|request| FromClient::Cancel { request, job, reason }).await? {
-            ToClient::Job { result, .. } => Ok(*result),
-            _ => Err(wrong_answer("cancel")),
-        }
+        self.call(Cancel { job: job.to_owned(), reason: reason.to_owned() }).await
     }
 
     /// Returns the workers, sorted by name.
@@ -271,14 +250,12 @@ impl Client {
         let mut all: Vec<WorkerSummary> = Vec::new();
         loop {
             let offset = u32::try_from(all.len()).unwrap_or(u32::MAX);
-            match self.call(|request| FromClient::Workers { request, offset }).await? {
-                // An answer without progress would repeat for ever.
-                ToClient::Workers { workers, more, .. } if more && !workers.is_empty() => all.extend(workers),
-                ToClient::Workers { workers, .. } => {
-                    all.extend(workers);
-                    return Ok(all);
-                }
-                _ => return Err(wrong_answer("workers")),
+            let page = self.call(ListWorkers { offset }).await?;
+            // An answer without progress would repeat for ever.
+            let is_last = !page.more || page.workers.is_empty();
+            all.extend(page.workers);
+            if is_last {
+                return Ok(all);
             }
         }
     }
@@ -293,11 +270,7 @@ impl Client {
         draining: bool,
         deadline: Option<Duration>,
     ) -> Result<Vec<WorkerSummary>, ClientError> {
-        let worker = worker.to_owned();
-        match self.call(|request| FromClient::Drain { request, worker, draining, deadline }).await? {
-            ToClient::Workers { workers, .. } => Ok(workers),
-            _ => Err(wrong_answer("drain")),
-        }
+        Ok(self.call(Drain { worker: worker.to_owned(), draining, deadline }).await?.workers)
     }
 
     /// Creates a token. The request is sent at most once: after [`ClientError::Interrupted`], check
@@ -325,11 +298,7 @@ impl Client {
         expires: Option<Duration>,
         only: Restriction,
     ) -> Result<TokenCreated, ClientError> {
-        let name = name.to_owned();
-        match self.call(|request| FromClient::TokenCreate { request, role, name, expires, only }).await? {
-            ToClient::Token { created, .. } => Ok(created),
-            _ => Err(wrong_answer("token_create")),
-        }
+        self.call(CreateToken { role, name: name.to_owned(), expires, only }).await
     }
 
     /// Returns the tokens, in the order of their creation.
@@ -337,10 +306,7 @@ impl Client {
     /// # Errors
     /// `forbidden`, and errors of the link.
     pub async fn tokens(&self) -> Result<Vec<TokenSummary>, ClientError> {
-        match self.call(|request| FromClient::TokenList { request }).await? {
-            ToClient::Tokens { tokens, .. } => Ok(tokens),
-            _ => Err(wrong_answer("token_list")),
-        }
+        self.call(ListTokens {}).await
     }
 
     /// Revokes a token and returns the remaining tokens. The jobs that were submitted with it end,
@@ -349,11 +315,7 @@ impl Client {
     /// # Errors
     /// `not_found`, `forbidden`, and errors of the link.
     pub async fn token_revoke(&self, token: &str, keep_jobs: bool) -> Result<Vec<TokenSummary>, ClientError> {
-        let token = token.to_owned();
-        match self.call(|request| FromClient::TokenRevoke { request, token, keep_jobs }).await? {
-            ToClient::Tokens { tokens, .. } => Ok(tokens),
-            _ => Err(wrong_answer("token_revoke")),
-        }
+        self.call(RevokeToken { token: token.to_owned(), keep_jobs }).await
     }
 
     /// Rotates a token: replaces it by a new one with the same name and role. The request is sent
@@ -367,11 +329,7 @@ impl Client {
         grace: Duration,
         expires: Option<Duration>,
     ) -> Result<TokenCreated, ClientError> {
-        let token = token.to_owned();
-        match self.call(|request| FromClient::TokenRotate { request, token, grace, expires }).await? {
-            ToClient::Token { created, .. } => Ok(created),
-            _ => Err(wrong_answer("token_rotate")),
-        }
+        self.call(RotateToken { token: token.to_owned(), grace, expires }).await
     }
 
     /// Approves a worker that waits for an operator's approval.
@@ -379,11 +337,7 @@ impl Client {
     /// # Errors
     /// `not_found`, `forbidden`, and errors of the link.
     pub async fn approve(&self, worker: &str) -> Result<Vec<WorkerSummary>, ClientError> {
-        let worker = worker.to_owned();
-        match self.call(|request| FromClient::Approve { request, worker }).await? {
-            ToClient::Workers { workers, .. } => Ok(workers),
-            _ => Err(wrong_answer("approve")),
-        }
+        Ok(self.call(ApproveWorker { worker: worker.to_owned() }).await?.workers)
     }
 
     /// Frees the name of a worker that will not return.
@@ -392,11 +346,7 @@ impl Client {
     /// `not_found`, `conflict` while the worker may return to jobs, `forbidden`, and errors of the
     /// link.
     pub async fn forget_worker(&self, worker: &str) -> Result<Vec<WorkerSummary>, ClientError> {
-        let worker = worker.to_owned();
-        match self.call(|request| FromClient::Forget { request, worker }).await? {
-            ToClient::Workers { workers, .. } => Ok(workers),
-            _ => Err(wrong_answer("forget")),
-        }
+        Ok(self.call(ForgetWorker { worker: worker.to_owned() }).await?.workers)
     }
 
     /// Returns the last lines of the audit log, newest first. Reads as many pages as necessary.
@@ -412,11 +362,11 @@ impl Client {
             if left == 0 || before == Some(0) {
                 return Ok(entries);
             }
-            match self.call(|request| FromClient::Audit { request, limit: left, before }).await? {
-                ToClient::Audit { entries: page, .. } if page.is_empty() => return Ok(entries),
-                ToClient::Audit { entries: page, .. } => entries.extend(page),
-                _ => return Err(wrong_answer("audit")),
+            let page = self.call(ReadAudit { limit: left, before }).await?;
+            if page.is_empty() {
+                return Ok(entries);
             }
+            entries.extend(page);
         }
     }
 
@@ -426,41 +376,53 @@ impl Client {
     /// [`ClientError::Closed`].
     pub async fn transfer(&self) -> Result<Transfer, ClientError> {
         let channel = self.next_request();
-        let (events, receiver) = mpsc::channel(requests::EVENTS_MAX);
+        let (events, receiver) = mpsc::channel(pending::EVENTS_MAX);
         self.send(Command::Transfer { channel, events }).await?;
         Ok(Transfer::new(self.clone(), channel, receiver))
     }
 
-    async fn call(&self, message: impl FnOnce(u32) -> FromClient) -> Result<ToClient, ClientError> {
-        self.call_watched(message, None).await
+    /// Sends a request and returns its answer. After a reconnect, an idempotent request is sent
+    /// again; another one fails with [`ClientError::Interrupted`].
+    ///
+    /// # Errors
+    /// The refusal of the coordinator, and errors of the link.
+    pub async fn call<R: Request>(&self, request: R) -> Result<R::Answer, ClientError> {
+        self.call_watched(request, None).await
     }
 
-    async fn call_watched(
+    async fn call_watched<R: Request>(
         &self,
-        message: impl FnOnce(u32) -> FromClient,
+        request: R,
         progress: Option<watch::Sender<Progress>>,
-    ) -> Result<ToClient, ClientError> {
-        let request = self.next_request();
-        let message = message(request);
-        let once = matches!(message, FromClient::TokenCreate { .. });
+    ) -> Result<R::Answer, ClientError> {
+        let number = self.next_request();
         let (reply, answer) = oneshot::channel();
-        let call = Call { message, once, asked: Instant::now(), progress, reply };
-        self.send(Command::Call { request, call }).await?;
-        let mut asked = Asked { client: self, request, is_answered: false };
+        let call = Call {
+            message: request.into_message(number),
+            name: R::NAME,
+            idempotent: R::IDEMPOTENT,
+            asked: Instant::now(),
+            progress,
+            reply,
+        };
+        self.send(Command::Call { request: number, call }).await?;
+        let mut asked = Asked { client: self, request: number, is_answered: false };
         let answer = answer.await;
         asked.is_answered = true;
-        answer.map_err(|_| ClientError::Closed)?
+        let message = answer.map_err(|_| ClientError::Closed)??;
+        let wrong = || ClientError::Misbehaved(Misbehaviour::WrongAnswer { request: R::NAME });
+        R::Answer::from_message(message).ok_or_else(wrong)
     }
 
     async fn open(&self, opening: Opening, stdin: Option<Feed>) -> Result<JobEvents, ClientError> {
         let request = self.next_request();
-        let (events, receiver) = mpsc::channel(requests::EVENTS_MAX);
+        let (events, receiver) = mpsc::channel(pending::EVENTS_MAX);
         self.send(Command::Open { request, opening, events, stdin }).await?;
         Ok(JobEvents { client: self.clone(), request, receiver, shown: None, acknowledged: 0 })
     }
 
     fn next_request(&self) -> u32 {
-        self.shared.last_request.fetch_add(1, Ordering::Relaxed).wrapping_add(1) % requests::FIRST_ALIAS
+        self.shared.last_request.fetch_add(1, Ordering::Relaxed).wrapping_add(1) % pending::FIRST_ALIAS
     }
 
     /// Ends a request without a receiver. If the command channel is full, the task detects the
@@ -488,10 +450,6 @@ impl Drop for Asked<'_> {
             self.client.forget(self.request);
         }
     }
-}
-
-fn wrong_answer(request: &'static str) -> ClientError {
-    ClientError::Misbehaved(Misbehaviour::WrongAnswer { request })
 }
 
 /// The events of one submitted or followed job. A call of `next` acknowledges the previous output

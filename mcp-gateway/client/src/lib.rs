@@ -5,6 +5,9 @@
 //! continues at the reached position. So a restart of the coordinator neither loses nor repeats
 //! anything. This crate does not depend on MCP.
 //!
+//! Each request of [`request`] is a type with the type of its answer; [`Client::call`] sends it.
+//! `examples/run_job.rs` is a complete client.
+//!
 //! [`snapshot`] turns a working tree into the source of a job, [`artifacts`] downloads the files
 //! that a job made, [`local`] finds or starts the pool of this machine, and [`project`] reads the
 //! configuration of a project and detects its test and build commands.
@@ -19,9 +22,10 @@ mod error;
 mod handle;
 mod link;
 pub mod local;
+mod pending;
 pub mod project;
 mod reader;
-mod requests;
+pub mod request;
 pub mod snapshot;
 mod stdin;
 mod target;
@@ -36,6 +40,7 @@ pub use error::{ClientError, Misbehaviour};
 pub use handle::{Client, FollowQuery, JobEvents, new_job_id};
 pub use link::LinkStatus;
 pub use reader::{Chunk, Output};
+pub use request::Request;
 pub use stdin::StdinWriter;
 pub use target::Target;
 pub use transfer::{Transfer, TransferEvent};

@@ -1,11 +1,11 @@
-//! The task that owns the connection. It transports [`Requests`] over the current connection, and
+//! The task that owns the connection. It transports [`Pending`] requests over the current connection, and
 //! dials again if there is no connection.
 
 use super::backoff::{Backoff, random_bits};
 use super::channel::{Events, Opening};
 use super::dial::{self, PoolInfo, Socket};
 use super::error::ClientError;
-use super::requests::{Call, Outgoing, Requests};
+use super::pending::{Call, Outgoing, Pending};
 use super::stdin::{Feed, Piece};
 use super::target::Target;
 use super::transfer::{TransferEvent, TransferEvents};
@@ -67,7 +67,7 @@ pub(super) struct Link {
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) status: watch::Sender<LinkStatus>,
     pub(super) info: watch::Sender<PoolInfo>,
-    pub(super) requests: Requests,
+    pub(super) pending: Pending,
 }
 
 /// Reason why a connection is no longer served.
@@ -96,8 +96,8 @@ impl Link {
             };
             socket = match ended {
                 Ended::Closed => return,
-                Ended::Lost(error) if !self.requests.is_empty() => {
-                    self.requests.interrupted();
+                Ended::Lost(error) if !self.pending.is_empty() => {
+                    self.pending.interrupted();
                     self.reconnect(error).await
                 }
                 Ended::Lost(_) | Ended::Idle => {
@@ -118,7 +118,7 @@ impl Link {
         let mut wire = Wire::default();
         let (mut heard_at, mut busy_at) = (Instant::now(), Instant::now());
         loop {
-            wire.outbox.extend(self.requests.outbox.drain(..).map(|outgoing| match outgoing {
+            wire.outbox.extend(self.pending.outbox.drain(..).map(|outgoing| match outgoing {
                 Outgoing::Control(message) => Message::text(encode_control(&message)),
                 Outgoing::Frame(frame) => Message::Binary(frame),
             }));
@@ -147,7 +147,7 @@ impl Link {
                         let silent = io::Error::new(io::ErrorKind::TimedOut, "the coordinator went silent");
                         return Ended::Lost(self.lost(silent));
                     }
-                    if !self.requests.is_empty() {
+                    if !self.pending.is_empty() {
                         busy_at = Instant::now();
                     } else if busy_at.elapsed() > IDLE_CLOSE {
                         let _ = tokio::time::timeout(TICK, socket.close(None)).await;
@@ -161,23 +161,21 @@ impl Link {
 
     fn take(&mut self, command: Command) {
         match command {
-            Command::Call { request, call } => self.requests.call(request, call),
+            Command::Call { request, call } => self.pending.call(request, call),
             Command::Open { request, opening, events, stdin } => {
-                self.requests.open(request, opening, events, stdin);
+                self.pending.open(request, opening, events, stdin);
             }
-            Command::Taken { request, attempt, position } => self.requests.taken(request, attempt, position),
-            Command::Close { request } => self.requests.close(request),
-            Command::Transfer { channel, events } => self.requests.begin_transfer(channel, events),
-            Command::InTransfer { channel, outgoing } => self.requests.say_in_transfer(channel, outgoing),
-            Command::Stdin { request, piece } => self.requests.stdin(request, piece),
+            Command::Taken { request, attempt, position } => self.pending.taken(request, attempt, position),
+            Command::Close { request } => self.pending.close(request),
+            Command::Transfer { channel, events } => self.pending.begin_transfer(channel, events),
+            Command::InTransfer { channel, outgoing } => self.pending.say_in_transfer(channel, outgoing),
+            Command::Stdin { request, piece } => self.pending.stdin(request, piece),
         }
     }
 
     fn hear(&mut self, message: Message) -> Result<(), ClientError> {
         let done = match message {
-            Message::Text(text) => {
-                decode_control(&text).and_then(|message| self.requests.on_message(message))
-            }
+            Message::Text(text) => decode_control(&text).and_then(|message| self.pending.on_message(message)),
             Message::Binary(frame) => self.hear_frame(&frame),
             Message::Ping(_) | Message::Pong(_) | Message::Close(_) | Message::Frame(_) => Ok(()),
         };
@@ -191,12 +189,12 @@ impl Link {
         let (header, _) = BinaryHeader::decode(frame)?;
         match header.kind {
             BinaryKind::Follow => {
-                self.requests.on_output(header.channel, header.position, frame.slice(BINARY_HEADER_BYTES..));
+                self.pending.on_output(header.channel, header.position, frame.slice(BINARY_HEADER_BYTES..));
                 Ok(())
             }
             BinaryKind::Transfer => {
                 let (position, bytes) = (header.position, frame.slice(BINARY_HEADER_BYTES..));
-                self.requests.on_transfer(header.channel, TransferEvent::Bytes { position, bytes });
+                self.pending.on_transfer(header.channel, TransferEvent::Bytes { position, bytes });
                 Ok(())
             }
             BinaryKind::Output | BinaryKind::Stdin => {
@@ -214,12 +212,12 @@ impl Link {
         while !is_final(&error) {
             self.status.send_replace(LinkStatus::Reconnecting { since, error: error.clone() });
             if since.elapsed() > CALL_PATIENCE {
-                self.requests.fail_calls(&error);
+                self.pending.fail_calls(&error);
             }
             if since.elapsed() > JOB_PATIENCE {
                 break;
             }
-            if self.requests.is_empty() {
+            if self.pending.is_empty() {
                 return None;
             }
             let delay = backoff.next(random_bits());
@@ -228,7 +226,7 @@ impl Link {
                 Err(failed) => error = failed,
             }
         }
-        self.requests.fail_all(&error);
+        self.pending.fail_all(&error);
         None
     }
 
@@ -237,7 +235,7 @@ impl Link {
         match self.dial_after(Duration::ZERO).await? {
             Ok(socket) => Some(socket),
             Err(error) => {
-                self.requests.fail_all(&error);
+                self.pending.fail_all(&error);
                 None
             }
         }
@@ -257,7 +255,7 @@ impl Link {
                 dialled = &mut dialling => {
                     return Some(dialled.map(|(socket, info)| {
                         self.info.send_replace(info);
-                        self.requests.resume(Instant::now());
+                        self.pending.resume(Instant::now());
                         socket
                     }));
                 }

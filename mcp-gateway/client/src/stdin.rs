@@ -3,7 +3,7 @@
 use super::error::ClientError;
 use super::handle::Client;
 use super::link::Command;
-use super::requests::Outgoing;
+use super::pending::Outgoing;
 use buildpool_protocol::client_link::FromClient;
 use buildpool_protocol::limits::STDIN_FRAME_BYTES;
 use buildpool_protocol::outcome::Seal;
@@ -152,7 +152,7 @@ impl StdinWriter {
 #[cfg(test)]
 mod tests {
     use super::{Feed, Piece};
-    use crate::requests::Outgoing;
+    use crate::pending::Outgoing;
     use buildpool_protocol::client_link::FromClient;
     use buildpool_protocol::frame::BinaryHeader;
     use buildpool_protocol::outcome::Seal;

@@ -4,7 +4,7 @@
 use super::error::ClientError;
 use super::handle::Client;
 use super::link::Command;
-use super::requests::Outgoing;
+use super::pending::Outgoing;
 use buildpool_objects::pump::{self, Event, Interrupted};
 use buildpool_protocol::client_link::FromClient;
 use buildpool_protocol::frame::{BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};

@@ -366,6 +366,26 @@ async fn a_question_is_asked_again_and_a_token_is_not_made_twice() {
 }
 
 #[tokio::test]
+async fn a_rotation_is_not_sent_again_after_the_link_broke() {
+    let (played, endpoint) = Played::new().await;
+    let (client, mut peer) = connect(&played, endpoint).await;
+    let rotating = client.token_rotate("ci", Duration::ZERO, None);
+    let (rotated, ()) = tokio::join!(rotating, async {
+        assert!(matches!(peer.hear().await, FromClient::TokenRotate { .. }));
+        // A coordinator that has replaced the token can break down before its answer arrives.
+        drop(peer);
+    });
+    let error = rotated.unwrap_err();
+    assert!(matches!(error, ClientError::Interrupted { request: "token_rotate" }), "{error}");
+    let (tokens, ()) = tokio::join!(client.tokens(), async {
+        let mut peer = played.accept().await;
+        let FromClient::TokenList { request } = peer.hear().await else { panic!("no token_list") };
+        peer.say(&ToClient::Tokens { request, tokens: Vec::new() }).await;
+    });
+    assert_eq!(tokens.unwrap(), []);
+}
+
+#[tokio::test]
 async fn refusals_and_wrong_answers_are_errors_of_their_own() {
     let (played, endpoint) = Played::new().await;
     let (client, mut peer) = connect(&played, endpoint).await;

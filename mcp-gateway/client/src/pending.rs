@@ -25,8 +25,10 @@ pub(super) type Reply = oneshot::Sender<Result<ToClient, ClientError>>;
 /// A request with one answer.
 pub(super) struct Call {
     pub(super) message: FromClient,
-    /// Must not be sent twice.
-    pub(super) once: bool,
+    /// `type` of the message.
+    pub(super) name: &'static str,
+    /// May be sent twice.
+    pub(super) idempotent: bool,
     pub(super) asked: Instant,
     /// Receives progress until the answer.
     pub(super) progress: Option<watch::Sender<Progress>>,
@@ -35,7 +37,7 @@ pub(super) struct Call {
 
 /// All open requests of a client by number, and the messages to send.
 #[derive(Default)]
-pub(super) struct Requests {
+pub(super) struct Pending {
     calls: HashMap<u32, Call>,
     channels: HashMap<u32, Channel>,
     /// Maps the number of a resumed follow to its channel.
@@ -62,7 +64,7 @@ impl From<FromClient> for Outgoing {
 /// Numbers from here on are for resumed follows; those below are for callers.
 pub(super) const FIRST_ALIAS: u32 = 1 << 31;
 
-impl Requests {
+impl Pending {
     pub(super) fn is_empty(&self) -> bool {
         self.calls.is_empty() && self.channels.is_empty() && self.transfers.is_empty()
     }
@@ -72,7 +74,7 @@ impl Requests {
             let _ = call.reply.send(Err(ClientError::Busy { limit: OPEN_MAX }));
             return;
         }
-        if let Err(error) = check(&call.message) {
+        if let Err(error) = check(&call.message, call.name) {
             let _ = call.reply.send(Err(error));
             return;
         }
@@ -87,7 +89,7 @@ impl Requests {
         }
         let mut channel = Channel::new(opening, events).reading(stdin);
         let message = channel.message(request);
-        if let Err(error) = check(&message) {
+        if let Err(error) = check(&message, channel.name()) {
             channel.fail(error);
             return;
         }
@@ -186,16 +188,15 @@ impl Requests {
         self.outbox = said.into_iter().map(|(_, message)| message.into()).chain(transfers).collect();
     }
 
-    /// Handles the loss of the link. Requests that must not be sent twice fail, and transfers end,
+    /// Handles the loss of the link. Pending that must not be sent twice fail, and transfers end,
     /// because only their owners can resume them.
     pub(super) fn interrupted(&mut self) {
         self.outbox.clear();
         for (_, events) in self.transfers.drain() {
             let _ = events.try_send(TransferEvent::Interrupted);
         }
-        for (_, call) in self.calls.extract_if(|_, call| call.once) {
-            let request = name_of(&call.message);
-            let _ = call.reply.send(Err(ClientError::Interrupted { request }));
+        for (_, call) in self.calls.extract_if(|_, call| !call.idempotent) {
+            let _ = call.reply.send(Err(ClientError::Interrupted { request: call.name }));
         }
     }
 
@@ -291,7 +292,7 @@ impl Requests {
 }
 
 /// Refuses a message that is too long. Otherwise it would end each connection that it is sent on.
-fn check(message: &FromClient) -> Result<(), ClientError> {
+fn check(message: &FromClient, name: &str) -> Result<(), ClientError> {
     if let FromClient::Submit { submit, .. } = message {
         check_length(&submit.spec, &submit.secrets).map_err(ClientError::Refused)?;
     }
@@ -299,10 +300,8 @@ fn check(message: &FromClient) -> Result<(), ClientError> {
     if bytes <= CONTROL_MESSAGE_BYTES_MAX {
         return Ok(());
     }
-    let text = format!(
-        "`{}` takes {bytes} bytes of a message; at most {CONTROL_MESSAGE_BYTES_MAX} are valid",
-        name_of(message)
-    );
+    let text =
+        format!("`{name}` takes {bytes} bytes of a message; at most {CONTROL_MESSAGE_BYTES_MAX} are valid");
     Err(ClientError::Refused(LinkError::new(ErrorCode::TooLarge, text)))
 }
 
@@ -322,38 +321,9 @@ impl Call {
     }
 }
 
-/// Returns the `type` of a request, for error messages.
-pub(super) fn name_of(message: &FromClient) -> &'static str {
-    match message {
-        FromClient::Register { .. } => "register",
-        FromClient::Submit { .. } => "submit",
-        FromClient::Job { .. } => "job",
-        FromClient::Follow { .. } => "follow",
-        FromClient::Taken { .. } => "taken",
-        FromClient::Unfollow { .. } => "unfollow",
-        FromClient::StdinEnd { .. } => "stdin_end",
-        FromClient::Logs { .. } => "logs",
-        FromClient::Finding { .. } => "finding",
-        FromClient::Explain { .. } => "explain",
-        FromClient::Jobs { .. } => "jobs",
-        FromClient::Retry { .. } => "retry",
-        FromClient::Cancel { .. } => "cancel",
-        FromClient::Workers { .. } => "workers",
-        FromClient::Drain { .. } => "drain",
-        FromClient::TokenCreate { .. } => "token_create",
-        FromClient::TokenList { .. } => "token_list",
-        FromClient::TokenRevoke { .. } => "token_revoke",
-        FromClient::TokenRotate { .. } => "token_rotate",
-        FromClient::Approve { .. } => "approve",
-        FromClient::Forget { .. } => "forget",
-        FromClient::Audit { .. } => "audit",
-        FromClient::Transfer(_) => "transfer",
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::Requests;
+    use super::Pending;
     use crate::channel::{JobEvent, Opening};
     use crate::error::ClientError;
     use buildpool_protocol::ErrorCode;
@@ -381,13 +351,13 @@ mod tests {
             progress: true,
         };
         let (events, mut heard) = mpsc::channel(1);
-        let mut requests = Requests::default();
-        requests.open(1, Opening::Submit(Box::new(submit)), events, None);
+        let mut pending = Pending::default();
+        pending.open(1, Opening::Submit(Box::new(submit)), events, None);
         let Ok(JobEvent::Failed(ClientError::Refused(error))) = heard.try_recv() else {
             panic!("it is to fail at once");
         };
         assert_eq!(error.code, ErrorCode::TooLarge);
         assert!(error.message.contains("env 5400"), "{}", error.message);
-        assert!(requests.is_empty() && requests.outbox.is_empty());
+        assert!(pending.is_empty() && pending.outbox.is_empty());
     }
 }
