@@ -188,6 +188,7 @@ impl Coordinator {
             links: Links::new(descriptors.links, config.connections_per_address.get() as usize),
             answer_bytes: AnswerBytes::default(),
             lists: DashMap::new(),
+            addresses: Mutex::default(),
             refusal_noted: Mutex::default(),
             forbidden_noted: Mutex::default(),
             transfers: TransferStore::new(&config.data_dir),

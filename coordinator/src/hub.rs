@@ -58,6 +58,7 @@ pub(crate) struct Hub {
     jobs: DashMap<JobId, watch::Sender<JobEvent>>,
     attempts: DashMap<AttemptId, Arc<LiveAttempt>>,
     numbers: AtomicU64,
+    commits: watch::Sender<u64>,
     degraded: AtomicBool,
     why_degraded: RwLock<String>,
 }
@@ -113,6 +114,16 @@ impl Hub {
     /// Returns the number of connected workers.
     pub(crate) fn workers(&self) -> usize {
         self.workers.len()
+    }
+
+    /// Notifies the readers of events that records were written.
+    pub(crate) fn note_commit(&self) {
+        self.commits.send_modify(|commits| *commits += 1);
+    }
+
+    /// Returns a receiver that changes with each commit of records.
+    pub(crate) fn commits(&self) -> watch::Receiver<u64> {
+        self.commits.subscribe()
     }
 
     /// Watches a job. Call it before reading the job's state, so that no event is missed.

@@ -10,14 +10,18 @@ use crate::net::outbox::AnswerBytes;
 use crate::net::rate::Rates;
 use crate::runtime::Handle;
 use crate::stdin::Inputs;
-use crate::store::{HistoryKey, LogError, Logs, Lookup, PassingRun, Reader, ResolveError, StoreError};
+use crate::store::{
+    HistoryKey, LogError, Logs, Lookup, PassingRun, Reader, ResolveError, StoreError, TokenUse,
+};
 use crate::tls::Tls;
 use crate::transfer::TransferStore;
 use crate::trust::Trust;
 use buildpool_protocol::error::{ErrorCode, LinkError};
-use buildpool_protocol::ids::JobId;
+use buildpool_protocol::ids::{JobId, TokenId};
 use buildpool_protocol::spec::{JobSpec, Reads};
 use dashmap::DashMap;
+use std::collections::HashSet;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -40,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) refusal_noted: Mutex<Option<Instant>>,
     /// Time of the last audit line about a forbidden request.
     pub(crate) forbidden_noted: Mutex<Option<Instant>>,
+    /// Addresses of tokens that the records have since the start.
+    pub(crate) addresses: Mutex<HashSet<(TokenId, IpAddr)>>,
     pub(crate) rates: Rates,
     pub(crate) links: Links,
     pub(crate) answer_bytes: AnswerBytes,
@@ -61,7 +67,37 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// fill the queue of the pool's thread.
 const LISTS_AT_A_TIME: usize = 2;
 
+/// Limit on the addresses of tokens that are remembered since the start. Above it, the records are asked again.
+const ADDRESSES_MAX: usize = 10_000;
+
+/// Returns the address, or the network of an IPv6 address: a machine changes its address inside of it.
+fn network(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(address) if !address.is_loopback() => {
+            IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)))
+        }
+        address => address,
+    }
+}
+
 impl Shared {
+    /// Records from where a token is used.
+    pub(crate) fn note_use(&self, principal: &Principal, peer: IpAddr) {
+        let address = network(peer);
+        let mut known = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.contains(&(principal.token, address)) {
+            return;
+        }
+        let (token, name, address_text) = (principal.token, principal.name.clone(), address.to_string());
+        let used = TokenUse { token, name, address: address_text, at_ms: wall_ms() };
+        if self.runtime.token_used(used) {
+            if known.len() >= ADDRESSES_MAX {
+                known.clear();
+            }
+            known.insert((token, address));
+        }
+    }
+
     /// Waits for a turn to make a list for this token's name.
     pub(crate) async fn list_turn(&self, name: &str) -> Option<OwnedSemaphorePermit> {
         let new = || Arc::new(Semaphore::new(LISTS_AT_A_TIME));

@@ -286,6 +286,9 @@ pub struct WorkerRecord {
     /// Name of the token that owns its identity.
     #[serde(default)]
     pub token: Option<String>,
+    /// True if it had no contact for `lost_after`, and has not registered since then.
+    #[serde(default)]
+    pub lost: bool,
 }
 
 /// Workers recorded before the introduction of approval count as approved.

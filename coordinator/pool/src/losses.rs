@@ -1,6 +1,6 @@
 //! Attempts that end without a result: lost with a worker, declined, drained.
 
-use crate::effect::{Effect, LostAttempt};
+use crate::effect::{Change, Effect, LostAttempt};
 use crate::input::Now;
 use crate::job::{Adoptable, Job, Phase};
 use crate::lifecycle::Ended;
@@ -127,14 +127,14 @@ impl Pool {
             || losses >= limits::LOSSES_MAX as usize && (workers >= 2 || fitting < 2)
     }
 
-    /// Sets the timer for the loss of an absent worker with jobs. There is only one per worker, even
-    /// if it reconnects often.
+    /// Sets the timer for the loss of an absent worker. There is only one per worker, even if it
+    /// reconnects often.
     pub(crate) fn time_loss(&mut self, worker: WorkerId) {
         let lost_after = self.lost_after(worker);
         if let Some(known) = self.roster.get_mut(worker)
             && let Contact::Absent { since } = known.contact
             && !known.is_loss_timed
-            && !known.jobs.is_empty()
+            && (!known.record.lost || !known.jobs.is_empty())
         {
             known.is_loss_timed = true;
             self.timers.insert((since.saturating_add(lost_after), Timer::WorkerLost(worker)));
@@ -163,6 +163,16 @@ impl Pool {
             self.end_attempt(now, id, lease, &reason, Loss::Counted { may_return: true });
         }
         self.roster.remove_if_nameless(worker);
+        self.note_loss(worker);
+    }
+
+    /// Records that a worker is lost.
+    fn note_loss(&mut self, worker: WorkerId) {
+        let Some(known) = self.roster.get_mut(worker).filter(|known| known.record.slots > 0) else { return };
+        if !std::mem::replace(&mut known.record.lost, true) {
+            let record = known.record.clone();
+            self.emit(Effect::Persist(Change::Worker(record)));
+        }
     }
 
     /// Returns true if a worker has been absent for `lost_after`.

@@ -159,6 +159,7 @@ impl Pool {
         worker.has_run = true;
         self.timers.extend(worker.drain_deadline.map(|at| (at, Timer::DrainEnd(id))));
         self.roster.insert(worker);
+        self.time_loss(id);
     }
 
     /// Restores a worker that an attempt names and the store does not contain. It gets a name that
@@ -177,6 +178,7 @@ impl Pool {
                     draining: false,
                     drain_until_ms: None,
                     resumed: false,
+                    lost: false,
                     last_seen_ms: attempt.granted_at_ms,
                     version: String::new(),
                     approved: true,

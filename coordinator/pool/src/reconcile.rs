@@ -162,6 +162,7 @@ impl Pool {
             approved: !self.config.approve_workers
                 || known.is_some_and(|worker| worker.is_approved_as(&register.name)),
             token: Some(token),
+            lost: false,
         };
         self.emit(Effect::Persist(Change::Worker(record.clone())));
         match self.roster.get(register.worker) {

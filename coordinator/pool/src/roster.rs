@@ -466,6 +466,7 @@ mod tests {
             draining: false,
             drain_until_ms: None,
             resumed: false,
+            lost: false,
             last_seen_ms: i64::try_from(number).expect("small"),
             version: String::new(),
             approved: true,

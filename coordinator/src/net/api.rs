@@ -6,6 +6,7 @@
 mod artifacts;
 mod call;
 mod document;
+mod events;
 mod forms;
 mod jobs;
 mod logs;
@@ -67,7 +68,8 @@ fn documented() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(pool::approve))
         .routes(routes!(pool::tokens, pool::create_token))
         .routes(routes!(pool::revoke_token))
-        .routes(routes!(pool::audit));
+        .routes(routes!(pool::audit))
+        .routes(routes!(events::get));
     OpenApiRouter::with_openapi(document::Api::openapi()).nest(BASE, requests)
 }
 

@@ -207,6 +207,7 @@ pub(super) fn authenticate(
         );
         return Err(LinkError::new(ErrorCode::Forbidden, text));
     }
+    shared.note_use(&principal, *peer);
     Ok(principal)
 }
 

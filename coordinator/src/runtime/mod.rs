@@ -6,6 +6,7 @@
 //! that is not on disk.
 
 mod carry;
+mod events;
 mod records;
 mod wanted;
 mod without_room;
@@ -18,7 +19,7 @@ use crate::finished::FinishedRing;
 use crate::hub::Hub;
 use crate::metrics::Metrics;
 use crate::stdin::Inputs;
-use crate::store::{HistoryKey, Logs, Reader, Record, Sealed, StoreError, Writer};
+use crate::store::{HistoryKey, Logs, Reader, Record, Sealed, StoreError, TokenUse, Writer};
 use buildpool_digest::Digest;
 use buildpool_pool::{
     Change, ClientRef, Completed, Effect, Input, LabelQueue, LiveJob, Load, Now, Pool, WorkerView,
@@ -45,6 +46,8 @@ pub(crate) enum Command {
     Input(Input),
     /// Passes an input to the pool, and writes the note to the audit log if the pool accepts it.
     Noted { input: Input, note: Note },
+    /// Records the use of a token from an address.
+    TokenUsed(TokenUse),
     /// Completes an attempt with a sealed and digested log.
     Completed(Box<Ending>),
     /// Returns the state of one live job.
@@ -92,6 +95,11 @@ impl Handle {
     /// for inputs that are cheap to lose.
     pub(crate) fn offer(&self, input: Input) {
         let _full = self.commands.try_send(Command::Input(input));
+    }
+
+    /// Records the use of a token without waiting. Returns false if the channel is full.
+    pub(crate) fn token_used(&self, used: TokenUse) -> bool {
+        self.commands.try_send(Command::TokenUsed(used)).is_ok()
     }
 
     pub(crate) async fn live(&self, job: JobId) -> Option<LiveJob> {
@@ -303,6 +311,10 @@ impl Runtime {
                 self.undecided.extend(input.client().map(|client| (client, note)));
                 self.handle(input);
             }
+            Command::TokenUsed(used) => {
+                self.records.push(Record::TokenUse(Box::new(used)));
+                self.noted_at.get_or_insert(now.clock);
+            }
             Command::Completed(ending) => self.completed(*ending),
             Command::Live { job, reply } if self.mirror.ending(job).is_some() => {
                 self.answers.push(Answer::Ended { job, reply });
@@ -463,5 +475,6 @@ impl Runtime {
         }
         self.records.clear();
         (self.is_urgent, self.noted_at) = (false, None);
+        self.parts.hub.note_commit();
     }
 }

@@ -3,6 +3,7 @@
 //! The mirror holds the whole record of each live job, because the store writes whole records.
 
 use super::Ending;
+use super::events::{self, Flags};
 use crate::store::{
     AttemptEnd, AttemptEnding, AttemptRecord, CancelRecord, DoneRecord, HistoryKey, JobRecord, PassingRun,
     Record, WorkerRecord,
@@ -18,12 +19,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Recorded facts of a worker that its next record depends on.
+#[derive(Clone, Copy)]
+struct Known {
+    first_seen_ms: i64,
+    flags: Flags,
+}
+
 #[derive(Default)]
 pub(super) struct Mirror {
     jobs: BTreeMap<JobId, JobRecord>,
     /// Log and digest of each attempt that has ended but that the pool has not decided on.
     endings: BTreeMap<AttemptId, (Option<bytes::Bytes>, u64, Arc<Digest>)>,
-    first_seen: BTreeMap<WorkerId, i64>,
+    workers: BTreeMap<WorkerId, Known>,
     /// Jobs that have ended but were not passed to their clients yet.
     ended: BTreeMap<JobId, (JobRecord, Option<Arc<Digest>>)>,
 }
@@ -34,7 +42,8 @@ impl Mirror {
     }
 
     pub(super) fn restore_worker(&mut self, worker: &WorkerRecord) {
-        self.first_seen.insert(worker.worker, worker.first_seen_ms);
+        let flags = Flags { draining: worker.draining, lost: worker.lost };
+        self.workers.insert(worker.worker, Known { first_seen_ms: worker.first_seen_ms, flags });
     }
 
     pub(super) fn job(&self, job: JobId) -> Option<&JobRecord> {
@@ -101,6 +110,7 @@ impl Mirror {
                     done: None,
                 };
                 records.push(Record::Job(Box::new(record.clone())));
+                records.push(events::job(&record, JobState::Queued, record.created_at_ms));
                 self.jobs.insert(job.job, record);
             }
             Change::Attempt { job, attempt } => self.attempt(now, job, attempt, records),
@@ -113,11 +123,15 @@ impl Mirror {
             Change::Done { job, record } => self.done(job, &record, records),
             Change::Attachable { job, attachable } => records.push(Record::Attachable { job, attachable }),
             Change::Worker(worker) => {
-                let first_seen_ms = *self.first_seen.entry(worker.worker).or_insert(now.wall_ms);
-                records.push(Record::Worker(Box::new(to_store_worker(worker, first_seen_ms))));
+                let known = self.workers.get(&worker.worker).copied();
+                let first_seen_ms = known.map_or(now.wall_ms, |known| known.first_seen_ms);
+                let record = to_store_worker(worker, first_seen_ms);
+                records.extend(events::worker(known.map(|known| known.flags), &record, now.wall_ms));
+                self.restore_worker(&record);
+                records.push(Record::Worker(Box::new(record)));
             }
             Change::WorkerForgotten(worker) => {
-                self.first_seen.remove(&worker);
+                self.workers.remove(&worker);
                 records.push(Record::WorkerForgotten(worker));
             }
         }
@@ -152,6 +166,14 @@ impl Mirror {
             lost_after_ms: Some(u64::try_from(attempt.lost_after.as_millis()).unwrap_or(u64::MAX)),
             boot: attempt.boot,
         };
+        let state = match record.attempts.iter().find(|known| known.number == number) {
+            Some(known) if known.ended.is_none() && attempt.ended.is_some() => Some(JobState::Queued),
+            Some(known) if known.started_at_ms.is_none() && attempt.started_at_ms.is_some() => {
+                Some(JobState::Running)
+            }
+            Some(_) => None,
+            None => Some(JobState::Preparing),
+        };
         match record.attempts.iter_mut().find(|known| known.number == number) {
             Some(known) => *known = attempt,
             None => record.attempts.push(attempt),
@@ -159,6 +181,7 @@ impl Mirror {
         if let Some((Some(bytes), ..)) = ending {
             records.push(Record::Log { attempt: AttemptId { job, number }, bytes });
         }
+        records.extend(state.map(|state| events::job(record, state, now.wall_ms)));
         records.push(Record::Job(Box::new(record.clone())));
     }
 
@@ -200,6 +223,11 @@ impl Mirror {
                 finding.message.lines().next().unwrap_or_default().chars().take(HEADLINE_CHARS_MAX).collect()
             }),
         });
+        if outcome.is_none() {
+            // The loss of the last attempt ended the job, so it did not wait again.
+            records.retain(|record| !events::is_queued_again(record, job));
+        }
+        records.push(events::job(&record, JobState::Done, done.finished_at_ms));
         records.push(Record::Job(Box::new(record.clone())));
         if done.verdict == Verdict::Passed
             && let Some(digest) = &digest
@@ -269,6 +297,7 @@ pub(super) fn to_pool_worker(worker: WorkerRecord) -> pool::WorkerRecord {
         version: worker.version,
         approved: worker.approved,
         token: worker.token,
+        lost: worker.lost,
     }
 }
 
@@ -289,6 +318,7 @@ fn to_store_worker(worker: pool::WorkerRecord, first_seen_ms: i64) -> WorkerReco
         last_seen_ms: worker.last_seen_ms,
         approved: worker.approved,
         token: worker.token,
+        lost: worker.lost,
     }
 }
 

@@ -85,6 +85,8 @@ impl Runtime {
                     self.hold_back(input);
                 }
                 Some(command @ Command::Completed(_)) => self.held_back.push_back(command),
+                // A later connection from there records it.
+                Some(Command::TokenUsed(_)) => {}
                 Some(question) => {
                     self.take(question);
                     self.answer_ahead(why);

@@ -25,7 +25,7 @@ impl Format {
 
 /// Format of the job records.
 pub(crate) const RECORDS: Format =
-    Format { application_id: 0x6270_6c31, migrations: &[RECORDS_1, RECORDS_2] };
+    Format { application_id: 0x6270_6c31, migrations: &[RECORDS_1, RECORDS_2, RECORDS_3] };
 
 const RECORDS_1: &str = "
 CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -66,6 +66,23 @@ CREATE INDEX passing_key ON passing(key, seq);
 /// Adds the table of jobs that an equal submit attaches to.
 const RECORDS_2: &str = "
 CREATE TABLE attachable(job BLOB PRIMARY KEY) WITHOUT ROWID;
+";
+
+/// Adds the events, and the addresses from which each token was used. `AUTOINCREMENT` makes sure that no id is used twice.
+const RECORDS_3: &str = "
+CREATE TABLE events(
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT NOT NULL,
+    submitter TEXT,
+    at_ms INTEGER NOT NULL,
+    facts TEXT NOT NULL
+);
+CREATE TABLE addresses(
+    token BLOB NOT NULL,
+    address TEXT NOT NULL,
+    seen_ms INTEGER NOT NULL,
+    PRIMARY KEY(token, address)
+) WITHOUT ROWID;
 ";
 
 /// Format of the tokens and the audit log ([`crate::auth`]).

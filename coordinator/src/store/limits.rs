@@ -47,6 +47,10 @@ pub const HISTORY_FINDINGS: usize = 400;
 pub const READERS_KEPT: usize = 8;
 /// Limit on the ids that the error for an ambiguous prefix lists.
 pub const AMBIGUOUS_SHOWN: usize = 10;
+/// Limit on stored events. A reader that was away for longer than they reach back must begin anew.
+pub const EVENTS_MAX: u32 = 100_000;
+/// Limit on the addresses that are known of one token. The address that was first seen longest ago is forgotten.
+pub const ADDRESSES_OF_TOKEN_MAX: u32 = 64;
 /// Limit on lines of the audit log.
 pub const AUDIT_ROWS_MAX: u32 = 100_000;
 /// Limit on lines of each kind that any client can cause. Such lines replace the oldest of their

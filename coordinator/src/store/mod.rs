@@ -9,6 +9,7 @@ mod check;
 mod database;
 mod disk;
 mod error;
+mod events;
 pub mod limits;
 mod logs;
 mod open;
@@ -23,6 +24,8 @@ pub use check::{Depth, Remark, Weight, check};
 pub(crate) use database::{AUTH, migrate, open as open_database};
 pub use disk::{Disk, Hook, Operation};
 pub use error::StoreError;
+pub(crate) use events::members;
+pub use events::{Event, EventKind, EventRange, NewEvent, TokenUse, UnknownKind};
 pub(crate) use logs::each_chunk;
 pub use logs::{
     Appended, LogError, LogReader, LogWriter, Logs, Progress, Retained, Retention, SealError, Sealed,

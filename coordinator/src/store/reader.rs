@@ -96,7 +96,10 @@ impl Reader {
         Self { pool: Arc::new(ConnectionPool { path, idle: Mutex::new(Vec::new()) }) }
     }
 
-    fn with<T>(&self, read: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    pub(super) fn with<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let idle = self.pool.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
         let connection = match idle {
             Some(connection) => connection,

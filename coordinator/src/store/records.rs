@@ -1,5 +1,6 @@
 //! Records of jobs, workers and passing runs. Fields are only ever added, with a default.
 
+use super::events::{NewEvent, TokenUse};
 use buildpool_protocol::client_link::JobCursor;
 use buildpool_protocol::ids::BootId;
 use buildpool_protocol::outcome::{CrashType, Outcome};
@@ -37,6 +38,10 @@ pub enum Record {
     WorkerForgotten(WorkerId),
     /// A passing run, for comparison with later runs.
     Passed(Box<PassingRun>),
+    /// An event, in the transaction of the change that it describes.
+    Event(Box<NewEvent>),
+    /// Use of a token from an address.
+    TokenUse(Box<TokenUse>),
 }
 
 /// Everything that is stored about a job, except its log.
@@ -233,6 +238,9 @@ pub struct WorkerRecord {
     /// Name of the token that the worker's identity is bound to.
     #[serde(default)]
     pub token: Option<String>,
+    /// It had no contact for `lost_after`, and has not registered since then.
+    #[serde(default)]
+    pub lost: bool,
 }
 
 /// Default of `approved`: a record without the field is older than approvals.

@@ -2,6 +2,7 @@
 
 use super::disk::{Disk, Operation};
 use super::error::StoreError;
+use super::events;
 use super::limits;
 use super::logs::Logs;
 use super::reader;
@@ -111,6 +112,8 @@ fn write(transaction: &Transaction<'_>, record: &Record) -> rusqlite::Result<()>
             .execute(params![worker.as_uuid().as_bytes()])
             .map(drop),
         Record::Passed(run) => write_passing(transaction, run),
+        Record::Event(event) => events::write(transaction, event),
+        Record::TokenUse(used) => events::write_use(transaction, used),
     }
 }
 
@@ -125,7 +128,10 @@ fn write_job(transaction: &Transaction<'_>, job: &JobRecord) -> rusqlite::Result
         )?
         .execute(params![id, body, finished_at_ms])?;
     if changed > 0 {
-        return Ok(());
+        return match job.spec.build.filter(|_| job.done.is_some()) {
+            Some(build) => events::write_build(transaction, job, build),
+            None => Ok(()),
+        };
     }
     let inserted = transaction
         .prepare_cached(
@@ -208,6 +214,7 @@ mod tests {
             last_seen_ms: 2,
             approved: true,
             token: None,
+            lost: false,
         }))
     }
 

@@ -7,6 +7,7 @@ mod backups;
 mod commands;
 mod doctor;
 mod documented;
+mod events;
 mod evidence;
 mod guarding;
 mod installing;

@@ -219,3 +219,26 @@ fn inputs_of_one_round_share_a_dispatch() {
     scene.pool.dispatch(scene.now());
     assert_eq!(granted(&drain(&mut scene)), [1, 2]);
 }
+
+#[test]
+fn a_worker_without_contact_is_recorded_as_lost_once_also_over_a_restart() {
+    let losses = |effects: &[Effect]| {
+        let is_loss =
+            |effect: &&Effect| matches!(effect, Effect::Persist(Change::Worker(record)) if record.lost);
+        effects.iter().filter(is_loss).count()
+    };
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 1);
+    scene.gone(session);
+    assert_eq!(losses(&scene.pass(LOST_AFTER - Duration::from_secs(1))), 0);
+    // A restart of the coordinator begins all deadlines anew.
+    scene.restart();
+    assert_eq!(losses(&scene.pass(LOST_AFTER - Duration::from_secs(1))), 0);
+    assert_eq!(losses(&scene.pass(Duration::from_secs(2))), 1);
+    assert_eq!(losses(&scene.pass(3 * LOST_AFTER)), 0);
+    scene.restart();
+    assert_eq!(losses(&scene.pass(3 * LOST_AFTER)), 0, "it is recorded");
+    let (_, effects) = scene.join(register(1, 1));
+    let is_back = |effect: &Effect| matches!(effect, Effect::Persist(Change::Worker(record)) if !record.lost);
+    assert!(effects.iter().any(is_back), "{effects:?}");
+}

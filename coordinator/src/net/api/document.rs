@@ -1,5 +1,6 @@
 //! The OpenAPI document. It is made from the handlers; the schema of a result is that of the answers over MCP.
 
+use super::events::Kinds;
 use super::forms::{BuildText, JobText, ListCursor, LogCursor, RequestKey};
 use super::problem::Details;
 use buildpool_protocol::client_link::StreamChoice;
@@ -21,7 +22,7 @@ const RESULT_SCHEMA: &str = include_str!("../../../../docs/mcp-job.schema.json")
     ),
     modifiers(&Token),
     security(("token" = [])),
-    components(schemas(Details, StreamChoice, BuildText, JobText, ListCursor, LogCursor, RequestKey))
+    components(schemas(Details, StreamChoice, BuildText, JobText, Kinds, ListCursor, LogCursor, RequestKey))
 )]
 pub(super) struct Api;
 

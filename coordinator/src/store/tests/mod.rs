@@ -1,6 +1,7 @@
 //! Tests of the store through its public interface.
 
 mod crash;
+mod events;
 mod faults;
 mod keeping;
 mod logs;

@@ -75,7 +75,11 @@ fn the_first_format_is_brought_to_the_newest_and_keeps_its_jobs() {
         store.writer().unwrap().commit(&[Record::Job(Box::new(kept.clone()))]).unwrap();
     }
     let connection = rusqlite::Connection::open(directory.path().join("records.db")).unwrap();
-    connection.execute_batch("DROP TABLE attachable; PRAGMA user_version = 1;").unwrap();
+    connection
+        .execute_batch(
+            "DROP TABLE attachable; DROP TABLE events; DROP TABLE addresses; PRAGMA user_version = 1;",
+        )
+        .unwrap();
     drop(connection);
     let store = Store::open(directory.path()).unwrap();
     let writer = store.writer().unwrap();
