@@ -1,6 +1,7 @@
 //! A command in a pseudo terminal, and the screen that it draws.
 
 use crate::{PATIENCE, wait_until};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::pty::openpty;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -11,7 +12,6 @@ use std::num::NonZeroU16;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::Instant;
 
 /// A command whose standard streams are one terminal. The command ends on drop.
@@ -21,7 +21,6 @@ pub struct Terminal {
     /// Kept open, so that the last output stays readable after the command ended.
     slave: OwnedFd,
     shown: Arc<Mutex<Shown>>,
-    reader: Option<JoinHandle<()>>,
 }
 
 /// Output of the command.
@@ -34,6 +33,10 @@ impl Terminal {
     /// Starts a command in a terminal of this size.
     pub fn start(mut command: Command, columns: u16, rows: u16) -> Self {
         let pair = openpty(None, None).unwrap();
+        // Processes that other tests start must not inherit the terminal.
+        for end in [&pair.master, &pair.slave] {
+            fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
+        }
         tcsetwinsize(&pair.master, size(columns, rows)).unwrap();
         let stream = || Stdio::from(pair.slave.try_clone().unwrap());
         command.stdin(stream()).stdout(stream()).stderr(stream()).env("TERM", "xterm-256color");
@@ -45,7 +48,8 @@ impl Terminal {
             screen: vt100::Parser::new(cells(rows), cells(columns), 0),
             bytes: Vec::new(),
         }));
-        let reader = std::thread::spawn({
+        // The thread ends when the last copy of the other end is closed.
+        std::thread::spawn({
             let (mut master, shown) = (master.try_clone().unwrap(), Arc::clone(&shown));
             move || {
                 let mut buffer = [0; 4096];
@@ -57,7 +61,7 @@ impl Terminal {
                 }
             }
         });
-        Self { child, master, slave: pair.slave, shown, reader: Some(reader) }
+        Self { child, master, slave: pair.slave, shown }
     }
 
     /// Returns the text on the screen.
@@ -142,12 +146,6 @@ impl Drop for Terminal {
         // The command may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        if let Some(reader) = self.reader.take() {
-            // The reader ends when the last copy of the other end is closed.
-            let null = File::open("/dev/null").unwrap();
-            drop(std::mem::replace(&mut self.slave, null.into()));
-            let _ = reader.join();
-        }
     }
 }
 
