@@ -20,7 +20,8 @@ pub(crate) use daemons::{
 };
 pub(crate) use jobs::{
     ArtifactsArguments, CancelArguments, DigestArguments, DrainArguments, JobArguments, JobsArguments,
-    LogsArguments, ResumeArguments, RetryArguments, WaitArguments, WorkersAction, WorkersArguments,
+    LogsArguments, ResumeArguments, RetryArguments, TopArguments, WaitArguments, WorkersAction,
+    WorkersArguments,
 };
 pub(crate) use run::{Fallback, LabelSet, OutputForm, RunArguments};
 pub(crate) use shells::{CompletionsArguments, ManArguments, Shell};
@@ -83,6 +84,9 @@ pub(crate) enum Subcommand {
     /// List or fetch the artifacts of a job
     #[command(after_help = examples::ARTIFACTS)]
     Artifacts(ArtifactsArguments),
+    /// Watch workers, queue, running and failed jobs on a terminal
+    #[command(after_help = examples::TOP)]
+    Top(TopArguments),
     /// Cancel a job
     #[command(after_help = examples::CANCEL)]
     Cancel(CancelArguments),

@@ -20,6 +20,7 @@ mod failure;
 mod service;
 mod settings;
 mod terminal;
+mod top;
 
 use arguments::{Arguments, Subcommand};
 use clap::Parser;
@@ -50,6 +51,7 @@ fn dispatch(subcommand: Subcommand) -> Result<ExitCode, failure::Failure> {
         Subcommand::Wait(arguments) => commands::wait::run(&arguments),
         Subcommand::Logs(arguments) => commands::logs::run(&arguments),
         Subcommand::Artifacts(arguments) => commands::artifacts::run(&arguments),
+        Subcommand::Top(arguments) => commands::top::run(&arguments),
         Subcommand::Cancel(arguments) => commands::cancel::run(&arguments),
         Subcommand::Retry(arguments) => commands::retry::run(&arguments),
         Subcommand::Workers(arguments) => commands::workers::run(&arguments),

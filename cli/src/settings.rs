@@ -120,17 +120,21 @@ impl Chosen {
         Ok(Client::connect(target, CLIENT).await?)
     }
 
+    /// Returns a text that names the pool.
+    pub(crate) fn name(&self) -> String {
+        match &self.target {
+            Target::Named(endpoint) => endpoint.url.to_string(),
+            Target::Local(_) => "this user's local pool".to_owned(),
+        }
+    }
+
     /// Prints the pool that a command uses, unless it was selected on the command line.
     fn announce(&self) {
         let place = self.place.as_deref();
         if place == Some(URL_FLAG) {
             return;
         }
-        let pool = match &self.target {
-            Target::Named(endpoint) => endpoint.url.to_string(),
-            Target::Local(_) => "this user's local pool".to_owned(),
-        };
-        terminal::warn(&format!("using {pool} ({})", place.unwrap_or("no coordinator is named")));
+        terminal::warn(&format!("using {} ({})", self.name(), place.unwrap_or("no coordinator is named")));
     }
 }
 

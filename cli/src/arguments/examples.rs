@@ -4,7 +4,8 @@ pub(super) const PROGRAM: &str = "\
 Examples:
   # Run the tests of the current directory
   buildpool run -- cargo test
-  # List the newest jobs
+  # Watch the pool, and list its newest jobs
+  buildpool top
   buildpool jobs
   # Print the output of a job, as it is written
   buildpool logs -f 0193a1b2c3d4
@@ -149,6 +150,14 @@ Examples:
   buildpool install mcp-client claude-code --write
   buildpool install coordinator --system --write
   buildpool install worker --write --join -";
+
+pub(super) const TOP: &str = "\
+Examples:
+  buildpool top
+  buildpool top --coordinator wss://pool.example.com:7420
+
+Keys: arrows or j k move, Tab changes the list, Enter opens the log, / filters, c cancels the job,
+d drains or resumes the worker, ? lists the keys, q quits.";
 
 pub(super) const COMPLETIONS: &str = "\
 Examples:

@@ -1,6 +1,6 @@
 //! Arguments for jobs, logs, artifacts and workers.
 
-use super::values::{count, state, stream, verdict};
+use super::values::{count, state, states, stream, streams, verdict, verdicts};
 use super::{Form, PoolOptions};
 use crate::{completion, durations};
 use buildpool_protocol::JobState;
@@ -17,7 +17,7 @@ pub(crate) struct JobsArguments {
     #[command(flatten)]
     pub(crate) pool: PoolOptions,
     /// List only jobs in this state: queued, preparing, running, sealing, done
-    #[arg(long, value_parser = state)]
+    #[arg(long, value_parser = state, add = states())]
     pub(crate) state: Option<JobState>,
     /// List only jobs of this submitter
     #[arg(long, value_name = "NAME")]
@@ -26,7 +26,7 @@ pub(crate) struct JobsArguments {
     #[arg(long, value_name = "K[=V]")]
     pub(crate) label: Option<String>,
     /// List only jobs with this verdict: passed, failed, crashed, timed_out, cancelled, lost, rejected, inconclusive
-    #[arg(long, value_parser = verdict)]
+    #[arg(long, value_parser = verdict, add = verdicts())]
     pub(crate) verdict: Option<Verdict>,
     /// Maximum number of jobs
     #[arg(long, value_name = "N", default_value_t = 20, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
@@ -83,7 +83,7 @@ pub(crate) struct LogsArguments {
     #[arg(add = ArgValueCandidates::new(completion::jobs))]
     pub(crate) id: String,
     /// stdout, stderr, both (each to its own), or interleaved (both to stdout, in true order)
-    #[arg(long, value_name = "STREAM", value_parser = stream, default_value = "both")]
+    #[arg(long, value_name = "STREAM", value_parser = stream, add = streams(), default_value = "both")]
     pub(crate) stream: StreamChoice,
     /// Print only this many last lines
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = count)]
@@ -96,6 +96,12 @@ pub(crate) struct LogsArguments {
     pub(crate) attempt: Option<u32>,
     #[command(flatten)]
     pub(crate) form: Form,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TopArguments {
+    #[command(flatten)]
+    pub(crate) pool: PoolOptions,
 }
 
 #[derive(Args, Debug)]

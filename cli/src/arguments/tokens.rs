@@ -1,11 +1,12 @@
 //! Arguments for tokens and the audit log.
 
-use super::values::role;
+use super::values::{role, roles};
 use super::{Form, PoolOptions};
-use crate::durations;
+use crate::{completion, durations};
 use buildpool_protocol::client_link::Role;
 use buildpool_protocol::spec::{Reads, Restriction, Selector};
 use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ pub(crate) enum TokenAction {
         place: TokenPlace,
         /// worker, submit, read (lists, results, logs, metrics and the page; no jobs, no changes)
         /// or admin
-        #[arg(long, value_parser = role)]
+        #[arg(long, value_parser = role, add = roles())]
         role: Role,
         /// Name of the token
         #[arg(long)]
@@ -103,7 +104,7 @@ pub(crate) struct AuditArguments {
 #[derive(Args, Debug)]
 pub(crate) struct RestrictionOptions {
     /// Let its jobs run on this worker only; repeat it for more
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::workers))]
     only_worker: Vec<String>,
     /// Let its jobs run only on workers with this label; with several, on workers that have all
     #[arg(long, value_name = "KEY[=VALUE]")]

@@ -8,6 +8,7 @@ use buildpool_protocol::limits::UNITS_MAX;
 use buildpool_protocol::report::Verdict;
 use buildpool_protocol::spec::{OnLost, check_given_variable};
 use buildpool_protocol::token;
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use std::convert::Infallible;
 use std::fmt;
 use std::io::{self, BufRead, Read};
@@ -137,26 +138,66 @@ fn one_of<T: Copy, const N: usize>(text: &str, known: [(&str, T); N]) -> Result<
     found.ok_or_else(|| format!("valid are {}", known.map(|(name, _)| name).join(", ")))
 }
 
+/// Returns the words for the completion of an argument.
+fn candidates<T, const N: usize>(known: [(&'static str, T); N]) -> ArgValueCandidates {
+    let words = known.map(|(name, _)| name);
+    ArgValueCandidates::new(move || words.map(CompletionCandidate::new).into())
+}
+
 pub(super) fn on_lost(text: &str) -> Result<OnLost, String> {
     one_of(text, [("rerun", OnLost::Rerun), ("wait", OnLost::Wait), ("fail", OnLost::Fail)])
 }
 
 pub(super) fn state(text: &str) -> Result<JobState, String> {
+    one_of(text, named_states())
+}
+
+fn named_states() -> [(&'static str, JobState); 5] {
     use JobState::{Done, Preparing, Queued, Running, Sealing};
-    one_of(text, [Queued, Preparing, Running, Sealing, Done].map(|state| (state.name(), state)))
+    [Queued, Preparing, Running, Sealing, Done].map(|state| (state.name(), state))
+}
+
+pub(super) fn states() -> ArgValueCandidates {
+    candidates(named_states())
 }
 
 pub(super) fn verdict(text: &str) -> Result<Verdict, String> {
-    use Verdict::{Cancelled, Crashed, Failed, Inconclusive, Lost, Passed, Rejected, TimedOut};
-    let all = [Passed, Failed, Crashed, TimedOut, Cancelled, Lost, Rejected, Inconclusive];
-    one_of(text, all.map(|verdict| (verdict.name(), verdict)))
+    one_of(text, named_verdicts())
 }
 
+fn named_verdicts() -> [(&'static str, Verdict); 8] {
+    use Verdict::{Cancelled, Crashed, Failed, Inconclusive, Lost, Passed, Rejected, TimedOut};
+    let all = [Passed, Failed, Crashed, TimedOut, Cancelled, Lost, Rejected, Inconclusive];
+    all.map(|verdict| (verdict.name(), verdict))
+}
+
+pub(super) fn verdicts() -> ArgValueCandidates {
+    candidates(named_verdicts())
+}
+
+const STREAMS: [(&str, StreamChoice); 4] = [
+    ("stdout", StreamChoice::Stdout),
+    ("stderr", StreamChoice::Stderr),
+    ("both", StreamChoice::Both),
+    ("interleaved", StreamChoice::Interleaved),
+];
+
 pub(super) fn stream(text: &str) -> Result<StreamChoice, String> {
-    use StreamChoice::{Both, Interleaved, Stderr, Stdout};
-    one_of(text, [("stdout", Stdout), ("stderr", Stderr), ("both", Both), ("interleaved", Interleaved)])
+    one_of(text, STREAMS)
+}
+
+pub(super) fn streams() -> ArgValueCandidates {
+    candidates(STREAMS)
 }
 
 pub(super) fn role(text: &str) -> Result<Role, String> {
-    one_of(text, Role::ALL.map(|role| (role.name(), role)))
+    one_of(text, named_roles())
+}
+
+fn named_roles() -> [(&'static str, Role); 4] {
+    Role::ALL.map(|role| (role.name(), role))
+}
+
+pub(super) fn roles() -> ArgValueCandidates {
+    candidates(named_roles())
 }

@@ -22,6 +22,7 @@ pub(crate) mod mcp;
 pub(crate) mod retry;
 pub(crate) mod run;
 pub(crate) mod token;
+pub(crate) mod top;
 pub(crate) mod wait;
 mod waiting;
 pub(crate) mod worker;

@@ -98,6 +98,8 @@ fn a_shell_completes_subcommands_options_jobs_and_workers() {
     assert_eq!(completed(&place, &["buildpool", "cancel", ""]).len(), 0);
     assert!(place.local_pool_pid().is_none());
     assert_eq!(completed(&place, &["buildpool", "canc"]), ["cancel"]);
+    assert_eq!(completed(&place, &["buildpool", "jobs", "--state", "r"]), ["running"]);
+    assert_eq!(completed(&place, &["buildpool", "logs", "--stream", ""]).len(), 4);
     place.shell("true").expect(0);
     let id = place.buildpool(&["run", "--detach", "--", "sleep", "600"]).expect(0).out();
     let short = &id.replace('-', "")[..12];

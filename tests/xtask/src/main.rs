@@ -15,7 +15,7 @@ usage: cargo xtask check [BASE]     format, lint and unit-test the crates that c
        cargo xtask bless            rewrite the golden files, and list those that changed";
 
 /// Crates that compare their output with golden files.
-const GOLDEN: [&str; 2] = ["buildpool-protocol", "buildpool-gateway"];
+const GOLDEN: [&str; 3] = ["buildpool-protocol", "buildpool-gateway", "buildpool"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
