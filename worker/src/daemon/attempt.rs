@@ -1,7 +1,7 @@
 //! An attempt in the daemon's state.
 
-use super::conclude::About;
 use super::disk::DiskWatch;
+use super::final_outcome::About;
 use super::keepers::KeeperLink;
 use super::masking::Masking;
 use crate::isolation::users::JobUser;

@@ -1,7 +1,7 @@
 //! Events of the daemon.
 
-use super::arrange::Arranged;
 use super::keepers::KeeperLink;
+use super::preparation::PreparedAttempt;
 use crate::keeper::messages::FromKeeper;
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::outcome::{Outcome, StartFailure};
@@ -25,7 +25,7 @@ pub(super) enum Event {
     /// A connection to a keeper has ended. The keeper may have ended as well.
     KeeperGone { link: KeeperLink },
     /// The preparation of an attempt has succeeded or failed.
-    Prepared { attempt: AttemptId, result: Result<Arranged, StartFailure> },
+    Prepared { attempt: AttemptId, result: Result<PreparedAttempt, StartFailure> },
     /// The outcome of an attempt is complete.
     Concluded { attempt: AttemptId, outcome: io::Result<Box<Outcome>> },
     /// The files of an attempt were measured.

@@ -1,15 +1,15 @@
 //! File transfer before and after an attempt: work that needs both the disk and the link.
 
-use super::account;
-use super::arrange::{Arranged, Users, arrange};
-use super::conclude::{ARTIFACTS, About, Concluded, conclude};
+use super::capacity::judged;
+use super::fallback_outcome;
+use super::final_outcome::{ARTIFACTS, About, Concluded, conclude};
 use super::home::Home;
-use super::room::judged;
+use super::preparation::{PreparedAttempt, Users, prepare};
 use crate::config::Config;
 use crate::link::transfers::Transfers;
 use crate::platform::cgroup::DelegatedGroups;
 use crate::records;
-use crate::workspace::{Lacking, SpaceLimits, Workspaces, carry};
+use crate::workspace::{Lacking, SpaceLimits, Workspaces, transfer};
 use buildpool_objects::Stop;
 use buildpool_protocol::error::chain;
 use buildpool_protocol::ids::AttemptId;
@@ -46,7 +46,7 @@ impl Files {
         grant: Grant,
         users: Users,
         mut stopped: watch::Receiver<bool>,
-    ) -> Result<Arranged, StartFailure> {
+    ) -> Result<PreparedAttempt, StartFailure> {
         let stop = Stop::default();
         let workspaces = self.workspaces.stopped_by(&stop).of_class(&grant.spec.access.class);
         let files = Self { workspaces, ..self };
@@ -56,12 +56,12 @@ impl Files {
                 stop_early.stop();
             }
         }));
-        let arranged = files.lay_out_with(home, config, grant, users, &mut stopped).await;
+        let prepared = files.lay_out_with(home, config, grant, users, &mut stopped).await;
         // The task above may not have run yet. A cancelled fetch may leave work on the disk.
         if *stopped.borrow() {
             stop.stop();
         }
-        arranged
+        prepared
     }
 
     async fn lay_out_with(
@@ -71,23 +71,26 @@ impl Files {
         grant: Grant,
         users: Users,
         stopped: &mut watch::Receiver<bool>,
-    ) -> Result<Arranged, StartFailure> {
+    ) -> Result<PreparedAttempt, StartFailure> {
         self.fetch_unless_stopped(&grant, stopped).await?;
         let work = (home, config, grant, users);
-        let arranged = self.arrange(work.clone()).await;
+        let prepared = self.prepare(work.clone()).await;
         // Retry once: damaged objects have been removed and are fetched again.
-        if arranged.is_err() && matches!(self.lacking(&work.2).await, Ok(Some(_))) {
+        if prepared.is_err() && matches!(self.lacking(&work.2).await, Ok(Some(_))) {
             self.fetch_unless_stopped(&work.2, stopped).await?;
-            return self.arrange(work).await.map_err(judged);
+            return self.prepare(work).await.map_err(judged);
         }
-        arranged.map_err(judged)
+        prepared.map_err(judged)
     }
 
-    async fn arrange(&self, work: (Arc<Home>, Arc<Config>, Grant, Users)) -> Result<Arranged, StartFailure> {
+    async fn prepare(
+        &self,
+        work: (Arc<Home>, Arc<Config>, Grant, Users),
+    ) -> Result<PreparedAttempt, StartFailure> {
         let (workspaces, groups) = (self.workspaces.clone(), self.groups.clone());
         let work = tokio::task::spawn_blocking(move || {
             let (home, config, grant, users) = work;
-            arrange(&home, &config, &workspaces, groups.as_ref(), &grant, &users)
+            prepare(&home, &config, &workspaces, groups.as_ref(), &grant, &users)
         });
         work.await.unwrap_or_else(|_| Err(ending()))
     }
@@ -114,7 +117,7 @@ impl Files {
 
     async fn fetch(&self, grant: &Grant) -> Result<(), StartFailure> {
         let Some(lacking) = self.lacking(grant).await? else { return Ok(()) };
-        carry::fetch(&self.transfers, &self.workspaces, &lacking).await.map_err(|error| {
+        transfer::fetch(&self.transfers, &self.workspaces, &lacking).await.map_err(|error| {
             StartFailure::Workspace { reason: with_causes("the snapshot did not come", &error) }
         })
     }
@@ -149,7 +152,7 @@ impl Files {
         let mut has_lost = false;
         for entry in std::mem::take(&mut outcome.artifacts) {
             let path = directory.join(ARTIFACTS).join(&entry.blake3);
-            match carry::upload(&self.transfers, lease, &entry, &path).await {
+            match transfer::upload(&self.transfers, lease, &entry, &path).await {
                 Ok(()) => arrived.push(entry),
                 Err(error) => {
                     has_lost = true;
@@ -160,7 +163,7 @@ impl Files {
         }
         outcome.artifacts = arrived;
         if has_lost {
-            account::write_down(&directory, records::RESULT, &outcome);
+            fallback_outcome::write_down(&directory, records::RESULT, &outcome);
         }
         Ok(Box::new(outcome))
     }

@@ -4,33 +4,33 @@
 //! All state is in the agent. Events from the link, from keepers and from disk work change it. The
 //! daemon may die at any time. Keepers continue, and the next daemon finds their attempts.
 
-mod account;
 mod agent;
-mod arrange;
 mod aside;
 mod attempt;
+mod attempt_end;
+mod attempt_start;
+mod capacity;
 mod class_home;
-mod conclude;
 mod disk;
-mod earlier;
-mod endings;
+mod drain;
 mod event;
+mod fallback_outcome;
 mod files;
-mod fitting;
+mod final_outcome;
 mod home;
 mod keepers;
 mod lease;
-mod leaving;
 pub mod limits;
 mod masking;
 mod memory;
+mod message_size;
 mod orders;
-mod room;
+mod preparation;
+mod previous_starts;
 mod shutdown;
 mod startup;
 mod stdin;
 mod survivors;
-mod work;
 
 pub use home::HomeError;
 pub use shutdown::{Shutdown, ShutdownHandle, Wish};

@@ -3,10 +3,10 @@
 use super::agent::{Agent, Link, Told};
 use super::attempt::{Attempt, Stage};
 use super::event::Event;
-use super::fitting;
 use super::keepers::KeeperLink;
 use super::lease::cut_off;
 use super::masking::Masking;
+use super::message_size;
 use crate::isolation::users::JobUser;
 use crate::keeper::messages::ToKeeper;
 use crate::limits::REPORT_SETTLE;
@@ -53,7 +53,7 @@ impl Agent {
 
     /// Sends a message that requires an answer, and records the time.
     pub(super) fn ask(&mut self, mut message: FromWorker) {
-        fitting::shorten(&mut message);
+        message_size::shorten(&mut message);
         let now = Now::read().continuous;
         if let Some(link) = &mut self.link {
             // A full queue means that the link is stalled. State is repeated later.
@@ -64,7 +64,7 @@ impl Agent {
     }
 
     pub(super) fn say(&self, mut message: FromWorker) {
-        fitting::shorten(&mut message);
+        message_size::shorten(&mut message);
         if let Some(link) = &self.link {
             let _ = link.control.try_send(message);
         }

@@ -5,9 +5,9 @@ use super::agent::Agent;
 use super::aside;
 use super::attempt::{Attempt, Stage};
 use super::disk::DiskWatch;
-use super::earlier::{self, Left};
 use super::memory;
-use crate::isolation::doors;
+use super::previous_starts::{self, Left};
+use crate::isolation::permissions;
 use crate::records::{self, AttemptRecord};
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +18,7 @@ use tracing::{error, info, warn};
 impl Agent {
     /// Recovers the state of earlier daemons, and starts the first keeper.
     pub(super) fn begin(&mut self) -> io::Result<()> {
-        let earlier = earlier::look(&self.home);
+        let earlier = previous_starts::look(&self.home);
         aside::clear(self.home.directory());
         self.keepers.find(&self.home)?;
         // A keeper that holds a lock in this directory was started in it.
@@ -53,11 +53,11 @@ impl Agent {
             let held: BTreeSet<String> = self.attempts.keys().copied().map(memory::name).collect();
             groups.remove_others(|name| held.contains(name));
         }
-        earlier::note(&self.home, self.boot, &earlier);
+        previous_starts::note(&self.home, self.boot, &earlier);
         self.earlier = earlier.boots;
         let open = self.attempts.values().filter(|attempt| attempt.is_live());
         let open = open.flat_map(|attempt| attempt.gates.iter().cloned()).collect();
-        doors::settle(self.home.directory(), !self.users.is_empty(), &open)?;
+        permissions::settle(self.home.directory(), !self.users.is_empty(), &open)?;
         let held: Vec<_> = self.attempts.keys().copied().collect();
         self.files.begin(&held);
         self.settle_unclaimed();

@@ -6,8 +6,8 @@
 //! files stay accessible.
 
 pub mod as_user;
-pub mod doors;
 pub mod hidden;
+pub mod permissions;
 pub mod users;
 
 use self::hidden::Hidden;

@@ -2,7 +2,7 @@
 //! workspace.
 
 use super::error::WorkspaceError;
-use super::reach;
+use super::no_follow;
 use buildpool_objects::incoming::checksum_of;
 use buildpool_protocol::frame::encoded_length;
 use buildpool_protocol::limits::{ARTIFACTS_MAX, ARTIFACTS_NAMED_BYTES_MAX, PATH_BYTES_MAX};
@@ -85,7 +85,7 @@ pub fn collect(place: Place<'_>, patterns: &[String]) -> Result<Collected, Works
     let mut left = 0_usize;
     let mut problems = Problems::default();
     for path in paths {
-        let (file, metadata) = match reach::file(&directory, Path::new(&path)) {
+        let (file, metadata) = match no_follow::file(&directory, Path::new(&path)) {
             Ok(opened) => opened,
             Err(error) => {
                 problems.add(format!("`{path}`: {error}"));
@@ -224,7 +224,7 @@ fn walk(
 /// Opens the command's directory from the root without following a link.
 fn open_directory(place: Place<'_>) -> io::Result<OwnedFd> {
     let below = place.directory.strip_prefix(place.root).map_err(io::Error::other)?;
-    reach::enter(reach::directory(place.root, place.follows_root)?, below)
+    no_follow::enter(no_follow::directory(place.root, place.follows_root)?, below)
 }
 
 /// Copies a file to a name with its checksum. The outer error belongs to the target, the inner one

@@ -2,13 +2,13 @@
 //! change. Files with unchanged content keep their modification time, so that builds stay
 //! incremental. Ignored build products stay, other untracked files are removed.
 
+use super::cleanup::Files;
 use super::difference::{Difference, check_all_names};
 use super::error::WorkspaceError;
-use super::leftovers::Files;
+use super::git_directory::{self, Laid};
 use super::names::Disk;
-use super::reach;
+use super::no_follow;
 use super::setup;
-use super::visible::{self, Laid};
 use buildpool_objects::cache::ObjectCache;
 use buildpool_objects::directory::write_if_different;
 use buildpool_objects::git::split_nul;
@@ -133,7 +133,7 @@ impl Checkout {
             visible_index: before.visible_index.as_ref(),
             disk,
         };
-        let visible_index = visible::write(&self.root, laid, cache, objects, manifest)?;
+        let visible_index = git_directory::write(&self.root, laid, cache, objects, manifest)?;
         let left_behind = manifest.left_behind.clone();
         self.note(&State { tree: Some(manifest.tree.clone()), left_behind, visible_index, used_at: now() })
     }
@@ -257,9 +257,10 @@ impl Checkout {
     /// misses changes of a quick job.
     fn set_modes(&self, cache: &ObjectCache, disk: Disk) -> Result<(), WorkspaceError> {
         let all = cache.git().run(&self.place(cache)).args(["ls-files", "-z"]).output()?;
-        let root = reach::directory(&self.root, false).map_err(WorkspaceError::io("opening", &self.root))?;
+        let root =
+            no_follow::directory(&self.root, false).map_err(WorkspaceError::io("opening", &self.root))?;
         for path in split_nul(&all).map(|path| Path::new(OsStr::from_bytes(path))) {
-            reach::set_mode(&root, &self.root, path, disk)
+            no_follow::set_mode(&root, &self.root, path, disk)
                 .map_err(WorkspaceError::io("opening", self.root.join(path)))?;
         }
         Ok(())

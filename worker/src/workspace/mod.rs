@@ -1,18 +1,18 @@
 //! The files of a command: snapshots, warm checkouts, artifacts.
 
 pub mod artifacts;
-pub mod carry;
 mod checkout;
+mod cleanup;
 pub mod collection;
 mod derived_data;
 mod difference;
 mod error;
-mod leftovers;
+mod git_directory;
 mod names;
+mod no_follow;
 mod pool;
-mod reach;
 pub mod setup;
-mod visible;
+pub mod transfer;
 
 pub use collection::SpaceLimits;
 pub use error::WorkspaceError;

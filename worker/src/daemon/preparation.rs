@@ -7,7 +7,7 @@ use super::limits;
 use super::memory;
 use crate::config::Config;
 use crate::isolation::Isolation;
-use crate::isolation::doors;
+use crate::isolation::permissions;
 use crate::isolation::users::JobUser;
 use crate::platform::cgroup::DelegatedGroups;
 use crate::platform::{Now, disk_room};
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use tracing::warn;
 
 /// The prepared command: arguments and directories.
-pub(super) struct Arranged {
+pub(super) struct PreparedAttempt {
     pub(super) argv: Vec<String>,
     pub(super) directory: PathBuf,
     /// What has to run before.
@@ -50,21 +50,21 @@ pub(super) type Users = Option<(JobUser, Arc<[JobUser]>)>;
 ///
 /// # Errors
 /// Fails if the disk fails, or the files cannot be prepared.
-pub(super) fn arrange(
+pub(super) fn prepare(
     home: &Home,
     config: &Config,
     workspaces: &Workspaces,
     groups: Option<&DelegatedGroups>,
     grant: &Grant,
     users: &Users,
-) -> Result<Arranged, StartFailure> {
-    let first = arrange_once(home, config, workspaces, groups, grant, users);
+) -> Result<PreparedAttempt, StartFailure> {
+    let first = prepare_once(home, config, workspaces, groups, grant, users);
     let Err(Failed::HandOver(error)) = first else { return first.map_err(Failed::into) };
     if !workspaces.set_aside(grant.lease.attempt) {
         return Err(Failed::HandOver(error).into());
     }
     warn!("a workspace can't be handed over to the user of a job: {error}");
-    arrange_once(home, config, workspaces, groups, grant, users).map_err(Failed::into)
+    prepare_once(home, config, workspaces, groups, grant, users).map_err(Failed::into)
 }
 
 /// Reason of a failed preparation.
@@ -99,14 +99,14 @@ impl From<Failed> for StartFailure {
     }
 }
 
-fn arrange_once(
+fn prepare_once(
     home: &Home,
     config: &Config,
     workspaces: &Workspaces,
     groups: Option<&DelegatedGroups>,
     grant: &Grant,
     users: &Users,
-) -> Result<Arranged, Failed> {
+) -> Result<PreparedAttempt, Failed> {
     let failed = |error: io::Error| StartFailure::Workspace { reason: error.to_string() };
     if grant.spec.network == Network::None && config.isolation != Isolation::Bubblewrap {
         let reason = format!(
@@ -178,10 +178,10 @@ fn arrange_once(
     if let Some((user, all)) = users {
         // A directory in place belongs to its submitter and is not changed.
         let own = if gates.is_empty() { &[] } else { std::slice::from_ref(&files) };
-        doors::hand_over(&gates, own, user, all).map_err(Failed::HandOver)?;
+        permissions::hand_over(&gates, own, user, all).map_err(Failed::HandOver)?;
     }
     let argv = with_bundle.unwrap_or(argv);
-    Ok(Arranged {
+    Ok(PreparedAttempt {
         argv,
         directory: prepared.directory,
         setup,

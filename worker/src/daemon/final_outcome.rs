@@ -1,6 +1,6 @@
 //! Builds the final outcome of an attempt from the keeper's account and evidence files. Blocking.
 
-use super::account::{self, wall_clock_ms};
+use super::fallback_outcome::{self, wall_clock_ms};
 use super::home::Home;
 use super::masking::Masking;
 use crate::config::Config;
@@ -54,7 +54,7 @@ pub(super) fn conclude(
     if let Some(outcome) = records::read_if_whole(&directory, records::RESULT)? {
         return Ok(Concluded { outcome, is_settled: true });
     }
-    let mut outcome = account::of_dead_keeper(home, attempt, about.has_lost_power)?;
+    let mut outcome = fallback_outcome::of_dead_keeper(home, attempt, about.has_lost_power)?;
     let record: Option<AttemptRecord> = records::read(&directory, records::ATTEMPT)?;
     let record = record.map(|record| record.found_in(home.directory()));
     let mut own_bundle = None;
@@ -70,7 +70,7 @@ pub(super) fn conclude(
     }
     let adds =
         outcome.evidence != Evidence::default() || !outcome.artifacts.is_empty() || outcome.root.is_some();
-    let is_settled = !adds || account::write_down(&directory, records::RESULT, &outcome);
+    let is_settled = !adds || fallback_outcome::write_down(&directory, records::RESULT, &outcome);
     if let Some(bundle) = own_bundle.filter(|_| is_settled) {
         remove_bundle(&bundle);
     }

@@ -1,14 +1,14 @@
 //! The end of an attempt: requested, concluded, reported, deleted.
 
-use super::account;
 use super::agent::Agent;
 use super::aside;
 use super::attempt::{Attempt, Stage};
-use super::conclude::About;
 use super::event::Event;
-use super::fitting;
+use super::fallback_outcome;
+use super::final_outcome::About;
 use super::memory;
-use crate::isolation::doors;
+use super::message_size;
+use crate::isolation::permissions;
 use crate::keeper::messages::ToKeeper;
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::outcome::{Acted, Outcome, StartFailure};
@@ -76,7 +76,7 @@ impl Agent {
         self.last_end_at = Instant::now();
         let attempt = self.attempts.get_mut(&id)?;
         attempt.stage = Stage::Concluding;
-        if let Err(error) = doors::shut(&attempt.gates) {
+        if let Err(error) = permissions::shut(&attempt.gates) {
             error!(job = %id.job, attempt = id.number, %error, "the files of an attempt can't be closed");
         }
         Some(attempt)
@@ -89,7 +89,7 @@ impl Agent {
         let (home, files) = (Arc::clone(&self.home), self.files.clone());
         self.work.spawn_blocking(move || {
             files.release(id);
-            let outcome = account::of_unstarted(&home, id, failure, acted);
+            let outcome = fallback_outcome::of_unstarted(&home, id, failure, acted);
             Event::Concluded { attempt: id, outcome: Ok(Box::new(outcome)) }
         });
         self.changed();
@@ -136,7 +136,7 @@ impl Agent {
             self.delete(id);
         } else {
             let log_length = outcome.log_length;
-            self.outbox.complete(id, log_length, fitting::complete(lease, outcome));
+            self.outbox.complete(id, log_length, message_size::complete(lease, outcome));
         }
         self.give_work();
         self.tidy();

@@ -1,12 +1,12 @@
 //! Starts attempts, and handles messages from keepers.
 
 use super::agent::Agent;
-use super::arrange::Arranged;
 use super::attempt::{Attempt, Stage};
 use super::disk::DiskWatch;
 use super::keepers::{KeeperLink, Work};
 use super::lease::cut_off;
 use super::limits;
+use super::preparation::PreparedAttempt;
 use crate::environment;
 use crate::isolation::{Isolation, Reach};
 use crate::keeper::messages::{FromKeeper, Kept, Run, SetupRun, ToKeeper};
@@ -19,13 +19,13 @@ use std::time::Duration;
 use tracing::{error, info, warn};
 
 impl Agent {
-    pub(super) fn on_prepared(&mut self, id: AttemptId, result: Result<Arranged, StartFailure>) {
+    pub(super) fn on_prepared(&mut self, id: AttemptId, result: Result<PreparedAttempt, StartFailure>) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         let Stage::Preparing { secrets, .. } = &mut attempt.stage else { return };
         let secrets = std::mem::take(secrets);
-        if let Ok(arranged) = &result {
-            attempt.gates.clone_from(&arranged.gates);
-            attempt.disk = arranged.disk.clone().map(DiskWatch::new);
+        if let Ok(prepared) = &result {
+            attempt.gates.clone_from(&prepared.gates);
+            attempt.disk = prepared.disk.clone().map(DiskWatch::new);
         }
         match result {
             Err(failure) => self.never_start(id, failure),
@@ -40,38 +40,38 @@ impl Agent {
                 self.never_start(id, StartFailure::Resources { reason });
                 self.changed();
             }
-            Ok(arranged) => {
+            Ok(prepared) => {
                 let grace = attempt.spec.grace.unwrap_or(GRACE);
                 let (cut_off_after, cut_off_grace) =
                     cut_off(self.lost_after.unwrap_or(LOST_AFTER), attempt.spec.on_lost, grace);
                 let now = Now::read().continuous;
-                let account_home = arranged.home.as_ref().and_then(|_| environment::account_home());
+                let account_home = prepared.home.as_ref().and_then(|_| environment::account_home());
                 let reach = Reach {
                     has_network: attempt.spec.network == Network::Worker,
                     account_home: account_home.as_deref(),
                     hidden: &self.hidden,
-                    own: &arranged.own,
-                    readable: &arranged.readable,
-                    directory: &arranged.directory,
+                    own: &prepared.own,
+                    readable: &prepared.readable,
+                    directory: &prepared.directory,
                     user: attempt.user.as_ref(),
                 };
-                let setup = arranged.setup.map(|plan| {
+                let setup = prepared.setup.map(|plan| {
                     let reach = Reach { directory: &plan.directory, ..reach };
                     let argv = Command::Shell(plan.command.clone()).argv();
                     SetupRun { argv: self.config.isolation.around(&self.sandbox, argv, &reach), plan }
                 });
-                let argv = self.config.isolation.around(&self.sandbox, arranged.argv, &reach);
+                let argv = self.config.isolation.around(&self.sandbox, prepared.argv, &reach);
                 let base = match &attempt.user {
                     Some(user) => &environment::of_user(&self.environment, &self.config.env, &user.user),
                     None => &self.environment,
                 };
-                let of_class = arranged.home.as_deref().map(|home| environment::of_class(base, home));
+                let of_class = prepared.home.as_deref().map(|home| environment::of_class(base, home));
                 let base = of_class.as_ref().unwrap_or(base);
                 let run = Run {
                     lease: attempt.lease,
                     attempt_directory: self.home.attempt(id),
                     argv,
-                    directory: arranged.directory,
+                    directory: prepared.directory,
                     setup,
                     environment: environment::of_attempt(&attempt.spec, id, base),
                     secrets,
