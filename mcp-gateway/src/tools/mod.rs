@@ -5,6 +5,7 @@ mod build;
 mod call;
 mod cancel_job;
 mod error;
+mod file_listing;
 mod get_finding_details;
 mod get_job;
 mod get_job_logs;
@@ -16,16 +17,15 @@ mod run_tests;
 mod schema;
 mod share;
 mod source;
-mod tree;
 mod worker_status;
 
 pub(crate) use arguments::whole_number;
 pub(crate) use call::{Call, Reply, answered_within, build_answer, jobs_of, manifest_of, view};
 pub(crate) use cancel_job::cancel_build;
 pub(crate) use error::ToolError;
+pub(crate) use file_listing::Listings;
 pub(crate) use get_finding_details::of_build;
 pub(crate) use schema::Choices;
-pub(crate) use tree::Listings;
 
 use arguments::Arguments;
 use rmcp::model::{JsonObject, Tool};

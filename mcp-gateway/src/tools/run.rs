@@ -2,7 +2,7 @@
 
 use super::arguments::{ArgumentError, Arguments};
 use super::call::{Call, Reply, Submitted, all, build_answer, jobs_of, view};
-use super::tree::{Since, Tree};
+use super::file_listing::{Since, Tree};
 use super::{ToolError, share, source};
 use crate::pictures;
 use crate::pool::Pool;

@@ -2,8 +2,8 @@
 //! sessions get sessions; the others are served stateless.
 
 use super::access::{self, Access};
-use super::doors::{self, Doors};
-use super::{ServeError, asked_to_end, message, rest};
+use super::origins::{self, AllowedOrigins};
+use super::{ServeError, asked_to_end, message, request_body};
 use crate::config::{GatewayConfig, HttpAuth, HttpConfig, WaitBudgets};
 use crate::gateway::{Project, Shared};
 use crate::handler::Handler;
@@ -107,13 +107,13 @@ pub(super) fn real_directory(path: &Path) -> Result<PathBuf, ServeError> {
 }
 
 fn router(shared: &Arc<Shared>, http: &HttpConfig, address: SocketAddr) -> Router {
-    let doors = Doors::new(http, address);
+    let allowed = AllowedOrigins::new(http, address);
     let mut router = Router::new();
     // Exact paths only: a project has no paths below its own, so an unknown name must not match a
     // known project.
     let named = shared.projects.iter().map(|(name, project)| (format!("/mcp/p/{name}"), project));
     for (path, project) in named.chain([("/mcp".to_owned(), &shared.project)]) {
-        let service = service(shared, project, &doors);
+        let service = service(shared, project, &allowed);
         router = router.route_service(&path, service.clone()).route_service(&format!("{path}/"), service);
     }
     let router = router.layer(middleware::from_fn(explain));
@@ -128,7 +128,9 @@ fn router(shared: &Arc<Shared>, http: &HttpConfig, address: SocketAddr) -> Route
         }
     };
     // The layer that is added last sees a request first.
-    router.layer(middleware::from_fn_with_state(doors, doors::check)).layer(middleware::from_fn(rest::read))
+    router
+        .layer(middleware::from_fn_with_state(allowed, origins::check))
+        .layer(middleware::from_fn(request_body::read))
 }
 
 /// Answers an invalid body with a JSON-RPC error, before the method is looked up.
@@ -163,14 +165,14 @@ fn keep_alive(waits: &WaitBudgets) -> Duration {
 fn service(
     shared: &Arc<Shared>,
     project: &Arc<Project>,
-    doors: &Doors,
+    allowed: &AllowedOrigins,
 ) -> StreamableHttpService<Handler, LocalSessionManager> {
     let handler = Handler { shared: shared.clone(), project: project.clone() };
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.keep_alive = Some(keep_alive(&shared.config.waits));
     let config = StreamableHttpServerConfig::default()
-        .with_allowed_hosts(doors.hosts.clone())
-        .with_allowed_origins(doors.origins())
+        .with_allowed_hosts(allowed.hosts.clone())
+        .with_allowed_origins(allowed.origins())
         .enforce_origin_validation()
         .with_max_request_body_bytes(BODY_BYTES_MAX);
     StreamableHttpService::new(move || Ok(handler.clone()), Arc::new(sessions), config)

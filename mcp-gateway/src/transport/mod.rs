@@ -1,11 +1,11 @@
 //! Transports of MCP messages: standard input and output, or HTTP.
 
 mod access;
-mod doors;
 mod http;
-mod lines;
+mod line_transport;
 mod message;
-mod rest;
+mod origins;
+mod request_body;
 mod stdio;
 
 pub use http::{HttpServer, serve_http};

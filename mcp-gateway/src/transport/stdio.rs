@@ -1,7 +1,7 @@
 //! Serves one client on standard input and output. Only protocol messages are written to standard
 //! output.
 
-use super::lines::Lines;
+use super::line_transport::Lines;
 use super::{ServeError, asked_to_end};
 use crate::config::GatewayConfig;
 use crate::gateway::Shared;

@@ -20,7 +20,7 @@ const EXPOSED: &str = "mcp-session-id, mcp-protocol-version, www-authenticate";
 const REMEMBERED_SECS: &str = "600";
 
 /// Allowed hosts and origins.
-pub(super) struct Doors {
+pub(super) struct AllowedOrigins {
     /// Host names of the gateway, without a port, or with the only allowed one.
     pub(super) hosts: Vec<String>,
     /// Origins of web pages that may send requests and read the answers.
@@ -30,7 +30,7 @@ pub(super) struct Doors {
     is_loopback: bool,
 }
 
-impl Doors {
+impl AllowedOrigins {
     pub(super) fn new(http: &HttpConfig, address: SocketAddr) -> Arc<Self> {
         let mut hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
         if !address.ip().is_unspecified() {
@@ -74,19 +74,23 @@ fn matches(pattern: &str, origin: &str) -> bool {
 }
 
 /// Refuses requests with another host or origin, and adds CORS headers for the allowed pages.
-pub(super) async fn check(State(doors): State<Arc<Doors>>, request: Request, next: Next) -> Response {
-    if !doors.is_ours(request.headers()) {
+pub(super) async fn check(
+    State(allowed): State<Arc<AllowedOrigins>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if !allowed.is_ours(request.headers()) {
         let text = "this gateway is not reached by that name; `--http-host` allows more";
         return (StatusCode::FORBIDDEN, text).into_response();
     }
     let origin = request.headers().get(header::ORIGIN).cloned();
     let Some(origin) = origin else { return next.run(request).await };
     let text = origin.to_str().unwrap_or_default();
-    if !doors.is_welcome(text) {
+    if !allowed.is_welcome(text) {
         let text = "requests of web pages of that origin are refused; `--http-origin` allows more";
         return (StatusCode::FORBIDDEN, text).into_response();
     }
-    if !doors.is_page(text) {
+    if !allowed.is_page(text) {
         return next.run(request).await;
     }
     let wanted = request.headers().get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
