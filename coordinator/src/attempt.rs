@@ -1,6 +1,6 @@
 //! A live attempt in the coordinator: its growing log, and the digest that follows the log.
 
-use crate::digesting::{self, Follower};
+use crate::digesting::{self, DigestFollower};
 use crate::shared::wall_ms;
 use crate::store::{Appended, LogError, LogWriter, Logs, SealError, Sealed};
 use buildpool_digest::{Digester, Live};
@@ -278,7 +278,7 @@ impl LiveAttempt {
             && let Some(writer) = &log.writer
         {
             let digester = Digester::new(digesting::options(&self.spec, self.lease.attempt.job));
-            let follower = Follower::new(writer.reader(), digester, self.live.clone());
+            let follower = DigestFollower::new(writer.reader(), digester, self.live.clone());
             log.digesting = Some(tokio::spawn(follower.follow()));
         }
     }

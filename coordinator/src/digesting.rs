@@ -10,7 +10,7 @@ use buildpool_protocol::outcome::Outcome;
 use buildpool_protocol::output::{ChunkHeader, ChunkKind, Gap, Stream};
 use buildpool_protocol::spec::{JobSpec, Source, TemplateSpec};
 
-pub(crate) use follower::Follower;
+pub(crate) use follower::DigestFollower;
 
 /// Log bytes that are read at a time.
 const STEP_BYTES: usize = 1 << 20;

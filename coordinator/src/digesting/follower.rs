@@ -13,14 +13,14 @@ const STEP_BYTES: usize = 256 << 10;
 /// other jobs come first.
 const SHORT_BYTES_MAX: u64 = 4 << 20;
 /// Passes a log to a digester until the log has ended.
-pub(crate) struct Follower {
+pub(crate) struct DigestFollower {
     reader: LogReader,
     digester: Digester,
     live: Arc<Mutex<Live>>,
     position: u64,
 }
 
-impl Follower {
+impl DigestFollower {
     pub(crate) const fn new(reader: LogReader, digester: Digester, live: Arc<Mutex<Live>>) -> Self {
         Self { reader, digester, live, position: 0 }
     }

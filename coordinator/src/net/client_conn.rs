@@ -412,7 +412,7 @@ impl Connection {
             let plan = follow::Plan {
                 request,
                 job: submitted.job,
-                from: follow::From::Start,
+                from: follow::Start::Newest,
                 to_end: false,
                 only: None,
             };
@@ -483,7 +483,7 @@ impl Connection {
                 self.tasks.spawn(async move {
                     match back.shared.resolve(&back.principal, &job) {
                         Ok(job) => {
-                            let from = follow::From::of(cursor, attempt, tail);
+                            let from = follow::Start::new(cursor, attempt, tail);
                             let plan = follow::Plan { request, job, from, to_end, only };
                             follow::follow(back, plan, window).await;
                         }

@@ -20,9 +20,9 @@ const FRAME_BYTES: usize = 256 << 10;
 
 /// Start position of a reader.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum From {
+pub(crate) enum Start {
     /// The start of the newest attempt.
-    Start,
+    Newest,
     /// The start of this attempt.
     Attempt(u32),
     /// This cursor.
@@ -31,19 +31,19 @@ pub(crate) enum From {
     Tail(Option<u32>, u64),
 }
 
-impl From {
-    pub(crate) fn of(cursor: Option<Cursor>, attempt: Option<u32>, tail: Option<u64>) -> Self {
+impl Start {
+    pub(crate) fn new(cursor: Option<Cursor>, attempt: Option<u32>, tail: Option<u64>) -> Self {
         match (cursor, attempt, tail) {
             (Some(cursor), _, _) => Self::Cursor(cursor),
             (None, attempt, Some(lines)) => Self::Tail(attempt, lines),
             (None, Some(attempt), None) => Self::Attempt(attempt),
-            (None, None, None) => Self::Start,
+            (None, None, None) => Self::Newest,
         }
     }
 
     fn attempt(self) -> Option<u32> {
         match self {
-            Self::Start => None,
+            Self::Newest => None,
             Self::Attempt(attempt) => Some(attempt),
             Self::Cursor(cursor) => Some(cursor.attempt),
             Self::Tail(attempt, _) => attempt,
@@ -56,7 +56,7 @@ impl From {
 pub(crate) struct Plan {
     pub(crate) request: u32,
     pub(crate) job: JobId,
-    pub(crate) from: From,
+    pub(crate) from: Start,
     pub(crate) to_end: bool,
     /// Parts of the log without output of this stream are skipped.
     pub(crate) only: Option<Stream>,
@@ -70,14 +70,14 @@ enum Stop {
     Refused(LinkError),
 }
 
-impl std::convert::From<LogError> for Stop {
+impl From<LogError> for Stop {
     fn from(error: LogError) -> Self {
         Self::Refused(internal_log(&error))
     }
 }
 
 pub(crate) async fn follow(back: Back, plan: Plan, window: watch::Receiver<Option<u64>>) {
-    let mut follower = Follower { back, plan, window: Window::new(window) };
+    let mut follower = ClientFollower { back, plan, window: Window::new(window) };
     match follower.run().await {
         Ok(cursor) => follower.back.say_in_order(&ToClient::End { request: plan.request, cursor }).await,
         Err(Stop::Reader) => {}
@@ -85,7 +85,7 @@ pub(crate) async fn follow(back: Back, plan: Plan, window: watch::Receiver<Optio
     }
 }
 
-struct Follower {
+struct ClientFollower {
     back: Back,
     plan: Plan,
     window: Window,
@@ -144,7 +144,7 @@ impl Window {
     }
 }
 
-impl Follower {
+impl ClientFollower {
     /// Sends attempt after attempt until the job has ended and its last log is sent.
     async fn run(&mut self) -> Result<Cursor, Stop> {
         let job = self.plan.job;
@@ -167,7 +167,7 @@ impl Follower {
                             .say_in_order(&ToClient::Attempt { request: self.plan.request, attempt })
                             .await;
                     }
-                    let from = if sent.is_none() { self.plan.from } else { From::Attempt(attempt) };
+                    let from = if sent.is_none() { self.plan.from } else { Start::Attempt(attempt) };
                     sent = Some(self.send(attempt, from, newest).await?);
                     if self.plan.to_end {
                         break;
@@ -197,7 +197,7 @@ impl Follower {
     }
 
     /// Sends one attempt's log until the log has ended.
-    async fn send(&mut self, number: u32, from: From, newest: Option<u32>) -> Result<Cursor, Stop> {
+    async fn send(&mut self, number: u32, from: Start, newest: Option<u32>) -> Result<Cursor, Stop> {
         let attempt = AttemptId { job: self.plan.job, number };
         let reader = tokio::task::block_in_place(|| self.back.shared.logs.reader(attempt));
         let mut reader = reader.map_err(|error| match error {
@@ -208,9 +208,9 @@ impl Follower {
             other => other.into(),
         })?;
         let mut position = match from {
-            From::Start | From::Attempt(_) => 0,
-            From::Cursor(cursor) => cursor.position,
-            From::Tail(_, lines) => tokio::task::block_in_place(|| reader.tail(lines, self.plan.only))?,
+            Start::Newest | Start::Attempt(_) => 0,
+            Start::Cursor(cursor) => cursor.position,
+            Start::Tail(_, lines) => tokio::task::block_in_place(|| reader.tail(lines, self.plan.only))?,
         };
         let begun_at = position;
         self.window.restart();

@@ -392,7 +392,7 @@ async fn on_worker(
     text: &str,
     decide: impl FnOnce(ClientRef, String) -> Input,
 ) -> Result<(), LinkError> {
-    admin(back, what)?;
+    require_admin(back, what)?;
     let workers = back.shared.runtime.workers().await;
     let by_id = workers.iter().find(|worker| worker.record.worker.to_string() == text);
     let known = by_id.or_else(|| workers.iter().find(|worker| worker.record.name == text));
@@ -424,7 +424,7 @@ async fn cancel(back: &Back, request: u32, text: &str, reason: String) -> Result
     Ok(())
 }
 
-fn admin(back: &Back, what: &str) -> Result<(), LinkError> {
+fn require_admin(back: &Back, what: &str) -> Result<(), LinkError> {
     if back.principal.role == Role::Admin {
         return Ok(());
     }
@@ -443,7 +443,7 @@ fn token_create(
     name: &str,
     expires: Option<Duration>,
 ) -> Result<TokenCreated, LinkError> {
-    admin(back, "making a token")?;
+    require_admin(back, "making a token")?;
     lasts(expires)?;
     let shared = &back.shared;
     let fingerprint = shared.token_fingerprint();
@@ -475,7 +475,7 @@ fn token_rotate(
     grace: Duration,
     expires: Option<Duration>,
 ) -> Result<TokenCreated, LinkError> {
-    admin(back, "rotating a token")?;
+    require_admin(back, "rotating a token")?;
     is_not_the_pools_own(back, token)?;
     lasts(expires)?;
     let fingerprint = back.shared.token_fingerprint();
@@ -484,7 +484,7 @@ fn token_rotate(
 }
 
 fn audit(back: &Back, before: Option<u64>, limit: u32) -> Result<Vec<AuditEntry>, LinkError> {
-    admin(back, "reading the audit log")?;
+    require_admin(back, "reading the audit log")?;
     let (before, limit) = (before.unwrap_or(u64::MAX), limit.clamp(1, JOBS_PAGE_MAX as u32));
     let mut entries = back.shared.tokens.audit_before(before, limit).map_err(internal)?;
     let mut bytes = 0;
@@ -498,7 +498,7 @@ fn audit(back: &Back, before: Option<u64>, limit: u32) -> Result<Vec<AuditEntry>
 }
 
 fn token_list(back: &Back) -> Result<Vec<TokenSummary>, LinkError> {
-    admin(back, "listing tokens")?;
+    require_admin(back, "listing tokens")?;
     back.shared.tokens.list().map_err(internal)
 }
 
@@ -517,7 +517,7 @@ fn is_not_the_pools_own(back: &Back, token: &str) -> Result<(), LinkError> {
 }
 
 fn token_revoke(back: &Back, token: &str, jobs: JobsAfter) -> Result<Vec<TokenSummary>, LinkError> {
-    admin(back, "revoking a token")?;
+    require_admin(back, "revoking a token")?;
     is_not_the_pools_own(back, token)?;
     let revoked = back.shared.tokens.revoke(token, jobs, back.actor());
     revoked.map_err(|error| LinkError::from(&error))?;
