@@ -88,7 +88,11 @@ impl Drop for Screen {
     fn drop(&mut self) {
         // An error means that the terminal is gone.
         let _ = self.0.show_cursor();
-        let _ = ratatui::try_restore();
+        // After a panic, the hook has restored the terminal. A second change of the screen would
+        // move the cursor into the message.
+        if !std::thread::panicking() {
+            let _ = ratatui::try_restore();
+        }
     }
 }
 
@@ -396,4 +400,50 @@ async fn follow(client: Client, job: String, sender: mpsc::Sender<News>) {
         }
     }
     send(LogPart::End(reason)).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Screen;
+    use nix::pty::openpty;
+    use std::fs::File;
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
+    /// Variable that makes the test below panic with the screen entered.
+    const PANIC: &str = "BUILDPOOL_TEST_PANIC";
+
+    #[test]
+    fn a_screen_that_is_dropped_by_a_panic() {
+        if std::env::var_os(PANIC).is_some() {
+            let _screen = Screen::enter().unwrap();
+            panic!("with the screen entered");
+        }
+    }
+
+    #[test]
+    fn a_panic_restores_the_terminal_before_its_message() {
+        let pair = openpty(None, None).unwrap();
+        let stream = || Stdio::from(pair.slave.try_clone().unwrap());
+        let before = rustix::termios::tcgetattr(&pair.slave).unwrap().local_modes;
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["commands::top::tests::a_screen_that_is_dropped_by_a_panic", "--exact", "--nocapture"]);
+        command.env(PANIC, "1").env("TERM", "xterm").env("RUST_BACKTRACE", "0");
+        let mut child = command.stdin(stream()).stdout(stream()).stderr(stream()).spawn().unwrap();
+        drop(command);
+        let mut master = File::from(pair.master);
+        let mut written = String::new();
+        let mut buffer = [0; 1024];
+        while !written.contains("test result: ") {
+            let count = master.read(&mut buffer).unwrap();
+            written.push_str(&String::from_utf8_lossy(&buffer[..count]));
+        }
+        assert!(!child.wait().unwrap().success());
+        let at = |text: &str| written.find(text).unwrap_or_else(|| panic!("no {text:?}: {written:?}"));
+        let (entered, left) = (at("\x1b[?1049h"), at("\x1b[?1049l"));
+        assert!(entered < left && left < at("with the screen entered"), "{written:?}");
+        assert_eq!(written.matches("\x1b[?1049l").count(), 1, "{written:?}");
+        let after = rustix::termios::tcgetattr(&pair.slave).unwrap().local_modes;
+        assert_eq!(after, before, "raw mode");
+    }
 }
