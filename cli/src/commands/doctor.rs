@@ -299,7 +299,7 @@ async fn of_client(client: Client) -> Vec<Check> {
 
 fn text(checks: &[Check]) -> String {
     let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
-    let colourful = terminal::is_colourful();
+    let colourful = terminal::is_colourful(&std::io::stdout());
     let lines = checks.iter().map(|check| {
         let (word, colour) = match check.state {
             State::Ok => ("ok     ", Colour::Green),

@@ -12,6 +12,7 @@ use buildpool_protocol::client_link::View;
 use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::report::{Finding, JobResult};
 use buildpool_protocol::spec::Verbosity;
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -76,7 +77,12 @@ fn print_job(result: &JobResult, form: Form) -> Result<(), Failure> {
     if form.json {
         terminal::print_json(&result.to_json())
     } else {
-        terminal::print(&buildpool_digest::text(result))
+        let text = buildpool_digest::text(result);
+        terminal::print(&terminal::paint_verdict(
+            &text,
+            result.verdict,
+            terminal::is_colourful(&io::stdout()),
+        ))
     }
 }
 

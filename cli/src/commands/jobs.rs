@@ -9,7 +9,6 @@ use crate::terminal::table::{Cell, Table};
 use crate::terminal::{self, Colour};
 use buildpool_protocol::client_link::{JobQuery, JobSummary};
 use buildpool_protocol::limits::JOBS_PAGE_MAX;
-use buildpool_protocol::report::Verdict;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -82,17 +81,7 @@ fn verdict(job: &JobSummary) -> Cell {
         Some(code) if code != 0 => format!(" ({code})"),
         Some(_) | None => String::new(),
     };
-    let colour = match verdict {
-        Verdict::Passed => Colour::Green,
-        Verdict::Cancelled => Colour::Yellow,
-        Verdict::Failed
-        | Verdict::Crashed
-        | Verdict::TimedOut
-        | Verdict::Lost
-        | Verdict::Rejected
-        | Verdict::Inconclusive => Colour::Red,
-    };
-    Cell::coloured(format!("{verdict}{code}"), colour)
+    Cell::coloured(format!("{verdict}{code}"), Colour::of(verdict))
 }
 
 /// Formats the time since a moment. Returns the text unchanged if it can't be parsed.

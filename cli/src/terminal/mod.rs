@@ -5,8 +5,10 @@ pub(crate) mod screen;
 pub(crate) mod table;
 
 use crate::failure::{self, Failure};
+use anstream::stream::RawStream;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
+use buildpool_protocol::report::Verdict;
 use buildpool_protocol::shown;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{SFlag, fstat};
@@ -76,6 +78,20 @@ pub(crate) enum Colour {
 }
 
 impl Colour {
+    /// Returns the colour of a verdict.
+    pub(crate) const fn of(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Passed => Self::Green,
+            Verdict::Cancelled => Self::Yellow,
+            Verdict::Failed
+            | Verdict::Crashed
+            | Verdict::TimedOut
+            | Verdict::Lost
+            | Verdict::Rejected
+            | Verdict::Inconclusive => Self::Red,
+        }
+    }
+
     /// Returns the text in this colour.
     pub(crate) fn paint(self, text: &str) -> String {
         let style = match self {
@@ -89,6 +105,14 @@ impl Colour {
     }
 }
 
+/// Returns an answer about a job with its first word, the verdict, in colour.
+pub(crate) fn paint_verdict(text: &str, verdict: Option<Verdict>, is_colourful: bool) -> String {
+    let Some(verdict) = verdict.filter(|_| is_colourful) else { return text.to_owned() };
+    let end = text.find(|c: char| !c.is_ascii_uppercase() && c != '_').unwrap_or(text.len());
+    let (word, rest) = text.split_at(end);
+    format!("{}{rest}", Colour::of(verdict).paint(word))
+}
+
 /// Sets the choice of `--color` for the whole program.
 pub(crate) fn set_colours(choice: clap::ColorChoice) {
     let choice = match choice {
@@ -99,10 +123,10 @@ pub(crate) fn set_colours(choice: clap::ColorChoice) {
     choice.write_global();
 }
 
-/// Returns true if texts on stdout have colours: `--color`, else `NO_COLOR` (<https://no-color.org>)
-/// and its relatives, else whether stdout is a terminal.
-pub(crate) fn is_colourful() -> bool {
-    AutoStream::choice(&io::stdout()) != ColorChoice::Never
+/// Returns true if texts on a stream have colours: `--color`, else `NO_COLOR` (<https://no-color.org>)
+/// and its relatives, else whether it is a terminal.
+pub(crate) fn is_colourful(stream: &impl RawStream) -> bool {
+    AutoStream::choice(stream) != ColorChoice::Never
 }
 
 /// Returns the width of a terminal in columns, or `None` if this is not a terminal.

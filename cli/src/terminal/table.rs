@@ -47,7 +47,7 @@ impl<const N: usize> Table<N> {
     /// Returns the lines of the table: coloured if stdout has colours, and no wider than stdout if
     /// that is a terminal.
     pub(crate) fn text(&self) -> String {
-        self.lines(is_colourful(), columns(io::stdout()))
+        self.lines(is_colourful(&io::stdout()), columns(io::stdout()))
     }
 
     fn lines(&self, colourful: bool, columns: Option<usize>) -> String {

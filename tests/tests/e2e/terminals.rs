@@ -78,6 +78,7 @@ fn run_shows_a_short_output_once_and_its_progress_on_one_line() {
     std::fs::write(place.file("go"), "").unwrap();
     assert_eq!(terminal.ended().code(), Some(4));
     terminal.wait_for("FAILED: exit code 4");
+    assert!(terminal.written().contains("\x1b[31mFAILED\x1b[0m"), "{}", terminal.written());
     let screen = terminal.screen();
     assert_eq!((screen.matches("\nbegun\n").count(), screen.matches("oh no\n").count()), (1, 1), "{screen}");
     assert!(!screen.contains("buildpool: running on"), "{screen}");

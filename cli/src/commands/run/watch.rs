@@ -257,7 +257,9 @@ impl Watch {
                 // The output is on the terminal already.
                 let form = TextForm { output: false, ..TextForm::default() };
                 let text = buildpool_digest::text_as(result, &form);
-                self.pending.push_back(Item::Note(text.trim_end().to_owned()));
+                let is_colourful = terminal::is_colourful(&std::io::stderr());
+                let text = terminal::paint_verdict(text.trim_end(), result.verdict, is_colourful);
+                self.pending.push_back(Item::Note(text));
             } else {
                 for text in exit::warnings(result) {
                     self.note(text);
