@@ -66,7 +66,7 @@ pub(crate) enum Subcommand {
     /// Run a command as a job and print its output
     #[command(after_help = examples::RUN)]
     Run(Box<RunArguments>),
-    /// Digest a log from standard input
+    /// Find the failures in a log on standard input
     #[command(after_help = examples::DIGEST)]
     Digest(DigestArguments),
     /// List jobs, newest first
@@ -96,10 +96,10 @@ pub(crate) enum Subcommand {
     /// List workers
     #[command(after_help = examples::WORKERS)]
     Workers(WorkersArguments),
-    /// Drain a worker: it gets no more jobs
+    /// Stop giving jobs to a worker
     #[command(after_help = examples::DRAIN)]
     Drain(DrainArguments),
-    /// Resume a drained worker
+    /// Give jobs to a drained worker again
     #[command(after_help = examples::RESUME)]
     Resume(ResumeArguments),
     /// Create, list and revoke tokens
@@ -123,7 +123,7 @@ pub(crate) enum Subcommand {
     /// Serve coding agents over MCP, on standard input and output or over HTTP
     #[command(after_help = examples::MCP)]
     Mcp(Box<McpArguments>),
-    /// Check the setup and suggest remedies
+    /// Check this machine and the pool for problems
     #[command(after_help = examples::DOCTOR)]
     Doctor(DoctorArguments),
     /// Set up services and MCP clients
@@ -149,11 +149,11 @@ pub(crate) enum Subcommand {
 /// Options that select a pool.
 #[derive(Args, Debug, Clone, Default)]
 pub(crate) struct PoolOptions {
-    /// The coordinator, ws://HOST:PORT or wss://HOST:PORT; `local` for this machine's own pool
-    /// [env: BUILDPOOL_URL]
+    /// URL of the coordinator, ws://HOST:PORT or wss://HOST:PORT, or `local` for this user's local
+    /// pool [env: BUILDPOOL_URL]
     #[arg(long, value_name = "URL")]
     pub(crate) coordinator: Option<String>,
-    /// Token for the pool [env: BUILDPOOL_TOKEN]
+    /// Access token [env: BUILDPOOL_TOKEN]
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
     /// Certificates (PEM) of the authorities that may sign the coordinator's certificate
@@ -167,7 +167,7 @@ pub(crate) struct PoolOptions {
 /// Format of the answer.
 #[derive(Args, Debug, Clone, Copy, Default)]
 pub(crate) struct Form {
-    /// Print JSON
+    /// Print the answer as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

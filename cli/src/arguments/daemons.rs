@@ -15,7 +15,7 @@ pub(crate) struct DaemonOptions {
     /// Configuration file (TOML); flags override it
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Directory for all of its data
+    /// Data directory
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Log format on stderr: text lines, or one JSON object per line
@@ -114,7 +114,7 @@ pub(crate) struct WorkerArguments {
     pub(crate) job_users: Vec<String>,
     #[command(flatten)]
     pub(crate) trust: TrustOptions,
-    /// Token of a worker [env: BUILDPOOL_TOKEN]
+    /// Access token of the worker [env: BUILDPOOL_TOKEN]
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
 }

@@ -85,10 +85,10 @@ pub(crate) struct LogsArguments {
     /// stdout, stderr, both (each to its own), or interleaved (both to stdout, in true order)
     #[arg(long, value_name = "STREAM", value_parser = stream, add = streams(), default_value = "both")]
     pub(crate) stream: StreamChoice,
-    /// Print only this many last lines
+    /// Print only the last lines, at most this many
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = count)]
     pub(crate) tail: Option<u64>,
-    /// Continue while the log grows
+    /// Follow the log until the job ends
     #[arg(long, short, conflicts_with = "json")]
     pub(crate) follow: bool,
     /// Number of the attempt; the newest by default
@@ -183,9 +183,9 @@ pub(crate) struct WorkersArguments {
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum WorkersAction {
-    /// Approve a worker that waits for an operator's approval
+    /// Approve a new worker
     Approve(ResumeArguments),
-    /// Free the name of a worker that will not return
+    /// Remove a worker that will not return, and free its name
     Forget(ResumeArguments),
 }
 

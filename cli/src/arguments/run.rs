@@ -17,10 +17,10 @@ pub(crate) struct RunArguments {
     /// Run on a worker with this label
     #[arg(long = "label", value_name = "KEY[=VALUE]")]
     pub(crate) labels: Vec<Selector>,
-    /// Run on a worker of each of these labels, as one build with one answer; labels of one worker are joined by commas
+    /// Run once for each of these label sets, as one build with one answer; commas join the labels of a set
     #[arg(long = "on", value_name = "LABELS", num_args = 1.., value_parser = label_set)]
     pub(crate) on: Vec<LabelSet>,
-    /// The command is several commands, separated by `:::`, run as one build with one answer
+    /// Run several commands, separated by `:::`, as one build with one answer
     #[arg(long)]
     pub(crate) several: bool,
     /// Take this many of a worker's resource
@@ -79,10 +79,10 @@ pub(crate) struct RunArguments {
     /// Show the lines that this template selects; `raw` shows the output up to the budget
     #[arg(long, value_name = "NAME")]
     pub(crate) template: Option<String>,
-    /// A test report or result bundle
+    /// Read a test report or result bundle that the command writes
     #[arg(long = "report", value_name = "PATH|GLOB", value_parser = report)]
     pub(crate) reports: Vec<String>,
-    /// Files to keep
+    /// Keep files that match as artifacts
     #[arg(long = "artifact", value_name = "GLOB", value_parser = artifact)]
     pub(crate) artifacts: Vec<String>,
     /// Run on a snapshot of the working tree, on the local pool too
@@ -94,7 +94,7 @@ pub(crate) struct RunArguments {
     /// Run on this commit instead of the working tree
     #[arg(long = "ref", value_name = "COMMIT", conflicts_with = "no_snapshot")]
     pub(crate) commit: Option<String>,
-    /// Send files that look like secrets too
+    /// Also send files that look like secrets
     #[arg(long)]
     pub(crate) allow_secrets: bool,
     /// Send new and changed files up to this many megabytes; committed unchanged files do not count
