@@ -80,14 +80,12 @@ pub const KEEPER_HELLO_WITHIN: Duration = Duration::from_secs(10);
 pub const KEEPER_RETRY: Duration = Duration::from_secs(1);
 /// Log bytes in one frame on the link, chunk headers included.
 pub const FRAME_LOG_BYTES: usize = 256 << 10;
-/// First pause before a reconnect. It doubles, with jitter, up to [`BACKOFF_MAX`].
+/// Longest first pause before a reconnect. It doubles, with jitter, up to [`BACKOFF_MAX`].
 pub const BACKOFF_MIN: Duration = Duration::from_millis(200);
 /// Longest pause before a reconnect.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(30);
 /// Time limit for a connection, TLS and the WebSocket handshake included.
 pub const CONNECT_WITHIN: Duration = Duration::from_secs(15);
-/// Read buffer of a connection, in bytes.
-pub const READ_BUFFER_BYTES: usize = 8 << 10;
 /// Size of the queue of control messages for the link.
 pub const CONTROL_QUEUE: usize = 256;
 /// Size of the event queue of the daemon.

@@ -4,11 +4,11 @@ use crate::arguments::{JoinText, WorkerArguments};
 use crate::failure::{Failure, POOL, USAGE};
 use crate::settings::{self, Given, URL_VARIABLE};
 use crate::terminal;
+use buildpool_client::PoolUrl;
 use buildpool_client::directories;
 use buildpool_client::local::{LocalError, LocalPool};
 use buildpool_worker::environment;
 use buildpool_worker::isolation::Isolation;
-use buildpool_worker::link::address::Address;
 use buildpool_worker::{Config, Shutdown, ShutdownHandle, WorkerError};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -167,7 +167,8 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
         config.found = buildpool_worker::tools::find(&environment::of_worker(&config.env));
     }
     config.check().map_err(|error| Failure::of(USAGE, &error))?;
-    Address::parse(&config.coordinator).map_err(|error| Failure::while_doing(USAGE, place, &error))?;
+    let url = config.coordinator.parse::<PoolUrl>();
+    url.map_err(|error| Failure::while_doing(USAGE, place, &error))?;
     let Some(given) = given else {
         let what_for = format!("by which the worker `{}` could join {}", config.name, config.coordinator);
         return Err(settings::no_token(&what_for, daemon.config.as_deref()));

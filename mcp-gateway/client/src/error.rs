@@ -1,7 +1,7 @@
 //! Errors of requests to a pool.
 
-use super::endpoint::PoolUrl;
 use crate::local::LocalError;
+use buildpool_dial::PoolUrl;
 use buildpool_protocol::{ErrorCode, LinkError};
 use buildpool_trust::Distrust;
 use std::error::Error;

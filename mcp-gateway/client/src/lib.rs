@@ -13,7 +13,6 @@
 //! configuration of a project and detects its test and build commands.
 
 pub mod artifacts;
-mod backoff;
 mod channel;
 mod dial;
 pub mod directories;
@@ -31,11 +30,11 @@ mod stdin;
 mod target;
 mod transfer;
 
-pub use backoff::{Backoff, random_bits};
+pub use buildpool_dial::{PoolUrl, UrlError};
 pub use buildpool_protocol::error::chain;
 pub use channel::JobEvent;
 pub use dial::PoolInfo;
-pub use endpoint::{AccessToken, Endpoint, PoolUrl, TokenError, UrlError};
+pub use endpoint::{AccessToken, Endpoint, TokenError};
 pub use error::{ClientError, Misbehaviour};
 pub use handle::{Client, FollowQuery, JobEvents, new_job_id};
 pub use link::LinkStatus;

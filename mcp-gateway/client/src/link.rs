@@ -1,14 +1,14 @@
 //! The task that owns the connection. It transports [`Pending`] requests over the current connection, and
 //! dials again if there is no connection.
 
-use super::backoff::{Backoff, random_bits};
 use super::channel::{Events, Opening};
-use super::dial::{self, PoolInfo, Socket};
+use super::dial::{self, PoolInfo};
 use super::error::ClientError;
 use super::pending::{Call, Outgoing, Pending};
 use super::stdin::{Feed, Piece};
 use super::target::Target;
 use super::transfer::{TransferEvent, TransferEvents};
+use buildpool_dial::{Backoff, PoolUrl, Socket};
 use buildpool_protocol::frame::{
     BINARY_HEADER_BYTES, BinaryHeader, BinaryKind, decode_control, encode_control,
 };
@@ -30,6 +30,8 @@ const CALL_PATIENCE: Duration = Duration::from_secs(30);
 const JOB_PATIENCE: Duration = LOST_AFTER;
 /// Time after which a connection without open requests is closed. The next request opens another.
 const IDLE_CLOSE: Duration = Duration::from_secs(60);
+/// First and longest pause between attempts to reconnect.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// Interval at which [`Link`] checks its timeouts while connected.
 const TICK: Duration = REPORT_EVERY;
 
@@ -207,7 +209,7 @@ impl Link {
     /// Dials until a connection is open or no request needs one.
     async fn reconnect(&mut self, error: ClientError) -> Option<Socket> {
         let since = Instant::now();
-        let mut backoff = Backoff::default();
+        let mut backoff = Backoff::new(PAUSES.0, PAUSES.1);
         let mut error = error;
         while !is_final(&error) {
             self.status.send_replace(LinkStatus::Reconnecting { since, error: error.clone() });
@@ -220,7 +222,7 @@ impl Link {
             if self.pending.is_empty() {
                 return None;
             }
-            let delay = backoff.next(random_bits());
+            let delay = backoff.pause(random());
             match self.dial_after(delay).await? {
                 Ok(socket) => return Some(socket),
                 Err(failed) => error = failed,
@@ -264,13 +266,19 @@ impl Link {
         }
     }
 
-    fn url(&self) -> super::endpoint::PoolUrl {
+    fn url(&self) -> PoolUrl {
         self.info.borrow().url.clone()
     }
 
     fn lost(&self, error: io::Error) -> ClientError {
         dial::unreachable(&self.url(), error)
     }
+}
+
+/// Returns random bits from the system. On failure, returns a constant; that removes only the
+/// jitter.
+fn random() -> u64 {
+    getrandom::u64().unwrap_or(u64::MAX / 2)
 }
 
 /// Returns true if a retry of the dial can't succeed.

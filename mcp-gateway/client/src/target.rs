@@ -1,9 +1,10 @@
 //! The pool to connect to: a named one, or the local pool, which is started if necessary.
 
-use super::dial::{self, PoolInfo, Socket};
+use super::dial::{self, PoolInfo};
 use super::endpoint::Endpoint;
 use super::error::ClientError;
 use crate::local::LocalPool;
+use buildpool_dial::Socket;
 use std::sync::Arc;
 
 /// The target of connections and reconnections.

@@ -38,8 +38,7 @@ pub use shutdown::{Shutdown, ShutdownHandle, Wish};
 use crate::config::{Config, ConfigError};
 use crate::isolation::Isolation;
 use crate::isolation::hidden::Hidden;
-use crate::limits::{CONTROL_QUEUE, EVENT_QUEUE};
-use crate::link::backoff::Backoff;
+use crate::limits::{BACKOFF_MAX, BACKOFF_MIN, CONTROL_QUEUE, EVENT_QUEUE};
 use crate::link::connect::{ConnectError, DiallerError};
 use crate::link::outbox::Outbox;
 use crate::link::renewed::Renewed;
@@ -47,6 +46,7 @@ use crate::link::session::{self, Incoming};
 use crate::link::transfers::Transfers;
 use crate::workspace::{WorkspaceError, Workspaces};
 use agent::Agent;
+use buildpool_dial::Backoff;
 use buildpool_objects::programs;
 use buildpool_protocol::ErrorCode;
 use buildpool_protocol::worker_link::ToWorker;
@@ -158,7 +158,7 @@ async fn stay_connected(
     transfers: &Transfers,
     events: &mpsc::Sender<Event>,
 ) -> Result<(), WorkerError> {
-    let mut backoff = Backoff::default();
+    let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
     loop {
         let pause = match dialler.current().connect().await {
             Ok(socket) => {
@@ -183,7 +183,7 @@ async fn stay_connected(
                 info!("{lost}");
                 match welcome {
                     Welcome::Given => {
-                        backoff = Backoff::default();
+                        backoff.reset();
                         backoff.pause(random())
                     }
                     Welcome::None => backoff.pause(random()),

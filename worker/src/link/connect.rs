@@ -1,34 +1,23 @@
 //! Opens a connection: TCP, optional TLS, and the WebSocket handshake with the token.
 
-use super::address::{Address, AddressError, split_token};
 use crate::config::Config;
-use crate::limits::{CONNECT_WITHIN, READ_BUFFER_BYTES};
+use crate::limits::CONNECT_WITHIN;
+use buildpool_dial::{DialError, PoolUrl, Socket, UrlError};
 use buildpool_protocol::error::{ErrorCode, LinkError};
-use buildpool_protocol::frame::decode_control;
-use buildpool_protocol::limits::{BINARY_FRAME_BYTES_MAX, CONTROL_MESSAGE_BYTES_MAX};
+use buildpool_protocol::worker_link::PATH;
 use buildpool_trust::{AuthoritiesError, Distrust, Trust, client_config, is_loopback};
 use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
 use std::fmt;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
-use tokio_tungstenite::tungstenite::client::IntoClientRequest;
-use tokio_tungstenite::tungstenite::error::ProtocolError;
-use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, HeaderValue};
-use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
-use tokio_tungstenite::tungstenite::{self, http::StatusCode};
-use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+use tokio_tungstenite::tungstenite;
+use tokio_tungstenite::tungstenite::http::StatusCode;
+use tokio_tungstenite::tungstenite::http::header::HeaderValue;
 
 /// A client for one coordinator.
 pub struct Dialler {
-    address: Address,
+    url: PoolUrl,
     tls: Option<Arc<ClientConfig>>,
     authorization: Option<HeaderValue>,
 }
@@ -37,9 +26,9 @@ pub struct Dialler {
 #[derive(Debug)]
 pub enum DiallerError {
     /// The URL is invalid.
-    Address(AddressError),
+    Url(UrlError),
     /// The token would leave this machine unencrypted.
-    PlainBeyondLoopback(Address),
+    PlainBeyondLoopback(PoolUrl),
     /// Neither a fingerprint nor a file of authorities is configured.
     NobodyTrusted,
     /// The fingerprint is not 64 hexadecimal digits.
@@ -53,10 +42,10 @@ pub enum DiallerError {
 impl fmt::Display for DiallerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Address(error) => error.fmt(f),
-            Self::PlainBeyondLoopback(address) => write!(
+            Self::Url(error) => error.fmt(f),
+            Self::PlainBeyondLoopback(url) => write!(
                 f,
-                "the token would go to {address} unencrypted; give wss:// in place of ws://, or, where the network itself is \
+                "the token would go to {url} unencrypted; give wss:// in place of ws://, or, where the network itself is \
                  encrypted, say `--insecure-plain-text` (`insecure_plain_text = true` in the worker's configuration)"
             ),
             Self::NobodyTrusted => f.write_str(
@@ -74,7 +63,7 @@ impl fmt::Display for DiallerError {
 impl std::error::Error for DiallerError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Address(_)
+            Self::Url(_)
             | Self::PlainBeyondLoopback(_)
             | Self::NobodyTrusted
             | Self::Fingerprint(_)
@@ -89,6 +78,8 @@ impl std::error::Error for DiallerError {
 pub enum ConnectError {
     /// An HTTP error status, from the coordinator or a proxy.
     Refused(StatusCode),
+    /// Another HTTP status, for example from a proxy while the coordinator restarts.
+    Unexpected(StatusCode),
     /// The token is unknown, expired or revoked.
     Unknown,
     /// The token has another role, with the coordinator's message. A retry never succeeds.
@@ -125,6 +116,9 @@ impl fmt::Display for ConnectError {
                 "{said}; make one with `buildpool token create --role worker --name NAME` on the coordinator's machine"
             ),
             Self::Refused(status) => write!(f, "the coordinator answered {status}"),
+            Self::Unexpected(status) => {
+                write!(f, "no WebSocket: the server answered {status}, as a proxy does while the coordinator is away")
+            }
             Self::TooSlow => write!(f, "no connection within {} s", CONNECT_WITHIN.as_secs()),
             Self::Io(error) => write!(f, "no connection: {error}"),
             Self::Tls(error) => match Distrust::of(error) {
@@ -147,22 +141,19 @@ impl fmt::Display for ConnectError {
 
 impl std::error::Error for ConnectError {}
 
-/// An open connection.
-pub type Socket = WebSocketStream<Transport>;
-
 impl Dialler {
     /// Creates the client for the coordinator in this configuration.
     ///
     /// # Errors
     /// See [`DiallerError`].
     pub fn new(config: &Config) -> Result<Self, DiallerError> {
-        let address = Address::parse(&config.coordinator).map_err(DiallerError::Address)?;
-        let is_safe = address.is_tls || config.token.is_none() || is_loopback(&address.host);
+        let url: PoolUrl = config.coordinator.parse().map_err(DiallerError::Url)?;
+        let is_safe = url.is_secure() || config.token.is_none() || is_loopback(url.host());
         if !is_safe && !config.insecure_plain_text {
-            return Err(DiallerError::PlainBeyondLoopback(address));
+            return Err(DiallerError::PlainBeyondLoopback(url));
         }
         let said = config.token.as_deref().map(|token| split_token(token).0);
-        let tls = if address.is_tls {
+        let tls = if url.is_secure() {
             Some(Arc::new(client_config(&trust(config)?).map_err(DiallerError::Authorities)?))
         } else {
             None
@@ -170,7 +161,7 @@ impl Dialler {
         let authorization = said
             .map(|said| HeaderValue::from_str(&format!("Bearer {said}")).map_err(|_| DiallerError::Token))
             .transpose()?;
-        Ok(Self { address, tls, authorization })
+        Ok(Self { url, tls, authorization })
     }
 
     /// Opens a connection.
@@ -182,58 +173,44 @@ impl Dialler {
     }
 
     async fn open(&self) -> Result<Socket, ConnectError> {
-        let tcp = TcpStream::connect((self.address.host.as_str(), self.address.port))
-            .await
-            .map_err(ConnectError::Io)?;
-        tcp.set_nodelay(true).map_err(ConnectError::Io)?;
-        let transport = match &self.tls {
-            None => Transport::Plain(tcp),
-            Some(config) => {
-                let name = ServerName::try_from(self.address.host.clone())
-                    .map_err(|_| ConnectError::Name(self.address.host.clone()))?;
-                let stream = TlsConnector::from(Arc::clone(config)).connect(name, tcp).await;
-                Transport::Tls(Box::new(stream.map_err(of_handshake)?))
-            }
-        };
-        let mut request = self.address.link_url().into_client_request().map_err(not_websocket)?;
-        if let Some(authorization) = &self.authorization {
-            request.headers_mut().insert(AUTHORIZATION, authorization.clone());
-        }
-        let (socket, _) = client_async_with_config(request, transport, Some(settings())).await.map_err(
-            |error| match error {
-                tungstenite::Error::Http(answer)
-                    if matches!(answer.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) =>
-                {
-                    refused(answer.status(), answer.body().as_deref())
-                }
-                // A TLS server answers like this: its first bytes are an alert (RFC 8446, section
-                // 6).
-                tungstenite::Error::Protocol(ProtocolError::HttparseError(_)) if self.tls.is_none() => {
-                    ConnectError::NoHttp
-                }
-                other => not_websocket(other),
-            },
-        )?;
-        Ok(socket)
-    }
-}
-
-fn of_handshake(error: io::Error) -> ConnectError {
-    if error.kind() == io::ErrorKind::InvalidData {
-        ConnectError::Tls(error)
-    } else {
-        ConnectError::Io(error)
+        let (tls, authorization) = (self.tls.clone(), self.authorization.clone());
+        let socket = buildpool_dial::open(&self.url, PATH, tls, authorization).await;
+        socket.map_err(|error| match error {
+            DialError::Io(error) => ConnectError::Io(error),
+            DialError::Tls(error) => ConnectError::Tls(error),
+            DialError::Name(_) => ConnectError::Name(self.url.host().to_owned()),
+            DialError::NoHttp => ConnectError::NoHttp,
+            DialError::Refused { status, error } => refused(status, error),
+            DialError::WebSocket(error) => ConnectError::WebSocket(error),
+        })
     }
 }
 
 /// Converts a refusal. The coordinator sends a reason. A proxy may refuse for temporary reasons.
-fn refused(status: StatusCode, body: Option<&[u8]>) -> ConnectError {
-    let text = body.and_then(|body| std::str::from_utf8(body).ok());
-    let said = text.and_then(|text| decode_control::<LinkError>(text).ok());
-    match said.filter(|said| said.code == ErrorCode::Forbidden) {
-        Some(said) => ConnectError::WrongRole(said.message),
-        None if status == StatusCode::UNAUTHORIZED => ConnectError::Unknown,
-        None => ConnectError::Refused(status),
+fn refused(status: StatusCode, error: Option<LinkError>) -> ConnectError {
+    match (status, error) {
+        (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, Some(error))
+            if error.code == ErrorCode::Forbidden =>
+        {
+            ConnectError::WrongRole(error.message)
+        }
+        (StatusCode::UNAUTHORIZED, _) => ConnectError::Unknown,
+        (StatusCode::FORBIDDEN, _) => ConnectError::Refused(status),
+        _ => ConnectError::Unexpected(status),
+    }
+}
+
+/// Splits a token: the part sent to the coordinator, and the BLAKE3 of its certificate.
+fn split_token(token: &str) -> (&str, Option<&str>) {
+    match token.rsplit_once('_') {
+        Some((sent, pin))
+            if pin.len() == 64
+                && pin.bytes().all(|byte| byte.is_ascii_hexdigit())
+                && sent.matches('_').count() >= 2 =>
+        {
+            (sent, Some(pin))
+        }
+        _ => (token, None),
     }
 }
 
@@ -249,63 +226,19 @@ pub fn trust(config: &Config) -> Result<Trust, DiallerError> {
         .ok_or(DiallerError::NobodyTrusted)?
 }
 
-fn not_websocket(error: tungstenite::Error) -> ConnectError {
-    ConnectError::WebSocket(Box::new(error))
-}
-
-fn settings() -> WebSocketConfig {
-    let message_bytes_max = CONTROL_MESSAGE_BYTES_MAX.max(BINARY_FRAME_BYTES_MAX);
-    WebSocketConfig::default()
-        .read_buffer_size(READ_BUFFER_BYTES)
-        .write_buffer_size(0)
-        .max_write_buffer_size(2 * message_bytes_max)
-        .max_message_size(Some(message_bytes_max))
-        .max_frame_size(Some(message_bytes_max))
-}
-
-/// TCP, with or without TLS.
-pub enum Transport {
-    /// Without TLS.
-    Plain(TcpStream),
-    /// With TLS.
-    Tls(Box<TlsStream<TcpStream>>),
-}
-
-impl AsyncRead for Transport {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
-            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
-        }
-    }
-}
-
-impl AsyncWrite for Transport {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
-            Self::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Config, Dialler, DiallerError};
+    use super::{Config, Dialler, DiallerError, split_token};
+
+    #[test]
+    fn a_fingerprint_is_the_last_part_of_a_token_and_is_not_sent() {
+        let pin = "0123456789abcdef".repeat(4);
+        let sent = "bp_0192_s3cret";
+        assert_eq!(split_token(sent), (sent, None));
+        assert_eq!(split_token(&format!("{sent}_{pin}")), (sent, Some(pin.as_str())));
+        let secret_like_a_pin = format!("bp_0192_{pin}");
+        assert_eq!(split_token(&secret_like_a_pin), (secret_like_a_pin.as_str(), None));
+    }
 
     #[test]
     fn a_token_leaves_this_machine_unencrypted_only_where_that_was_said() {

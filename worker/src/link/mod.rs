@@ -2,8 +2,6 @@
 //! that the next one needs: logs to send are in the [`outbox::Outbox`], and the daemon reports the
 //! held attempts.
 
-pub mod address;
-pub mod backoff;
 pub mod connect;
 pub mod outbox;
 pub mod renewed;

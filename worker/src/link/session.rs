@@ -1,8 +1,8 @@
 //! One connection: received messages go to the daemon, control messages are sent before bulk data.
 
-use super::connect::Socket;
 use super::outbox::{Outbox, Parcel};
 use super::transfers::{Outgoing, Transfers};
+use buildpool_dial::Socket;
 use buildpool_objects::pump::Event;
 use buildpool_protocol::frame::{
     BINARY_HEADER_BYTES, BinaryHeader, BinaryKind, decode_control, encode_control,

@@ -1,0 +1,171 @@
+//! The URL of a coordinator.
+
+use buildpool_protocol::ids::BuildId;
+use std::fmt;
+use std::str::FromStr;
+
+/// `ws://host[:port][/prefix]` or `wss://…`. The prefix is for a proxy that serves several
+/// applications on one host name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PoolUrl {
+    secure: bool,
+    host: String,
+    port: u16,
+    prefix: String,
+}
+
+impl PoolUrl {
+    /// Returns true if the connection uses TLS.
+    pub fn is_secure(&self) -> bool {
+        self.secure
+    }
+
+    /// Returns the host name or address, without brackets.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Returns the port to dial.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Returns a path of the coordinator, with the prefix.
+    pub fn path(&self, path: &str) -> String {
+        format!("{}{path}", self.prefix)
+    }
+
+    /// Returns the URL of a build on the coordinator's web page.
+    pub fn page_of(&self, build: BuildId) -> String {
+        // `ws` corresponds to `http`, and `wss` to `https` (RFC 6455, section 3).
+        format!("{}/#/builds/{}", self.to_string().replacen("ws", "http", 1), build.request_id())
+    }
+
+    /// Returns the URL of a path, with the prefix.
+    pub fn of_path(&self, path: &str) -> String {
+        format!("{self}{path}")
+    }
+}
+
+impl fmt::Display for PoolUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.secure { "wss" } else { "ws" };
+        if self.host.contains(':') {
+            write!(f, "{scheme}://[{}]:{}{}", self.host, self.port, self.prefix)
+        } else {
+            write!(f, "{scheme}://{}:{}{}", self.host, self.port, self.prefix)
+        }
+    }
+}
+
+impl FromStr for PoolUrl {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        let fail = |reason| Err(UrlError { url: text.to_owned(), reason });
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return fail("it has no scheme");
+        };
+        let secure = match scheme {
+            "ws" => false,
+            "wss" => true,
+            _ => return fail("its scheme is neither ws nor wss"),
+        };
+        if rest.contains(['?', '#', '@']) || rest.chars().any(|c| c.is_whitespace() || c.is_control()) {
+            return fail("only a host, a port and a path belong into it");
+        }
+        let (authority, prefix) = match rest.find('/') {
+            Some(at) => rest.split_at(at),
+            None => (rest, ""),
+        };
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(bracketed) => match bracketed.split_once(']') {
+                Some((host, "")) => (host, None),
+                Some((host, port)) if port.starts_with(':') => (host, Some(&port[1..])),
+                _ => return fail("its bracket is not closed"),
+            },
+            None => match authority.split_once(':') {
+                Some((_, port)) if port.contains(':') => return fail("an IPv6 address needs brackets"),
+                Some((host, port)) => (host, Some(port)),
+                None => (authority, None),
+            },
+        };
+        if host.is_empty() {
+            return fail("it names no host");
+        }
+        let port = match port.map(str::parse::<u16>) {
+            Some(Ok(port)) if port != 0 => port,
+            Some(_) => return fail("its port is invalid; valid are 1 to 65535"),
+            None if secure => 443,
+            None => 80,
+        };
+        let prefix = prefix.trim_end_matches('/').to_owned();
+        Ok(Self { secure, host: host.to_owned(), port, prefix })
+    }
+}
+
+/// Error for a text that is not a coordinator's URL.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UrlError {
+    /// The given text.
+    pub url: String,
+    reason: &'static str,
+}
+
+impl fmt::Display for UrlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` is not the URL of a coordinator: {}; valid are ws://HOST:PORT and wss://HOST:PORT",
+            self.url.escape_debug(),
+            self.reason
+        )
+    }
+}
+
+impl std::error::Error for UrlError {}
+
+#[cfg(test)]
+mod tests {
+    use super::PoolUrl;
+    use buildpool_protocol::ids::BuildId;
+
+    #[test]
+    fn urls_are_read_and_written_whole() {
+        for (text, shown) in [
+            ("ws://127.0.0.1:7070", "ws://127.0.0.1:7070"),
+            ("wss://pool.example", "wss://pool.example:443"),
+            ("ws://pool.example/", "ws://pool.example:80"),
+            ("wss://[::1]:7070/build/", "wss://[::1]:7070/build"),
+            ("ws://[fe80::1]", "ws://[fe80::1]:80"),
+        ] {
+            let url: PoolUrl = text.parse().unwrap();
+            assert_eq!(url.to_string(), shown);
+            assert_eq!(shown.parse::<PoolUrl>().unwrap(), url);
+        }
+        let url = "wss://ws:1/p".parse::<PoolUrl>().unwrap();
+        assert_eq!(url.of_path("/v1/client"), "wss://ws:1/p/v1/client");
+        let build = BuildId::from_uuid(uuid::Uuid::nil());
+        assert_eq!(url.page_of(build), format!("https://ws:1/p/#/builds/{}", build.request_id()));
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused_with_its_reason() {
+        for (text, reason) in [
+            ("pool.example:7070", "no scheme"),
+            ("http://pool.example", "neither ws nor wss"),
+            ("ws://", "names no host"),
+            ("ws://:80", "names no host"),
+            ("ws://h:0", "port"),
+            ("ws://h:65536", "port"),
+            ("ws://h:", "port"),
+            ("ws://::1:80", "brackets"),
+            ("ws://[::1", "bracket"),
+            ("ws://h:80\r\nX: y", "only a host"),
+            ("ws://user@h", "only a host"),
+        ] {
+            let error = text.parse::<PoolUrl>().unwrap_err().to_string();
+            assert!(error.contains(reason) && error.contains("wss://HOST:PORT"), "{text:?}: {error}");
+        }
+    }
+}
