@@ -41,10 +41,11 @@ pub(crate) async fn answer(
             (JobState::Done, done.or_else(|| finished.record.attempts.last().map(|attempt| attempt.number)))
         }
     };
+    let short_id = shared.reader.short_id(job).ok();
     let by_cursor = query.cursor.is_some();
     let named = query.cursor.map(|cursor| cursor.attempt).or(query.attempt);
     let Some(number) = named.or(newest) else {
-        return Ok(empty(job, state, query.stream));
+        return Ok(LogAnswer { short_id, ..empty(job, state, query.stream) });
     };
     let plan = Plan::new(query)?;
     let (shared, stream) = (shared.clone(), query.stream);
@@ -52,7 +53,8 @@ pub(crate) async fn answer(
         let mut reader = shared.logs.reader(AttemptId { job, number })?;
         read(&mut reader, &plan, stream, job, number, state)
     });
-    read.await.unwrap_or(Err(LogError::Broken)).map_err(|error| match error {
+    let answer = read.await.unwrap_or(Err(LogError::Broken));
+    answer.map(|answer| LogAnswer { short_id, ..answer }).map_err(|error| match error {
         LogError::Unknown => {
             let (field, code) =
                 if by_cursor { ("cursor", ErrorCode::Invalid) } else { ("attempt", ErrorCode::NotFound) };

@@ -69,6 +69,7 @@ async fn whole(client: &Client, arguments: &LogsArguments) -> Result<LogAnswer, 
     let stdout = first.filter(|_| arguments.stream.wants(Stream::Stdout));
     let stderr = Some(second).filter(|_| !is_one && arguments.stream.wants(Stream::Stderr));
     Ok(LogAnswer {
+        short_id: None,
         attempt: end.attempt,
         stdout,
         stderr,

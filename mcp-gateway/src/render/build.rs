@@ -433,14 +433,20 @@ fn assemble(answer: &BuildAnswer, shown: &Shown) -> Answer {
     ranked.others.iter().for_each(|finding| page.finding_line(finding, ""));
     let omitted = omitted(answer, shown);
     if !omitted.is_empty() {
-        page.omitted(&omitted);
+        let short = |cut: &Omission| Omission { get: short_ids(&cut.get, answer), ..cut.clone() };
+        page.omitted(&omitted.iter().map(short).collect::<Vec<_>>());
         structured["omitted"] = prune(json!(omitted));
     }
     if !next.is_empty() {
         structured["next"] = json!(next);
-        page.next(&next);
+        page.next(&next.iter().map(|call| short_ids(call, answer)).collect::<Vec<_>>());
     }
     Answer::new(structured, page.done().trim_end().to_owned())
+}
+
+/// Returns a command or call with the short ids of the build's jobs, for a text.
+fn short_ids(command: &str, answer: &BuildAnswer) -> String {
+    answer.jobs.iter().fold(command.to_owned(), |text, job| text.replace(&job.job_id, job.shown_id()))
 }
 
 /// Returns the omissions, each with the call that returns the omitted part.
@@ -509,7 +515,7 @@ fn short(text: &str) -> String {
 }
 
 fn job_text(job: &JobResult, with_details: bool, names_commands: bool) -> String {
-    let mut text = format!("- job {} {}", job.job_id, job.state.name());
+    let mut text = format!("- job {} {}", job.shown_id(), job.state.name());
     if let Some(verdict) = job.verdict {
         let _ = write!(text, " {}", verdict.name());
     }

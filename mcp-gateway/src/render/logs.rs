@@ -103,7 +103,7 @@ fn assemble(answer: &LogAnswer, asked: &LogCall, cut_bytes: usize) -> Answer {
     let whole = || {
         call(
             "get_job_logs",
-            &json!({"job_id": answer.job_id, "cursor": LogCursor { attempt: answer.attempt, ..LogCursor::default() }}),
+            &json!({"job_id": answer.shown_id(), "cursor": LogCursor { attempt: answer.attempt, ..LogCursor::default() }}),
         )
     };
     let omitted: Vec<Omission> = answer
@@ -122,7 +122,7 @@ fn assemble(answer: &LogAnswer, asked: &LogCall, cut_bytes: usize) -> Answer {
     let mut page = Page::default();
     page.line(format_args!(
         "log of job {}, attempt {}, state {}",
-        answer.job_id,
+        answer.shown_id(),
         answer.attempt,
         answer.state.name()
     ));

@@ -89,7 +89,7 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     let is_tail =
         query.cursor.is_none() && query.offset.is_none() && query.limit.is_none() && query.grep.is_none();
     let is_tail = is_tail || query.tail.is_some();
-    let asked = LogCall { again: again(&query), is_tail };
+    let mut asked = LogCall { again: again(&query), is_tail };
     let room = asked.room(stream, &budget);
     if room < TEXT_CHARS_MIN {
         return Err(too_long.into());
@@ -100,6 +100,7 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     query.characters_max = Some(if stream == StreamChoice::Both { room / 2 } else { room });
     let client = call.client().await?;
     let answer = client.logs(query).await?;
+    asked.again.insert("job_id".to_owned(), json!(answer.shown_id()));
     Ok(Reply::Answer(render::logs(answer, &asked, &budget)))
 }
 

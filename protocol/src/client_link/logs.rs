@@ -229,6 +229,10 @@ pub struct LogQuery {
 pub struct LogAnswer {
     /// Id of the job, so that the caller can verify it.
     pub job_id: String,
+    /// The shortest unique id of at least 12 digits, for texts. No JSON answer has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(ignore))]
+    pub short_id: Option<String>,
     /// Number of the attempt.
     pub attempt: u32,
     /// State of the job. The log of a running job continues to grow.
@@ -253,4 +257,11 @@ pub struct LogAnswer {
     pub rest_cursor: Option<LogCursor>,
     /// The omitted parts.
     pub omitted: Vec<crate::report::Omission>,
+}
+
+impl LogAnswer {
+    /// Returns the id for texts: the short id if the coordinator sent it.
+    pub fn shown_id(&self) -> &str {
+        self.short_id.as_deref().unwrap_or(&self.job_id)
+    }
 }

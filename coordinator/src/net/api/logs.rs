@@ -156,7 +156,7 @@ async fn text(
         ..LogQuery::default()
     };
     match ask(caller, FromClient::Logs { request: REQUEST, query }).await.map_err(Problem::unusable)? {
-        ToClient::Logs { logs, .. } => Ok(Json::<LogAnswer>(*logs).into_response()),
+        ToClient::Logs { logs, .. } => Ok(Json(LogAnswer { short_id: None, ..*logs }).into_response()),
         _ => Err(unexpected().into()),
     }
 }
