@@ -8,7 +8,7 @@ use buildpool_protocol::report::{Cause, Verdict};
 const LINES: usize = 6;
 
 /// Parts of lines in lower case, and the remedy. The first match counts.
-const MESSAGES: [(&[&str], &str); 6] = [
+const MESSAGES: [(&[&str], &str); 7] = [
     (
         &[
             "[sudo] password for",
@@ -35,6 +35,7 @@ const MESSAGES: [(&[&str], &str); 6] = [
         &["enter passphrase for", "passphrase for key"],
         "load the key into an ssh agent on the worker, or use a key without a passphrase",
     ),
+    (&["/getpass.py\", line "], SECRET_REMEDY),
     (
         &["eoferror: eof when reading a line", "end of file on stdin", "eof on standard input"],
         "give the answers as standard input (`stdin` of run_command, or a pipe into `buildpool run`)",
@@ -74,8 +75,10 @@ pub(crate) fn explain(cause: &mut Option<Cause>, verdict: Verdict, tails: &[Vec<
     let is_bad = matches!(verdict, Verdict::Failed | Verdict::TimedOut);
     let Some(cause) = cause.as_mut().filter(|_| is_bad) else { return };
     if let Some(remedy) = tails.iter().find_map(|tail| remedy_of(tail)) {
+        let is_ended = cause.text.ends_with(['.', '!', '?']) || cause.text.ends_with(".)");
+        let end = if is_ended { "" } else { "." };
         cause.text.push_str(&format!(
-            " The command asks for input from a terminal, and a job has none. To fix it: {remedy}."
+            "{end} The command asks for input from a terminal, and a job has none. To fix it: {remedy}."
         ));
     }
 }
@@ -131,6 +134,10 @@ mod tests {
             (
                 "  File \"a.py\", line 1, in <module>\n    x = input()\nEOFError: EOF when reading a line",
                 "standard input",
+            ),
+            (
+                "  File \"/usr/lib/python3.11/getpass.py\", line 126, in fallback_getpass\n    return _raw_input(prompt, stream)\n           ^^^^\n  File \"/usr/lib/python3.11/getpass.py\", line 148, in _raw_input\n    raise EOFError\nEOFError",
+                "--secret",
             ),
             ("the input device is not a TTY", "docker run"),
             ("After this operation, 3 MB will be used.\nDo you want to continue? [Y/n] Abort.", "-y"),
