@@ -101,6 +101,10 @@ pub struct Explanation {
     pub evidence: Vec<String>,
 }
 
+/// Rules whose cause states that no test ran, so that no note repeats it.
+const RULES_OF_NO_TESTS: [&str; 5] =
+    ["code_no_tests", "code_none_selected", "zero_no_tests", "zero_none_selected", "zero_tests_missed"];
+
 impl Digest {
     /// Returns true if the command failed or timed out and the most likely cause is the
     /// infrastructure.
@@ -133,6 +137,9 @@ impl Digest {
             finds.take_back_build_errors();
         }
         finds.drop_told_in_full();
+        if facts.acted.is_some() {
+            finds.drop_echo_of_stacks();
+        }
         machine::attribute(&mut finds);
         let files = loading::attribute(&mut finds);
         finds.take_back_words(0, signs.failed_total);
@@ -198,7 +205,7 @@ impl Digest {
         let claims =
             Claims::new(&signs, &ruling, tests_note.as_ref(), tally.counts().as_ref(), &facts.evidence);
         let explanation = explain(&ruling, &case, facts, &signs, tests.as_ref(), unfinished);
-        let is_ruled = matches!(ruling.rule, "code_no_tests" | "code_none_selected" | "zero_no_tests");
+        let is_ruled = RULES_OF_NO_TESTS.contains(&ruling.rule);
         let no_tests = case.no_tests.as_ref().filter(|_| !is_ruled);
         let no_tests = no_tests.map(|(source, _)| source.as_str());
         let is_built = options.purpose != Purpose::Tests || ruling.crash_type != CrashType::BuildFailure;

@@ -19,6 +19,10 @@ const FLAKY_SURE: u8 = 50;
 /// Rule of a summary list whose lines contain message and location. All of its lines are kept.
 const SAYS_MORE: &str = "maven.failure_line";
 
+/// Rules of the stacks that Python prints at SIGABRT, and of the line that a shell prints then.
+const PYTHON_STACKS: &str = "python.fatal";
+const SHELL_ABORTED: &str = "shell.aborted";
+
 /// One finding in the log or in a report.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Found {
@@ -399,6 +403,14 @@ impl Finds {
         for found in self.errors.iter_mut().filter(|found| found.in_test && found.kind == Kind::Build) {
             found.kind = Kind::Runtime;
             found.sure = found.sure.min(TAKEN_BACK_SURE);
+        }
+    }
+
+    /// Removes the shell's line about a Python process that printed its stacks at the pool's SIGABRT.
+    pub(crate) fn drop_echo_of_stacks(&mut self) {
+        let is_stack = |found: &Found| found.rule == PYTHON_STACKS;
+        if self.errors.iter().any(is_stack) {
+            self.errors.retain(|found| found.rule != SHELL_ABORTED);
         }
     }
 

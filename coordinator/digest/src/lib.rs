@@ -50,7 +50,7 @@ pub use digester::{Digester, Live, Options, readable};
 pub use facts::{Facts, History};
 pub use left_behind::{Missed, missed};
 pub use template::RAW;
-pub use view::{TextForm, TextPage, text, text_as};
+pub use view::{COMMAND_CHARS_MAX, TextForm, TextPage, text, text_as};
 
 /// Names of all recognizers, in the form `tool.rule`.
 pub fn recognisers() -> Vec<&'static str> {

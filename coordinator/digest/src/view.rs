@@ -1,6 +1,7 @@
 //! Formats an answer as text: one line with the verdict, then the cause, the findings and the
 //! output. Text behind a bar comes from the job. All other text comes from the pool.
 
+use crate::verdict::CHILD_CRASHED;
 use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::{
     Cause, CrashReport, Finding, FindingSummary, HIDDEN_TESTS_HEADING, JobResult, JobState, KnownFrom,
@@ -10,7 +11,9 @@ use buildpool_protocol::shown::{one_line, printable};
 use std::fmt::{Display, Write};
 
 /// Maximum length of the command in the first line, in characters.
-const COMMAND_CHARS_MAX: usize = 100;
+pub const COMMAND_CHARS_MAX: usize = 100;
+/// The same above a complete log, which often begins with the command.
+const COMMAND_CHARS_BESIDE_LOG: usize = 40;
 /// Maximum number of characters next to a complete log. Further pointers are left out, because the
 /// log contains the lines.
 const BESIDE_WHOLE_LOG_CHARS: usize = 190;
@@ -27,11 +30,15 @@ pub struct TextForm<'a> {
     pub output: bool,
     /// Includes times, submitter, snapshot and resource usage.
     pub details: bool,
+    /// Names the worker of a job that did not pass. A pool with one worker leaves it out.
+    pub worker: bool,
+    /// Includes the cause. A caller whose own lines state it leaves it out.
+    pub cause: bool,
 }
 
 impl Default for TextForm<'_> {
     fn default() -> Self {
-        Self { extra: &[], output: true, details: false }
+        Self { extra: &[], output: true, details: false, worker: true, cause: true }
     }
 }
 
@@ -157,9 +164,9 @@ pub fn text(result: &JobResult) -> String {
 /// Formats an answer with the given options.
 pub fn text_as(result: &JobResult, form: &TextForm<'_>) -> String {
     let mut page = TextPage::default();
-    page.line(headline(result));
+    page.line(headline(result, form));
     form.extra.iter().for_each(|line| page.line(line));
-    status(&mut page, result);
+    status(&mut page, result, form.cause);
     setup(&mut page, result, form.details);
     running(&mut page, result);
     match (result.success, result.complete_log) {
@@ -200,7 +207,7 @@ fn with_short_id(command: &str, result: &JobResult) -> String {
 }
 
 /// First line: verdict, counts, time, command and job.
-fn headline(result: &JobResult) -> String {
+fn headline(result: &JobResult, form: &TextForm<'_>) -> String {
     let mut out = match result.verdict {
         Some(verdict) => verdict.name().to_uppercase(),
         None => result.state.name().to_uppercase(),
@@ -230,16 +237,25 @@ fn headline(result: &JobResult) -> String {
         let _ = write!(out, "{} {secs:.1} s", if result.state == JobState::Done { " in" } else { " for" });
     }
     if !result.command.is_empty() {
-        let command = crate::text::clip_chars(result.command.trim(), COMMAND_CHARS_MAX);
-        let _ = write!(out, " ({command})");
+        let is_beside_log = result.complete_log && !result.success && !form.details;
+        let most = if is_beside_log { COMMAND_CHARS_BESIDE_LOG } else { COMMAND_CHARS_MAX };
+        let _ = write!(out, " ({})", beginning(result.command.trim(), most));
     }
     if !result.job_id.is_empty() {
         let _ = write!(out, ", job {}", result.shown_id());
     }
-    if let Some(worker) = result.worker.as_ref().filter(|_| !result.success) {
+    if let Some(worker) = result.worker.as_ref().filter(|_| form.worker && !result.success) {
         let _ = write!(out, " on {worker}");
     }
     out
+}
+
+/// Returns a text, or its beginning and a mark if it has more than `chars` characters.
+fn beginning(text: &str, chars: usize) -> std::borrow::Cow<'_, str> {
+    match text.char_indices().nth(chars) {
+        Some(_) => text.chars().take(chars - 1).chain(['…']).collect::<String>().into(),
+        None => text.into(),
+    }
 }
 
 /// Formats counts: `1,203 tests`, `3 of 1,203 tests failed, 4 skipped`.
@@ -258,7 +274,7 @@ fn test_words(tests: &TestCounts) -> String {
 }
 
 /// Adds the state of the job and the reason of its end.
-fn status(page: &mut TextPage, result: &JobResult) {
+fn status(page: &mut TextPage, result: &JobResult, shows_cause: bool) {
     if let Some(reason) = &result.fallback {
         page.line(format!("fallback: {reason}"));
     }
@@ -272,7 +288,7 @@ fn status(page: &mut TextPage, result: &JobResult) {
     if result.state == JobState::Running && !result.connected {
         page.line("connected: false; the worker can't be reached now, the job goes on");
     }
-    if let Some(cause) = result.cause.as_ref().filter(|cause| !is_repeated(cause, result)) {
+    if let Some(cause) = result.cause.as_ref().filter(|cause| shows_cause && !is_repeated(cause, result)) {
         page.line(format!("cause: {}", unquoted(cause, result)));
     }
     for earlier in &result.earlier_attempts {
@@ -310,11 +326,16 @@ fn setup(page: &mut TextPage, result: &JobResult, details: bool) {
 
 /// Text of a cause without its quoted line, if the complete log has that line.
 fn unquoted<'a>(cause: &'a Cause, result: &JobResult) -> &'a str {
-    let log = result.filtered_output.as_deref().filter(|_| result.complete_log).unwrap_or_default();
-    let quoted =
-        log.lines().map(str::trim).filter(|line| cause.text.ends_with(line)).max_by_key(|line| line.len());
+    let quoted = log_lines(result).filter(|line| cause.text.ends_with(line)).max_by_key(|line| line.len());
     let head = quoted.and_then(|line| cause.text.strip_suffix(line)?.strip_suffix(": "));
     head.unwrap_or(&cause.text)
+}
+
+/// Lines of the complete log, in the form in which a cause quotes them: without the mark that pytest
+/// puts before the lines of an error.
+fn log_lines(result: &JobResult) -> impl Iterator<Item = &str> {
+    let log = result.filtered_output.as_deref().filter(|_| result.complete_log).unwrap_or_default();
+    log.lines().map(|line| line.strip_prefix("E  ").unwrap_or(line).trim()).filter(|line| !line.is_empty())
 }
 
 /// Returns true if the answer already contains the cause: in its first line, in a finding, or in
@@ -323,8 +344,15 @@ fn is_repeated(cause: &Cause, result: &JobResult) -> bool {
     if matches!(cause.known_from, KnownFrom::Pool | KnownFrom::ShellConvention | KnownFrom::CrashReport)
         || cause.text.contains(" while `")
         || result.exit_code == Some(0)
-        || result.verdict != Some(Verdict::Failed)
     {
+        return false;
+    }
+    if result.verdict == Some(Verdict::Crashed) {
+        // The first line has the type of the crash, and the log has the line.
+        return cause.text.starts_with(CHILD_CRASHED)
+            && log_lines(result).any(|line| cause.text.ends_with(line));
+    }
+    if result.verdict != Some(Verdict::Failed) {
         return false;
     }
     // The location of the finding stands behind the line.
@@ -334,14 +362,13 @@ fn is_repeated(cause: &Cause, result: &JobResult) -> bool {
         (result.complete_log && place.contains(&location.file)).then_some(line)
     });
     let said = without_place.unwrap_or(&cause.text);
-    let ends_with = |line: &str| !line.is_empty() && said.ends_with(line);
+    let ends_with = |line: &str| said.ends_with(line);
     let is_count = result.tests.as_ref().is_some_and(|tests| tests.failed > 0)
         && cause.text.ends_with(&format!("; exit code {}.", result.exit_code.unwrap_or_default()))
         && matches!(cause.known_from, KnownFrom::Marker | KnownFrom::Report);
     let first = result.tier_1_findings.first().and_then(|finding| finding.message.lines().next());
-    let is_in_log = result.complete_log
-        && result.filtered_output.as_ref().is_some_and(|log| log.lines().any(|line| ends_with(line.trim())));
-    is_count || is_in_log || first.is_some_and(|line| ends_with(line.trim()))
+    let is_in_log = log_lines(result).any(ends_with);
+    is_count || is_in_log || first.is_some_and(|line| !line.is_empty() && ends_with(line.trim()))
 }
 
 /// Adds findings next to a complete log: those from reports, and pointers into the log if space

@@ -35,7 +35,7 @@ fn a_dump_of_goroutines_is_one_finding_with_the_test() {
 
 #[test]
 fn a_stack_of_python_names_the_test_and_the_first_frame_of_the_project() {
-    let digest = timed_out(PYTHON);
+    let digest = timed_out(&format!("{PYTHON}Aborted\n"));
     let [hang] = digest.findings.as_slice() else { panic!("{:#?}", digest.findings) };
     assert_eq!(hang.test.as_deref(), Some("test_hang"));
     let place = hang.location.as_ref().expect("the frame of the project");

@@ -481,3 +481,64 @@ fn a_row_of_a_complete_log_is_not_repeated_as_the_cause() {
     let shown = minimal(log, 1);
     assert_eq!(shown.matches("'unused' is assigned").count(), 1, "{shown}");
 }
+
+#[test]
+fn the_first_line_and_a_complete_log_leave_no_cause_to_add() {
+    let collected = "==== ERRORS ====\n____ ERROR collecting test_a.py ____\nImportError while importing test module '/w/test_a.py'.\ntest_a.py:1: in <module>\n    from a import b\nE   ImportError: cannot import name 'b' from 'a' (/w/a.py)\n==== short test summary info ====\nERROR test_a.py\n!!!! Interrupted: 1 error during collection !!!!\n==== 1 error in 0.18s ====\n";
+    let crashed = "1/1 Test #1: parses ...***Exception: SegFault  0.00 sec\n\n0% tests passed, 1 tests failed out of 1\n\nThe following tests FAILED:\n\t  1 - parses (SEGFAULT)\nErrors while running CTest\n";
+    for (log, code, first) in [(collected, 2, "FAILED"), (crashed, 8, "CRASHED (segmentation_fault)")] {
+        let shown = minimal(log, code);
+        assert!(shown.starts_with(first) && !shown.contains("cause:"), "{shown}");
+    }
+}
+
+#[test]
+fn a_run_without_a_matching_test_states_it_once() {
+    let log = "[INFO] --- maven-surefire-plugin:2.22.3:test (default-test) @ options ---\n[INFO] Running example.OptionsTest\n[INFO] Tests run: 0, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 0.1 s - in example.OptionsTest\n[INFO] Results:\n[INFO] Tests run: 0, Failures: 0, Errors: 0, Skipped: 0\n[INFO] BUILD SUCCESS\n";
+    let options = Options {
+        command: "mvn test -Dtest=A#b -Dsurefire.failIfNoSpecifiedTests=false".into(),
+        purpose: Purpose::Tests,
+        ..Options::default()
+    };
+    let mut digester = Digester::new(options);
+    digester.push(Stream::Stdout, log.as_bytes());
+    let facts = Facts { ending: Some(Ending::Exited { code: 0 }), ..Facts::default() };
+    let digest = digester.finish(&facts);
+    assert_eq!(digest.verdict, Verdict::Inconclusive);
+    let text = shown(&digest, Verbosity::Minimal, false);
+    assert!(!text.contains("not so") && digest.notes.is_empty(), "{text}\n{:?}", digest.notes);
+}
+
+#[test]
+fn a_filter_of_gradle_that_matches_no_test_is_inconclusive() {
+    // Recorded with Gradle 4.4.1.
+    let log = "> Task :test FAILED\n\nFAILURE: Build failed with an exception.\n\n* What went wrong:\nExecution failed for task ':test'.\n> No tests found for given includes: [OptionsTest.stripsThreeHyphens](--tests filter) \n\n* Try:\nRun with --stacktrace option to get the stack trace.\n\nBUILD FAILED in 14s\n";
+    let command = "gradle --no-daemon test --tests OptionsTest.stripsThreeHyphens".to_owned();
+    let mut digester = Digester::new(Options { command, purpose: Purpose::Tests, ..Options::default() });
+    digester.push(Stream::Stdout, log.as_bytes());
+    let facts = Facts { ending: Some(Ending::Exited { code: 1 }), ..Facts::default() };
+    let digest = digester.finish(&facts);
+    assert_eq!(digest.verdict, Verdict::Inconclusive, "{:?}", digest.cause);
+}
+
+#[test]
+fn the_first_line_has_the_beginning_of_a_long_command_and_the_worker_where_there_are_several() {
+    let command = format!("make {}", "x".repeat(96));
+    let result = JobResult {
+        verdict: Some(Verdict::Failed),
+        exit_code: Some(2),
+        command,
+        complete_log: true,
+        worker: Some("mini".to_owned()),
+        ..JobResult::default()
+    };
+    let first = |form: &buildpool_digest::TextForm<'_>| {
+        buildpool_digest::text_as(&result, form).lines().next().unwrap().to_owned()
+    };
+    let form = buildpool_digest::TextForm::default();
+    let short = format!("FAILED: exit code 2 (make {}…)", "x".repeat(34));
+    assert_eq!(first(&form), format!("{short} on mini"));
+    assert_eq!(first(&buildpool_digest::TextForm { worker: false, ..form }), short);
+    let whole = format!("FAILED: exit code 2 (make {}…) on mini", "x".repeat(94));
+    assert_eq!(first(&buildpool_digest::TextForm { details: true, ..form }), whole);
+}

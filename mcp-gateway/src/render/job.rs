@@ -22,6 +22,10 @@ pub(crate) struct Extras {
     pub(crate) by_request_id: bool,
     /// An additional note.
     pub(crate) note: Option<String>,
+    /// Whether the note states that no test matches the filter.
+    pub(crate) no_test_matches: bool,
+    /// Whether the pool has one worker, the local one.
+    pub(crate) one_worker: bool,
     /// Whether a cancel was just requested.
     pub(crate) cancelling: bool,
     /// Whether rarely needed details are included: times, submitter, usage.
@@ -63,10 +67,10 @@ fn beginning(text: &str, most: usize) -> String {
 /// Returns the note that a filter matched no test, after another note if there is one.
 pub(crate) fn no_such_test(filter: &str, names: &[String], other: Option<String>) -> String {
     let names = match names {
-        [] => "the sources have no similar test name".to_owned(),
-        names => format!("similar names in the sources: {}", names.join(", ")),
+        [] => "no similar name in the sources".to_owned(),
+        names => format!("similar: {}", names.join(", ")),
     };
-    let note = format!("no test matches the filter `{}`; {}", short(filter), beginning(&names, REASON_BYTES));
+    let note = format!("no test matches `{}`; {}", short(filter), beginning(&names, REASON_BYTES));
     other.map_or_else(|| note.clone(), |other| format!("{other}; {note}"))
 }
 

@@ -39,6 +39,8 @@ proptest! {
             reattached: true,
             by_request_id: false,
             note: Some("waited 50 s".into()),
+            no_test_matches: false,
+            one_worker: false,
             cancelling: false,
             on_terminal: false,
             details: verbosity != Verbosity::Minimal,
@@ -582,4 +584,25 @@ fn no_cut_leads_to_the_answer_that_made_it() {
             assert!(!is_largest || !same, "{cut}");
         }
     }
+}
+
+#[test]
+fn the_text_of_a_build_has_short_ids_and_its_json_has_whole_ones() {
+    let id = "01a20b5d-8cd1-70ea-9154-d042b446ae08";
+    let job = JobResult {
+        job_id: id.to_owned(),
+        short_id: Some("01a20b5d8cd1".to_owned()),
+        state: JobState::Done,
+        verdict: Some(Verdict::Failed),
+        exit_code: Some(3),
+        ..JobResult::default()
+    };
+    let answer = BuildAnswer { request_id: None, url: None, timestamp: String::new(), jobs: vec![job] };
+    let answer = build(&answer, &Extras::default(), &Budget::of(Verbosity::Minimal, "x"));
+    assert!(
+        answer.text.contains("- job 01a20b5d8cd1 done failed") && !answer.text.contains(id),
+        "{}",
+        answer.text
+    );
+    assert_eq!(answer.structured["build"]["failed_jobs"][0], id);
 }

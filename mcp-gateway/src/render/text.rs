@@ -1,17 +1,14 @@
 //! Text form of the answer about a job: the digest's text and the gateway's own lines.
 
 use super::job::Extras;
-use buildpool_digest::{TextForm, text_as};
+use buildpool_digest::{COMMAND_CHARS_MAX, TextForm, text_as};
 use buildpool_protocol::report::JobResult;
-
-/// Limit on a command that the first line of an answer shows whole, in bytes.
-const SHORT_COMMAND_BYTES: usize = 90;
 
 /// Renders the whole text.
 pub(super) fn job(result: &JobResult, extras: &Extras) -> String {
     let mut extra = Vec::new();
     // A passed run is one line, which contains the command.
-    if let Some(chosen) = extras.chosen.as_ref().filter(|_| !result.success) {
+    if let Some(chosen) = extras.chosen.as_ref().filter(|_| !result.success && !extras.no_test_matches) {
         extra.push(self::chosen(chosen, result, extras.details));
     }
     if extras.reattached {
@@ -20,14 +17,26 @@ pub(super) fn job(result: &JobResult, extras: &Extras) -> String {
     if let Some(note) = &extras.note {
         extra.push(format!("note: {note}"));
     }
-    let form = TextForm { extra: &extra, output: true, details: extras.details };
+    let is_explained = extras.no_test_matches && states_no_test(result);
+    let form = TextForm {
+        extra: &extra,
+        output: true,
+        details: extras.details,
+        worker: !extras.one_worker,
+        cause: !is_explained,
+    };
     text_as(result, &form).trim_end().to_owned()
 }
 
+/// Returns true if the cause only states that no test ran.
+fn states_no_test(result: &JobResult) -> bool {
+    result.cause.as_ref().is_some_and(|cause| cause.text.to_ascii_lowercase().contains("no test"))
+}
+
 /// Returns the line about the chosen command. The first line of the answer shows the command, or its
-/// beginning and end if it is long. With `details`, a long command is repeated whole.
+/// beginning if it is long. With `details`, a long command is repeated whole.
 fn chosen(chosen: &str, result: &JobResult, details: bool) -> String {
-    let is_shown = !details || result.command.len() <= SHORT_COMMAND_BYTES;
+    let is_shown = !details || result.command.chars().count() <= COMMAND_CHARS_MAX;
     match chosen.strip_prefix(&result.command).and_then(|rest| rest.strip_prefix(", ")) {
         Some(reason) if is_shown => format!("chosen {reason}"),
         _ => format!("chosen: {chosen}"),

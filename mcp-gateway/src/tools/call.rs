@@ -84,7 +84,8 @@ impl Call {
 
     pub(crate) fn extras(&self, verbosity: Verbosity) -> Extras {
         let details = verbosity != Verbosity::Minimal;
-        Extras { details, wait_secs: self.wait.as_secs(), ..Extras::default() }
+        let one_worker = self.pool.is_local();
+        Extras { details, one_worker, wait_secs: self.wait.as_secs(), ..Extras::default() }
     }
 
     /// Returns a job with the verbosity of its submitter, unless `asked` overrides it. `result` has
@@ -133,7 +134,7 @@ pub(crate) fn answered_within(wait: Duration) -> Duration {
 
 /// Returns the view to request from the pool, so that the answer fits.
 pub(crate) fn view(verbosity: Option<Verbosity>, template: Option<TemplateSpec>, budget: &Budget) -> View {
-    View { verbosity, template, characters_max: Some(budget.digest_characters()) }
+    View { verbosity, template, characters_max: Some(budget.digest_characters()), ..View::default() }
 }
 
 /// Returns the jobs of a build, in the order of their submission. Fails if there are no jobs: an

@@ -276,6 +276,7 @@ impl Running<'_> {
         {
             let names = similar_names(directory.clone(), filter.clone()).await;
             extras.note = Some(render::no_such_test(filter, &names, extras.note.take()));
+            extras.no_test_matches = true;
         }
         let budget = self.call.budget(self.options.verbosity);
         let pictures = match self.options.show_artifacts {

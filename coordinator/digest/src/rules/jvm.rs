@@ -71,6 +71,8 @@ fn gradle_echo(draft: &mut super::Draft) {
     let echoes = ["There were failing tests", "Compilation failed; see", "Compilation error. See log"];
     if draft.lines.iter().any(|line| echoes.iter().any(|echo| line.contains(echo))) {
         draft.kind = Some(Kind::Consequence);
+    } else if draft.lines.iter().any(|line| line.starts_with("> No tests found for given includes")) {
+        draft.kind = Some(Kind::Test);
     }
 }
 

@@ -5,6 +5,9 @@ use crate::rules::Indicator;
 use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::{KnownFrom, Verdict};
 
+/// Beginning of the cause if a process below the command crashed.
+pub(crate) const CHILD_CRASHED: &str = "A process started by the command crashed";
+
 /// Returns a crash ruling if the log or a crash report shows a crash. A crash report of the job is
 /// enough, unless `runner_only` limits the search to messages of a test runner.
 pub(super) fn death(case: &Case<'_>, rule: &'static str, runner_only: bool) -> Option<Ruling> {
@@ -34,7 +37,7 @@ pub(super) fn death(case: &Case<'_>, rule: &'static str, runner_only: bool) -> O
             ),
             KnownFrom::CrashReport,
         ),
-        None => (format!("A process started by the command crashed{doing}: {words}"), KnownFrom::Marker),
+        None => (format!("{CHILD_CRASHED}{doing}: {words}"), KnownFrom::Marker),
     };
     let mut ruling = ruling(rule, Verdict::Crashed, death_type(case), known_from, text);
     ruling.line = sign.map(|sign| sign.line.clone());

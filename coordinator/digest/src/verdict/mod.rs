@@ -15,6 +15,7 @@ use crate::signs::Seen;
 use buildpool_protocol::evidence::MemoryEvidence;
 use buildpool_protocol::outcome::{Acted, CrashType, Ending, SetupOutcome};
 use buildpool_protocol::report::{Cause, CrashReport, KnownFrom, Verdict};
+pub(crate) use death::CHILD_CRASHED;
 use death::last_words;
 use exited::{exited, exited_zero};
 use log_only::log_only;
