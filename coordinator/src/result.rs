@@ -19,9 +19,25 @@ use buildpool_protocol::spec::{JobSpec, Source, Verbosity};
 /// Bytes of the log of a failed setup that `minimal` shows.
 const SETUP_LOG_MINIMAL_BYTES: usize = 3_000;
 
+/// Characters of a result as JSON that are added later: the short id and the names of artifacts.
+const JSON_MARGIN_CHARS: usize = 100;
+
 /// Returns the result of a finished job. The digest adds details; the verdict is always that of the
 /// record.
 pub(crate) fn of_finished(finished: &Finished, digest: Option<&Digest>, view: &View) -> JobResult {
+    let result = of_record(finished, digest, view, 0);
+    if !view.for_json || digest.is_none() {
+        return result;
+    }
+    let (_, most) = view.verbosity.unwrap_or(finished.record.spec.verbosity).budget();
+    match result.to_json().to_string().chars().count().saturating_sub(most) {
+        0 => result,
+        excess => of_record(finished, digest, view, excess + JSON_MARGIN_CHARS),
+    }
+}
+
+/// `reserved`: characters of the budget that a result as JSON leaves for fields of the record.
+fn of_record(finished: &Finished, digest: Option<&Digest>, view: &View, reserved: usize) -> JobResult {
     let record = &finished.record;
     let spec = &record.spec;
     let mut result = JobResult {
@@ -40,12 +56,12 @@ pub(crate) fn of_finished(finished: &Finished, digest: Option<&Digest>, view: &V
         ..JobResult::default()
     };
     if let Some(digest) = digest {
-        digest.render(
-            view.verbosity.unwrap_or(spec.verbosity),
-            view.template.as_ref(),
-            view.characters_max,
-            &mut result,
-        );
+        let (verbosity, template) = (view.verbosity.unwrap_or(spec.verbosity), view.template.as_ref());
+        if view.for_json {
+            digest.render_json(verbosity, template, reserved, &mut result);
+        } else {
+            digest.render(verbosity, template, view.characters_max, &mut result);
+        }
     }
     let Some(done) = &record.done else { return result };
     result.finished_at = Some(rfc3339(done.finished_at_ms));

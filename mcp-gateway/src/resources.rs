@@ -43,7 +43,7 @@ pub(crate) async fn read(client: &Client, uri: &str) -> Result<ReadResourceResul
     let Some((job, path)) = parse(uri) else {
         return Err(wrong(format!("there is no resource {uri:?}; valid is {SCHEME}JOB{BETWEEN}PATH")));
     };
-    let view = View { verbosity: Some(Verbosity::Minimal), template: None, characters_max: None };
+    let view = View { verbosity: Some(Verbosity::Minimal), ..View::default() };
     let result = client.job(&job, view, Duration::ZERO).await.map_err(|error| pool_error(&error))?;
     let Some(entry) = result.artifacts.iter().find(|entry| entry.path == path) else {
         return Err(wrong(format!("job {} has no artifact {path:?}", result.job_id)));

@@ -40,7 +40,12 @@ fn show(arguments: &JobArguments) -> Result<ExitCode, Failure> {
         }
         let template =
             arguments.template.as_deref().map(|name| super::template(name, Path::new("."))).transpose()?;
-        let view = View { verbosity: arguments.verbosity, template, ..View::default() };
+        let view = View {
+            verbosity: arguments.verbosity,
+            template,
+            for_json: arguments.form.json,
+            ..View::default()
+        };
         let Some(within) = arguments.wait else {
             print_job(&client.job(&arguments.id, view, Duration::ZERO).await?, arguments.form)?;
             return Ok(ExitCode::SUCCESS);

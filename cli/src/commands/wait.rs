@@ -97,7 +97,8 @@ async fn end_of(
 ) -> Result<(Option<serde_json::Value>, u8), Failure> {
     match named {
         Named::Job(job) => {
-            let result = for_end(client, job, &View::default(), limit).await?;
+            let view = View { for_json: form.json, ..View::default() };
+            let result = for_end(client, job, &view, limit).await?;
             if !form.json {
                 terminal::print(&buildpool_digest::text(&result))?;
             }

@@ -119,7 +119,7 @@ impl Limited for SnapshotInfo {
 
 impl Limited for View {
     fn limit(&mut self, limiter: &mut Limiter) {
-        let Self { verbosity: _, template, characters_max: _ } = self;
+        let Self { verbosity: _, template, characters_max: _, for_json: _ } = self;
         limiter.result(
             template
                 .as_ref()

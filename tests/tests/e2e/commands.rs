@@ -350,3 +350,20 @@ fn an_attempt_that_is_not_there_is_told_with_those_that_are() {
         assert!(refused.err().contains(&expected), "{refused}");
     }
 }
+
+#[test]
+fn a_result_as_json_keeps_the_budget_of_its_verbosity() {
+    let pool = Pool::start(1);
+    let text = "for i in $(seq 1 60); do echo \"src/a$i.c:$i:5: error: no $i in the scope of this function\"; seq 1 60; done >&2; exit 65";
+    let command = ["sh", "-c", text];
+    let run = [&["run", "--no-snapshot", "--output", "json", "--"], &command[..]].concat();
+    let ended = pool.buildpool(&run).expect(65);
+    let id = ended.json()["job_id"].as_str().unwrap().to_owned();
+    let job = pool.buildpool(&["job", &id, "--json"]).expect(0);
+    let waited = pool.buildpool(&["wait", &id, "--json"]).expect(65);
+    for answer in [ended, job, waited] {
+        let answer = answer.json();
+        assert!(answer["tier_1_findings"].as_array().unwrap().len() > 3, "{answer}");
+        assert!(answer.to_string().chars().count() <= 5_000, "{answer}");
+    }
+}

@@ -10,7 +10,7 @@ use crate::terminal::progress::ProgressLine;
 use crate::terminal::screen::{Item, Screen};
 use buildpool_client::{Client, ClientError, JobEvent, JobEvents, LinkStatus, chain};
 use buildpool_digest::TextForm;
-use buildpool_protocol::client_link::{StreamChoice, SubmitMessage};
+use buildpool_protocol::client_link::{StreamChoice, SubmitMessage, View};
 use buildpool_protocol::report::JobResult;
 use std::collections::VecDeque;
 use std::process::ExitCode;
@@ -25,6 +25,9 @@ const REDRAW_EVERY: Duration = Duration::from_millis(200);
 const MENTION_ABSENCE_AFTER: Duration = Duration::from_secs(3);
 /// How long a second Ctrl-C waits for the coordinator to know of the first.
 const LEAVE_WITHIN: Duration = Duration::from_secs(2);
+
+/// How long `--output json` waits for the result that fits the budget.
+const FIT_WITHIN: Duration = Duration::from_secs(5);
 
 /// A submitted job that is waited for.
 pub(super) struct Watch {
@@ -285,7 +288,13 @@ impl Watch {
         match self.form {
             OutputForm::Stream => {}
             OutputForm::Digest => terminal::print(&buildpool_digest::text(result))?,
-            OutputForm::Json => terminal::print_json(&result.to_json())?,
+            OutputForm::Json => {
+                let view = View { for_json: true, ..View::default() };
+                let fitted = self.client.job(&result.job_id, view, Duration::ZERO);
+                // The result at hand is longer, and as good.
+                let fitted = tokio::time::timeout(FIT_WITHIN, fitted).await.ok().and_then(Result::ok);
+                terminal::print_json(&fitted.as_ref().unwrap_or(result).to_json())?;
+            }
         }
         Ok(ExitCode::from(exit::code(result)))
     }

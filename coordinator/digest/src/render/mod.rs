@@ -76,9 +76,16 @@ impl Digest {
     }
 
     /// Fills all fields of an answer for its JSON form, which also has the budget of the verbosity. Each
-    /// finding in it has fields beside its text, so it holds fewer findings than the text.
-    pub fn render_json(&self, verbosity: Verbosity, template: Option<&TemplateSpec>, into: &mut JobResult) {
-        let (_, most) = verbosity.budget();
+    /// finding in it has fields beside its text, so it holds fewer findings than the text. `reserved`
+    /// characters are left for fields that the caller adds.
+    pub fn render_json(
+        &self,
+        verbosity: Verbosity,
+        template: Option<&TemplateSpec>,
+        reserved: usize,
+        into: &mut JobResult,
+    ) {
+        let most = verbosity.budget().1.saturating_sub(reserved);
         let mut chars = most;
         for _ in 0..FITTINGS_MAX {
             self.render(verbosity, template, Some(chars), into);
