@@ -34,22 +34,44 @@ fn a_timeout_asks_for_stacks_before_it_ends_the_tree() {
     assert_eq!(plain["process_state"]["signal_name"], "SIGTERM", "{plain}");
 }
 
-#[test]
-fn a_program_of_the_machine_prints_the_stacks_of_other_processes() {
+/// Returns a place whose `PATH` begins with a `gdb` of this text.
+fn place_with_gdb(text: &str) -> Place {
     let mut place = Place::new();
     let tools = place.file("tools");
     fs::create_dir(&tools).unwrap();
     // A debugger of the machine in another directory is as good.
     let debugger = tools.join("gdb");
-    fs::write(&debugger, "#!/bin/sh\necho 'Thread 1 (process 1):'\necho '#0  stuck () at a.c:3'\n").unwrap();
+    fs::write(&debugger, format!("#!/bin/sh\n{text}\n")).unwrap();
     fs::set_permissions(&debugger, fs::Permissions::from_mode(0o755)).unwrap();
     let path = std::env::var("PATH").unwrap();
     place.set("PATH", format!("{}:{path}", tools.display()));
+    place
+}
+
+/// Runs a program that hangs until its timeout.
+fn timed_out(place: &Place, grace: &str) -> serde_json::Value {
     let hangs = place.file("hangs");
     fs::copy("/bin/sleep", &hangs).unwrap();
-    let run = ["run", "--timeout", "1s", "--output", "json", "--", hangs.to_str().unwrap(), "600"];
-    let ended = place.buildpool(&run).expect(124).json();
+    let options = ["run", "--timeout", "1s", "--grace", grace, "--output", "json", "--"];
+    let ended =
+        place.buildpool(&[&options[..], &[hangs.to_str().unwrap(), "600"]].concat()).expect(124).json();
     assert_eq!(ended["verdict"], "timed_out", "{ended}");
+    ended
+}
+
+// macOS has `sample`, which ends by itself.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_debugger_that_is_not_done_in_time_does_not_use_the_grace_period() {
+    let place = place_with_gdb("trap '' TERM\necho slow\nwhile :; do sleep 0.05; done");
+    let ended = timed_out(&place, "60s");
+    assert!(ended["duration_secs"].as_f64().unwrap() < 50.0, "{ended}");
+}
+
+#[test]
+fn a_program_of_the_machine_prints_the_stacks_of_other_processes() {
+    let place = place_with_gdb("echo 'Thread 1 (process 1):'\necho '#0  stuck () at a.c:3'");
+    let ended = timed_out(&place, "10s");
     let id = ended["job_id"].as_str().unwrap();
     let stacks = place.buildpool(&["logs", id, "--stream", "stderr"]).expect(0).err();
     // `sample` on macOS prints a call graph.

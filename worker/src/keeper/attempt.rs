@@ -24,9 +24,12 @@ use buildpool_protocol::outcome::{Acted, Ending, Outcome, OutputHeld, SetupOutco
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{Survivor, Usage};
 use buildpool_protocol::spec::OutputPolicy;
-use std::collections::BTreeMap;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
@@ -47,6 +50,8 @@ pub(super) struct Attempt {
     process: Option<Process>,
     spool: Spool,
     captures: Vec<Capture>,
+    /// Running programs that print the stacks of other processes.
+    examiners: BTreeSet<i32>,
     masker: Option<Masker>,
     /// True if the job runs as the keeper's user, so that examining it gives it no rights.
     may_examine: bool,
@@ -158,6 +163,7 @@ impl Attempt {
             process: None,
             spool,
             captures: Vec::new(),
+            examiners: BTreeSet::new(),
             masker: None,
             may_examine: run.jobs_reach_socket,
             stdin: None,
@@ -360,6 +366,7 @@ impl Attempt {
     }
 
     fn reaped(&mut self, now: Now, one: Reaped) {
+        self.examiners.remove(&one.pid);
         add(&mut self.usage, &one.usage);
         if self.process.as_ref().is_none_or(|process| process.pid != one.pid) {
             return;
@@ -443,6 +450,7 @@ impl Attempt {
                     self.supervisor.handle(now, Input::StacksRequested { processes });
                 }
                 Effect::Terminate => {
+                    self.end_examiners();
                     let until = self.gives_way_at(now);
                     if let Some(process) = &mut self.process {
                         process.tree.terminate(until);
@@ -479,11 +487,19 @@ impl Attempt {
         command.args(arguments).env_clear().current_dir("/");
         command.stdin(Stdio::null()).stdout(write).stderr(Stdio::null());
         // The tree reaps all children of the keeper.
-        if command.spawn().map(drop).is_err() {
-            return false;
-        }
+        let Ok(examiner) = command.spawn() else { return false };
+        self.examiners.extend(i32::try_from(examiner.id()));
         self.captures.push(Capture::new(Stream::Stderr, output, self.masker.clone()));
         true
+    }
+
+    /// Kills the programs that still print stacks. A debugger stops the process that it examines, so
+    /// the process could not end by itself in its grace period.
+    fn end_examiners(&mut self) {
+        for pid in mem::take(&mut self.examiners) {
+            // An examiner that has ended is not reaped yet, so the pid is still its own.
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        }
     }
 
     fn kill(&mut self, now: Now) {

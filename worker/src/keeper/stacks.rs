@@ -22,8 +22,9 @@ const BUILD_ID: &[u8] = b"\xff Go build ID: \"";
 
 /// Limit on the processes that another program examines.
 const EXAMINED_MAX: usize = 4;
-/// Programs whose own stack explains no hang.
-const WAITING: [&str; 6] = ["sh", "bash", "dash", "zsh", "sleep", "tail"];
+/// Programs whose native stack explains no hang: they wait for others, or they run code that a
+/// debugger does not know.
+const UNEXPLAINED: [&str; 9] = ["sh", "bash", "dash", "zsh", "sleep", "tail", "node", "bun", "deno"];
 
 /// Result of a request.
 #[derive(Debug, Default)]
@@ -46,7 +47,8 @@ pub(super) fn request(processes: &[Process], may_examine: bool) -> Requested {
         }
         let has_child = processes.iter().any(|other| other.parent == process.pid);
         if may_examine && !has_child && requested.printers.len() < EXAMINED_MAX {
-            let name = platform::program_name(process.pid).filter(|name| !WAITING.contains(&name.as_str()));
+            let name =
+                platform::program_name(process.pid).filter(|name| !UNEXPLAINED.contains(&name.as_str()));
             requested.printers.extend(name.and_then(|name| platform::stack_printer(process.pid, &name)));
         }
     }
