@@ -62,6 +62,8 @@ pub struct Config {
     pub requests_per_minute: Option<NonZeroU32>,
     /// Maximum links from one address, except loopback addresses.
     pub connections_per_address: NonZeroU32,
+    /// Whether webhooks may use plain HTTP and addresses of private networks.
+    pub webhook_private_addresses: bool,
 }
 
 /// Protection of connections.
@@ -105,6 +107,7 @@ impl Config {
             trust: Trust::default(),
             requests_per_minute: None,
             connections_per_address: CONNECTIONS_PER_ADDRESS,
+            webhook_private_addresses: false,
         }
     }
 
@@ -180,6 +183,8 @@ impl Config {
         }
         self.connections_per_address = file.connections_per_address.unwrap_or(self.connections_per_address);
         self.requests_per_minute = file.requests_per_minute.or(self.requests_per_minute);
+        self.webhook_private_addresses =
+            file.webhook_private_addresses.unwrap_or(self.webhook_private_addresses);
         if let Some(open) = file.open_metrics {
             self.open_metrics = open;
         }
@@ -215,6 +220,7 @@ struct File {
     approve_workers: Option<bool>,
     requests_per_minute: Option<NonZeroU32>,
     connections_per_address: Option<NonZeroU32>,
+    webhook_private_addresses: Option<bool>,
     trust: Option<String>,
     #[serde(default)]
     teams: BTreeMap<String, Vec<String>>,

@@ -20,6 +20,7 @@ use crate::store::{Logs, Lookup, Retention, Store, StoreError};
 use crate::tls::{Tls, TlsError, TlsSource};
 use crate::transfer::TransferStore;
 use crate::trust::Trust;
+use crate::webhooks::{self, Webhooks};
 use buildpool_pool::{Input, Pool};
 use buildpool_protocol::transfer::SnapshotName;
 use dashmap::DashMap;
@@ -148,6 +149,7 @@ impl Coordinator {
             let _logged = tokio::task::spawn_blocking(move || make_room(&logs, &retention)).await;
         }
         let tokens = Tokens::open(&config.data_dir)?;
+        let webhooks = Webhooks::open(&config.data_dir)?;
         let tls = tls(&config)?.map(Arc::new);
         let listener = Listener::bind(config.listen, acceptor(tls.clone()), descriptors.newcomers)
             .await
@@ -201,6 +203,7 @@ impl Coordinator {
             logs,
             finished,
             tokens,
+            webhooks,
             metrics,
             tls,
         });
@@ -249,6 +252,7 @@ impl Coordinator {
         upkeep.spawn(retain(self.store.logs(), retention));
         upkeep.spawn(tidy_transfers(self.shared.clone()));
         upkeep.spawn(revocations::end_jobs(self.shared.clone()));
+        upkeep.spawn(webhooks::serve(self.shared.clone()));
         if let Some(tls) = self.shared.tls.clone() {
             upkeep.spawn(reload(tls));
         }

@@ -27,6 +27,7 @@ pub mod store;
 pub mod tls;
 mod transfer;
 pub mod trust;
+mod webhooks;
 
 pub use config::{Config, ConfigError, Protection};
 pub use coordinator::{Activity, Coordinator, CoordinatorError, run};

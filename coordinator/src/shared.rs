@@ -16,6 +16,7 @@ use crate::store::{
 use crate::tls::Tls;
 use crate::transfer::TransferStore;
 use crate::trust::Trust;
+use crate::webhooks::Webhooks;
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::{JobId, TokenId};
 use buildpool_protocol::spec::{JobSpec, Reads};
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) logs: Logs,
     pub(crate) finished: Arc<FinishedRing>,
     pub(crate) tokens: Tokens,
+    pub(crate) webhooks: Webhooks,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) transfers: TransferStore,
     pub(crate) inputs: Arc<Inputs>,

@@ -13,10 +13,11 @@ mod logs;
 mod new_job;
 mod pool;
 mod problem;
+mod webhooks;
 
 use super::idle::Serving;
 use super::router::{Authenticated, Sender, authenticate};
-use crate::auth::Principal;
+use crate::auth::{Actor, Principal};
 use crate::net::links::LinkPlace;
 use crate::shared::Shared;
 use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Request, State};
@@ -69,7 +70,10 @@ fn documented() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(pool::tokens, pool::create_token))
         .routes(routes!(pool::revoke_token))
         .routes(routes!(pool::audit))
-        .routes(routes!(events::get));
+        .routes(routes!(events::get))
+        .routes(routes!(webhooks::list, webhooks::create))
+        .routes(routes!(webhooks::delete))
+        .routes(routes!(webhooks::dead_letters));
     OpenApiRouter::with_openapi(document::Api::openapi()).nest(BASE, requests)
 }
 
@@ -128,6 +132,12 @@ pub(super) struct Caller {
     peer: IpAddr,
     _place: LinkPlace,
     _serving: Serving,
+}
+
+impl Caller {
+    fn actor(&self) -> Actor<'_> {
+        Actor { name: &self.principal.name, peer: Some(self.peer) }
+    }
 }
 
 impl FromRequestParts<Arc<Shared>> for Caller {

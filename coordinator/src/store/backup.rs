@@ -111,9 +111,10 @@ pub fn backup(from: &Path, to: &Path) -> Result<BackedUp, BackupError> {
     // Copy the records first. A log is complete before its job is recorded as ended, so each
     // recorded log exists.
     copy_database(&records_path(from), &records_path(to))?;
-    let tokens = crate::auth::TOKENS_FILE;
-    if from.join(tokens).exists() {
-        copy_database(&from.join(tokens), &to.join(tokens))?;
+    for name in [crate::auth::TOKENS_FILE, crate::webhooks::WEBHOOKS_FILE] {
+        if from.join(name).exists() {
+            copy_database(&from.join(name), &to.join(name))?;
+        }
     }
     for name in crate::tls::OWN_FILES {
         copy_file(&from.join(name), &to.join(name))?;
@@ -131,9 +132,11 @@ pub fn backup(from: &Path, to: &Path) -> Result<BackedUp, BackupError> {
 /// Refuses a directory that a newer version wrote. This version can't check whether its copy is
 /// complete.
 fn refuse_newer(from: &Path) -> Result<(), StoreError> {
-    for (path, format) in
-        [(records_path(from), &database::RECORDS), (from.join(crate::auth::TOKENS_FILE), &database::AUTH)]
-    {
+    for (path, format) in [
+        (records_path(from), &database::RECORDS),
+        (from.join(crate::auth::TOKENS_FILE), &database::AUTH),
+        (from.join(crate::webhooks::WEBHOOKS_FILE), &database::WEBHOOKS),
+    ] {
         if path.exists() {
             let found = database::version(&database::open_reader(&path)?)?;
             let known = format.newest();

@@ -136,6 +136,10 @@ impl Check<'_> {
             }
             Err(error) => self.failed(&tokens, &error),
         }
+        let webhooks = self.directory.join(crate::webhooks::WEBHOOKS_FILE);
+        if let Err(error) = self.database(&webhooks, &database::WEBHOOKS) {
+            self.failed(&webhooks, &error);
+        }
     }
 
     fn database(&self, path: &Path, format: &database::Format) -> Result<Option<Connection>, StoreError> {

@@ -123,6 +123,35 @@ ALTER TABLE audit ADD COLUMN peer TEXT;
 CREATE INDEX audit_action ON audit(action, seq);
 ";
 
+/// Format of the webhooks ([`crate::webhooks`]).
+pub(crate) const WEBHOOKS: Format = Format { application_id: 0x6270_6c33, migrations: &[WEBHOOKS_1] };
+
+const WEBHOOKS_1: &str = "
+CREATE TABLE webhooks(
+    id BLOB PRIMARY KEY,
+    name TEXT NOT NULL,
+    url TEXT NOT NULL,
+    secret BLOB NOT NULL,
+    kinds TEXT NOT NULL,
+    created_by TEXT NOT NULL,
+    created_at_ms INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    disabled TEXT
+) WITHOUT ROWID;
+CREATE TABLE deliveries(
+    webhook BLOB NOT NULL,
+    event INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    first_ms INTEGER NOT NULL,
+    next_ms INTEGER NOT NULL,
+    reason TEXT,
+    dead INTEGER NOT NULL,
+    PRIMARY KEY(webhook, event)
+) WITHOUT ROWID;
+CREATE INDEX deliveries_due ON deliveries(webhook, dead, next_ms, event);
+";
+
 /// Opens a database for writing, and creates it if it is missing.
 pub(crate) fn open(path: &Path, disk: &Disk) -> Result<Connection, StoreError> {
     disk.before(super::disk::Operation::Create, path).map_err(StoreError::file("make", path))?;

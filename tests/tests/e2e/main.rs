@@ -29,3 +29,4 @@ mod top;
 mod trust;
 mod users;
 mod waiting;
+mod webhooks;

@@ -3,6 +3,7 @@
 use super::events::Kinds;
 use super::forms::{BuildText, JobText, ListCursor, LogCursor, RequestKey};
 use super::problem::Details;
+use super::webhooks::WebhookText;
 use buildpool_protocol::client_link::StreamChoice;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::schema::{Ref, Schema};
@@ -22,7 +23,7 @@ const RESULT_SCHEMA: &str = include_str!("../../../../docs/mcp-job.schema.json")
     ),
     modifiers(&Token),
     security(("token" = [])),
-    components(schemas(Details, StreamChoice, BuildText, JobText, Kinds, ListCursor, LogCursor, RequestKey))
+    components(schemas(Details, StreamChoice, WebhookText, BuildText, JobText, Kinds, ListCursor, LogCursor, RequestKey))
 )]
 pub(super) struct Api;
 
