@@ -1,6 +1,6 @@
 //! The OpenAPI document. It is made from the handlers; the schema of a result is that of the answers over MCP.
 
-use super::events::Kinds;
+use super::events::{EventData, EventPlace, Kinds};
 use super::forms::{BuildText, JobText, ListCursor, LogCursor, RequestKey};
 use super::problem::Details;
 use super::webhooks::WebhookText;
@@ -23,7 +23,7 @@ const RESULT_SCHEMA: &str = include_str!("../../../../docs/mcp-job.schema.json")
     ),
     modifiers(&Token),
     security(("token" = [])),
-    components(schemas(Details, StreamChoice, WebhookText, BuildText, JobText, Kinds, ListCursor, LogCursor, RequestKey))
+    components(schemas(Details, StreamChoice, EventData, EventPlace, WebhookText, BuildText, JobText, Kinds, ListCursor, LogCursor, RequestKey))
 )]
 pub(super) struct Api;
 
@@ -107,7 +107,22 @@ pub(super) fn document() -> Value {
     schemas.insert("JobResult".to_owned(), moved(&result));
     state_ranges(&mut document);
     describe_answers(&mut document);
+    remove_null_parameters(&mut document);
     document
+}
+
+/// Removes null from the schemas of parameters: an absent parameter is not sent, and the text `null` has no meaning.
+fn remove_null_parameters(document: &mut Value) {
+    let paths = document["paths"].as_object_mut().into_iter().flat_map(Map::values_mut);
+    let operations = paths.filter_map(Value::as_object_mut).flat_map(Map::values_mut);
+    let lists = operations.filter_map(|operation| operation.get_mut("parameters")?.as_array_mut());
+    for schema in lists.flatten().filter_map(|parameter| parameter.get_mut("schema")) {
+        let types = schema["oneOf"].as_array();
+        let named = types.and_then(|types| types.iter().find(|one| one["type"] != "null"));
+        if let Some(named) = named.cloned() {
+            *schema = named;
+        }
+    }
 }
 
 /// Adds the description that OpenAPI requires of each response.

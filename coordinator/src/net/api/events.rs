@@ -47,7 +47,7 @@ pub(super) struct Kinds(#[expect(dead_code, reason = "only its schema is used")]
 
 /// An event. Facts have the names of a JobResult, or of the worker or token that they describe.
 #[derive(Serialize, ToSchema)]
-pub(in crate::net) struct EventData {
+pub(super) struct EventData {
     /// Id; later events have greater ids.
     id: u64,
     /// Kind of the event.
@@ -58,6 +58,23 @@ pub(in crate::net) struct EventData {
     /// worker; `token`, `name` and `address` for a token.
     #[serde(flatten)]
     facts: Map<String, Value>,
+}
+
+/// Id of an event.
+#[derive(ToSchema)]
+#[schema(value_type = String, pattern = "^[0-9]{1,18}$")]
+pub(super) struct EventPlace(#[expect(dead_code, reason = "only its schema is used")] String);
+
+/// A server-sent event of the stream. One without data only moves the place of the reader.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) struct EventFrame {
+    /// Id of the event, for `Last-Event-ID`.
+    id: Option<String>,
+    /// Kind of the event.
+    event: Option<String>,
+    /// An `EventData` as JSON.
+    data: Option<String>,
 }
 
 impl From<Event> for EventData {
@@ -72,8 +89,8 @@ impl From<Event> for EventData {
 /// is left out or repeated. A token that reads its own jobs only gets the events of these jobs. Events of tokens are for
 /// admins.
 #[utoipa::path(get, path = "/events", tag = "events", operation_id = "list_events",
-    params(Wanted, ("last-event-id" = Option<u64>, Header, description = "Id of the last event that was received")),
-    responses((status = 200, content((EventData = "text/event-stream"))), Refused))]
+    params(Wanted, ("last-event-id" = Option<EventPlace>, Header, description = "Id of the last event that was received")),
+    responses((status = 200, content((EventFrame = "text/event-stream"))), Refused))]
 pub(super) async fn get(
     caller: Caller,
     headers: HeaderMap,
