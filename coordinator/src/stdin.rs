@@ -149,6 +149,19 @@ impl Inputs {
         Ok(Some(end.seal))
     }
 
+    /// Stores the whole input of a job that is not submitted yet. Returns its seal. Blocking.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub(crate) fn store(self: &Arc<Self>, job: JobId, text: &str) -> io::Result<Seal> {
+        let blake3 = blake3::hash(text.as_bytes()).to_hex().to_string();
+        let seal = Seal { length: text.len() as u64, blake3 };
+        let input = self.open(job)?;
+        input.append(0, text.as_bytes())?;
+        input.end(StdinEnd { seal: seal.clone(), reason: None })?;
+        Ok(seal)
+    }
+
     /// Removes the files of a job that does not read its input any more.
     fn remove_files(&self, job: JobId) {
         let path = self.path(job);
@@ -159,7 +172,7 @@ impl Inputs {
         });
     }
 
-    /// Removes the input that [`Inputs::copy`] gave to a job that was not accepted.
+    /// Removes the input that [`Inputs::copy`] or [`Inputs::store`] gave to a job that was not accepted.
     pub(crate) fn discard(&self, job: JobId) {
         self.open.remove(&job);
         self.remove_files(job);

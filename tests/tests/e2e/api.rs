@@ -208,3 +208,34 @@ fn a_build_has_one_manifest() {
     );
     assert_eq!(manifest["build"]["failed_jobs"][0], build["jobs"][1]["job_id"]);
 }
+
+#[test]
+fn a_job_reads_its_standard_input_once_also_after_a_repeated_request_and_a_retry() {
+    let pool = Pool::start(1);
+    let bearer = format!("Authorization: Bearer {}", pool.token());
+    let headers = [&*bearer, "Content-Type: application/json", "Idempotency-Key: input-1"];
+    let text = "a line\n".repeat(20_000);
+    let job = json!({ "command": "wc -c", "stdin": text });
+    let first = send(&pool, "POST", "jobs", &headers, &job).expect(201).json();
+    let second = send(&pool, "POST", "jobs", &headers, &job).expect(200).json();
+    assert_eq!(first["job_id"], second["job_id"]);
+    let inputs = pool.data("coordinator").join("stdin");
+    // The input of the repeated request is removed in the background: a file and its end stay.
+    wait_for("one input", || (std::fs::read_dir(&inputs).unwrap().count() == 2).then_some(()));
+    let id = first["job_id"].as_str().unwrap();
+    get(&pool, &format!("jobs/{id}?wait_secs=60"));
+    let counted =
+        |id: &str| get(&pool, &format!("jobs/{id}/logs"))["stdout"].as_str().unwrap().trim().to_owned();
+    assert_eq!(counted(id), text.len().to_string());
+    let retry = call(&pool, "POST", &format!("jobs/{id}/retry"), &Value::Null).expect(201).json();
+    let again = retry["job_id"].as_str().unwrap();
+    get(&pool, &format!("jobs/{again}?wait_secs=60"));
+    assert_eq!(counted(again), text.len().to_string());
+
+    let long = json!({ "command": "true", "stdin": "x".repeat((1 << 20) + 1) });
+    call(&pool, "POST", "jobs", &long).expect(400);
+    let reader =
+        call(&pool, "POST", "tokens", &json!({ "role": "read", "name": "watch" })).expect(201).json();
+    let reader = format!("Authorization: Bearer {}", reader["token"].as_str().unwrap());
+    send(&pool, "POST", "jobs", &[&reader, "Content-Type: application/json"], &job).expect(403);
+}

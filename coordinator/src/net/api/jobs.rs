@@ -6,14 +6,20 @@ use super::forms::{BuildText, JobText, ListCursor, RequestKey};
 use super::new_job::NewJob;
 use super::problem::Problem;
 use super::{BASE, Body, Caller, Path, Query};
+use crate::stdin::Inputs;
 use axum::Json;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use buildpool_protocol::client_link::{FromClient, JobCursor, JobQuery, JobSummary, ToClient, View};
+use buildpool_protocol::client_link::{FromClient, JobCursor, JobQuery, JobSummary, Role, ToClient, View};
+use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
+use buildpool_protocol::limits::STDIN_TEXT_BYTES_MAX;
+use buildpool_protocol::outcome::Seal;
 use buildpool_protocol::report::{Finding, FindingSummary, JobResult, JobState, Verdict};
 use buildpool_protocol::spec::Verbosity;
+use buildpool_protocol::stdin::Stdin;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use std::time::Duration;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
@@ -149,10 +155,36 @@ pub(super) async fn list(caller: Caller, Query(filter): Query<Filter>) -> Result
 pub(super) async fn submit(
     caller: Caller,
     headers: HeaderMap,
-    Body(job): Body<NewJob>,
+    Body(mut job): Body<NewJob>,
 ) -> Result<Response, Problem> {
-    let submit = Box::new(job.message(&caller, key(&headers)?).await?);
-    accepted(&caller, FromClient::Submit { request: REQUEST, submit }).await
+    // The code of the link refuses the submit of a reader, so nothing is stored for it.
+    let stdin = job.stdin.take().filter(|_| caller.principal.role != Role::Read);
+    if let Some(length) = stdin.as_ref().map(String::len).filter(|length| *length > STDIN_TEXT_BYTES_MAX) {
+        return Err(Problem::invalid(format!(
+            "stdin: {length} bytes; at most {STDIN_TEXT_BYTES_MAX} are valid"
+        )));
+    }
+    let mut submit = Box::new(job.message(&caller, key(&headers)?).await?);
+    let Some(text) = stdin else {
+        return accepted(&caller, FromClient::Submit { request: REQUEST, submit }).await;
+    };
+    let (inputs, new) = (caller.shared.inputs.clone(), submit.job);
+    submit.spec.stdin = Some(Stdin { seal: Some(stored(&inputs, new, &text)?) });
+    let answer = created(&caller, FromClient::Submit { request: REQUEST, submit }).await;
+    if !matches!(answer, Ok((job, _)) if job == new) {
+        inputs.discard(new);
+    }
+    let (job, status) = answer?;
+    state(&caller, job, status).await
+}
+
+/// Stores the standard input of a job.
+fn stored(inputs: &Arc<Inputs>, job: JobId, text: &str) -> Result<Seal, LinkError> {
+    tokio::task::block_in_place(|| inputs.store(job, text)).map_err(|error| {
+        tracing::error!(%job, %error, "the standard input of a job can't be stored");
+        let text = format!("the coordinator can't store the standard input: {error}; see its log");
+        LinkError::new(ErrorCode::Internal, text)
+    })
 }
 
 fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
@@ -168,12 +200,22 @@ fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
 
 /// Sends a message that creates a job, and answers with the state of the job.
 async fn accepted(caller: &Caller, message: FromClient) -> Result<Response, Problem> {
-    let answer = ask(caller, message).await.map_err(Problem::unusable)?;
-    let ToClient::Accepted { job, reattached, .. } = answer else {
-        return Err(unexpected().into());
-    };
+    let (job, status) = created(caller, message).await?;
+    state(caller, job, status).await
+}
+
+/// Sends a message that creates a job. Returns the job, and whether it is a new one as status.
+async fn created(caller: &Caller, message: FromClient) -> Result<(JobId, StatusCode), Problem> {
+    match ask(caller, message).await.map_err(Problem::unusable)? {
+        ToClient::Accepted { job, reattached: false, .. } => Ok((job, StatusCode::CREATED)),
+        ToClient::Accepted { job, .. } => Ok((job, StatusCode::OK)),
+        _ => Err(unexpected().into()),
+    }
+}
+
+/// Answers with the state of a job that was submitted.
+async fn state(caller: &Caller, job: JobId, status: StatusCode) -> Result<Response, Problem> {
     let result = call::job(caller, job.to_string(), View::default(), Duration::ZERO).await?;
-    let status = if reattached { StatusCode::OK } else { StatusCode::CREATED };
     let location = [(header::LOCATION, format!("{BASE}/jobs/{job}"))];
     Ok((status, location, Json(result.to_json())).into_response())
 }

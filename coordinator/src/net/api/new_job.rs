@@ -40,6 +40,10 @@ pub(super) struct NewJob {
     /// The command's directory inside the snapshot, relative to its top.
     #[serde(default)]
     cwd: String,
+    /// Standard input of the command, at most 1 MiB. Without it, standard input is empty.
+    #[serde(default)]
+    #[schema(max_length = 1_048_576)]
+    pub(super) stdin: Option<String>,
     /// Variables of the command.
     #[serde(default)]
     env: BTreeMap<String, String>,
