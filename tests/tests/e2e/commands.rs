@@ -311,15 +311,15 @@ fn a_wrong_url_is_told_with_the_place_where_it_stands() {
     let file = directory.join("config.toml");
     std::fs::write(&file, "coordinator = \"\"\n").unwrap();
     let refused = place.buildpool(&["jobs"]).expect(2);
-    let expected = format!("`coordinator` in {}: `` is no coordinator's URL", file.display());
+    let expected = format!("`coordinator` in {}: `` is not the URL of a coordinator", file.display());
     assert!(refused.err().contains(&expected), "{refused}");
     let with = |words: &[&str], url: &OsStr| -> Finished {
         place.command(words).env("BUILDPOOL_URL", url).output().unwrap().into()
     };
     let refused = with(&["jobs"], OsStr::new("pool:1")).expect(2);
-    assert!(refused.err().contains("BUILDPOOL_URL: `pool:1` is no coordinator's URL"), "{refused}");
+    assert!(refused.err().contains("BUILDPOOL_URL: `pool:1` is not the URL of a coordinator"), "{refused}");
     let refused = with(&["jobs", "--coordinator", "h"], OsStr::new("")).expect(2);
-    assert!(refused.err().contains("--coordinator: `h` is no coordinator's URL"), "{refused}");
+    assert!(refused.err().contains("--coordinator: `h` is not the URL of a coordinator"), "{refused}");
     // A variable that is not UTF-8 still counts as set: the command must not run on another pool.
     let broken = OsStr::from_bytes(b"ws://127.0.0.1:1/\xff");
     for (words, code) in
@@ -334,7 +334,8 @@ fn a_wrong_url_is_told_with_the_place_where_it_stands() {
         (place.buildpool(&["worker", "--data-dir", "w", "--config", config.to_str().unwrap()]), config)
     };
     let (refused, config) = worker("http://h");
-    let expected = format!("`coordinator` in {}: `http://h` is no coordinator", config.display());
+    let expected =
+        format!("`coordinator` in {}: `http://h` is not the URL of a coordinator", config.display());
     assert!(refused.expect(2).err().contains(&expected));
 }
 
