@@ -28,6 +28,8 @@ pub(super) struct Shared {
     layout: Mutex<Layout>,
     appender: Mutex<Appender>,
     pub(super) progress: watch::Sender<Progress>,
+    /// Length of an ended log by its record. 0 if the record does not have it yet.
+    declared: AtomicU64,
     /// Held while segments are compressed or removed.
     packing: Mutex<()>,
     /// Ticket of the newest writer.
@@ -67,6 +69,7 @@ impl Shared {
             layout: Mutex::new(Layout::default()),
             appender: Mutex::new(Appender::default()),
             progress: watch::Sender::new(Progress::default()),
+            declared: AtomicU64::new(0),
             packing: Mutex::new(()),
             newest_writer: AtomicU64::new(0),
             directory_dirty: AtomicBool::new(false),
@@ -107,6 +110,20 @@ impl Shared {
 
     pub(super) fn ended(&self) -> bool {
         self.progress.borrow().ended
+    }
+
+    /// Returns true if this process has written to the log.
+    pub(super) fn has_writer(&self) -> bool {
+        self.newest_writer.load(Ordering::Relaxed) > 0
+    }
+
+    /// Notes the length of an ended log by its record. Each reader of a shorter log gets an error at its end.
+    pub(super) fn declare(&self, length: u64) {
+        self.declared.store(length, Ordering::Relaxed);
+    }
+
+    pub(super) fn declared(&self) -> u64 {
+        self.declared.load(Ordering::Relaxed)
     }
 
     pub(super) fn end(&self) {

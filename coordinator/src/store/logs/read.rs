@@ -30,8 +30,6 @@ pub struct LogReader {
     source: Source,
     /// The block that was read last, decompressed.
     block: Option<(u64, Bytes)>,
-    /// Length of the log by its record; 0 while the log grows.
-    declared: u64,
 }
 
 #[derive(Debug)]
@@ -71,24 +69,21 @@ fn may_have(pieces: &[Start], index: usize, stream: Stream) -> bool {
 impl LogReader {
     pub(super) fn live(shared: Arc<Shared>) -> Self {
         let progress = shared.progress();
-        Self { source: Source::Live { shared, progress }, block: None, declared: 0 }
+        Self { source: Source::Live { shared, progress }, block: None }
     }
 
     pub(super) fn whole(log: Arc<CompletedLog>) -> Self {
-        Self { source: Source::Whole(log), block: None, declared: 0 }
-    }
-
-    /// Expects an ended log to have this length. A read at the end of a shorter one fails.
-    pub(super) const fn expect(&mut self, declared: u64) {
-        self.declared = declared;
+        Self { source: Source::Whole(log), block: None }
     }
 
     /// Returns no bytes, unless the log should go on here.
     fn end_at(&self, position: u64) -> Result<Bytes, LogError> {
-        if position < self.declared {
-            return Err(LogError::Damaged { position, declared: self.declared });
+        match &self.source {
+            Source::Live { shared, .. } if position < shared.declared() => {
+                Err(LogError::Damaged { position, declared: shared.declared() })
+            }
+            Source::Live { .. } | Source::Whole(_) => Ok(Bytes::new()),
         }
-        Ok(Bytes::new())
     }
 
     /// Returns the attempt of the log.

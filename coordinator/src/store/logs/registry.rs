@@ -91,7 +91,9 @@ impl Logs {
         {
             return Ok(LogReader::whole(log));
         }
-        if let Some(shared) = self.registry().open.get(&attempt).and_then(Weak::upgrade) {
+        let open = self.registry().open.get(&attempt).and_then(Weak::upgrade);
+        // One that only readers have open gets its length from the record.
+        if let Some(shared) = open.filter(|shared| shared.has_writer()) {
             shared.open(true)?;
             return Ok(LogReader::live(shared));
         }
@@ -109,13 +111,12 @@ impl Logs {
         let known =
             record.attempts.iter().find(|known| known.number == attempt.number).ok_or(LogError::Unknown)?;
         let shared = self.share(attempt)?;
-        let mut reader = LogReader::live(Arc::clone(&shared));
         if record.done.is_some() || known.ended.is_some() {
-            shared.end();
             // Retention notes what it removes, so missing bytes are damage.
-            reader.expect(known.ended.as_ref().map_or(0, |end| end.log_length));
+            shared.declare(known.ended.as_ref().map_or(0, |end| end.log_length));
+            shared.end();
         }
-        Ok(reader)
+        Ok(LogReader::live(shared))
     }
 
     /// Returns the ring of the last completed logs.
@@ -235,7 +236,8 @@ fn read_end(mut reader: LogReader) -> Result<CompletedLog, LogError> {
     let start = reader.start_within(RING_LOG_BYTES_MAX as u64)?;
     let mut bytes = Vec::with_capacity(usize::try_from(end - start).unwrap_or(0));
     let mut position = start;
-    while position < end {
+    loop {
+        // Also at the end: a log that lost bytes is no whole log.
         let chunks = reader.read(position, READ_BYTES_MAX)?;
         if chunks.is_empty() {
             break;
