@@ -203,8 +203,10 @@ impl Pool {
     /// - The same start. A grant that it never received is granted again under the same lease, in
     ///   the answer to the registration. Messages sent before do not outlive their connection. A
     ///   started attempt is lost.
-    /// - A later start on the same running machine. It proves that no process started, so the job
-    ///   may run again under a new lease. It counts as a loss if the worker was preparing it.
+    /// - A later start on the same running machine. Its disk has each attempt that ever started there,
+    ///   until the coordinator has the result. So the attempt is over, and the job may run again under
+    ///   a new lease. It counts as a loss if it had started or the worker was preparing it. A started
+    ///   one had its result before the coordinator's records were set back to a backup.
     /// - Any other start. The attempt may run on the machine that this disk was copied from. That
     ///   machine ends it before `lost_after` has passed, so the pool waits for that time.
     pub(crate) fn not_held(&mut self, now: Now, id: JobId, is_new_connection: bool) -> NotHeld {
@@ -224,7 +226,7 @@ impl Pool {
                 return NotHeld::GrantAgain;
             }
             self.end_attempt(now, id, lease, "its worker never received it", Loss::Free);
-        } else if is_same_daemon || is_spoken_for && !job.has_begun() {
+        } else if is_same_daemon || is_spoken_for {
             // A start would have been recorded on disk: the machine kept running, so the disk is
             // complete.
             let (loss, reason) = if job.has_begun() {
