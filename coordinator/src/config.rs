@@ -239,6 +239,7 @@ struct QuotaTable {
     job_secs: Option<u64>,
     log_bytes: Option<u64>,
     snapshot_bytes: Option<u64>,
+    stored_snapshot_bytes: Option<u64>,
 }
 
 impl QuotaTable {
@@ -259,6 +260,7 @@ impl QuotaTable {
             job_time: self.job_secs.map(Duration::from_secs),
             log_bytes: self.log_bytes,
             snapshot_bytes: self.snapshot_bytes,
+            stored_snapshot_bytes: self.stored_snapshot_bytes,
         })
     }
 }

@@ -11,6 +11,7 @@ use crate::net::listen::{Acceptor, Listener};
 use crate::net::outbox::AnswerBytes;
 use crate::net::rate::Rates;
 use crate::net::router::{PeerAddress, router};
+use crate::net::turns::Turns;
 use crate::revocations;
 use crate::runtime::{Parts, Runtime, StartError};
 use crate::shared::Shared;
@@ -18,12 +19,10 @@ use crate::shared::wall_ms;
 use crate::stdin::Inputs;
 use crate::store::{Logs, Lookup, Retention, Store, StoreError};
 use crate::tls::{Tls, TlsError, TlsSource};
-use crate::transfer::TransferStore;
+use crate::transfer::{Limits, TransferStore};
 use crate::trust::Trust;
 use crate::webhooks::{self, Webhooks};
 use buildpool_pool::{Input, Pool};
-use buildpool_protocol::transfer::SnapshotName;
-use dashmap::DashMap;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -127,6 +126,7 @@ pub async fn run(
     config: Config,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), CoordinatorError> {
+    crate::memory::limit_arenas();
     let coordinator = Coordinator::start(config).await?;
     tracing::info!(url = %coordinator.url(), "coordinator listens");
     coordinator.serve(shutdown).await
@@ -189,7 +189,7 @@ impl Coordinator {
             rates,
             links: Links::new(descriptors.links, config.connections_per_address.get() as usize),
             answer_bytes: AnswerBytes::default(),
-            lists: DashMap::new(),
+            turns: Turns::default(),
             addresses: Mutex::default(),
             refusal_noted: Mutex::default(),
             forbidden_noted: Mutex::default(),
@@ -361,15 +361,15 @@ async fn tidy_transfers(shared: Arc<Shared>) {
     loop {
         // No event reports that snapshots and artifacts grow old.
         tokio::time::sleep(RETAIN_EVERY).await;
-        let live = shared.runtime.all_live().await;
-        let pinned: Vec<SnapshotName> = live
-            .iter()
-            .filter_map(|live| SnapshotName::of(&live.record.spec.source).ok().flatten())
-            .collect();
+        let pinned = shared.runtime.live_snapshots().await;
         let shared = shared.clone();
         // An error means that the coordinator ends.
         let _ended = tokio::task::spawn_blocking(move || {
-            shared.transfers.tidy(&pinned, shared.config.artifact_bytes, |job| {
+            let limits = Limits {
+                artifact_bytes: shared.config.artifact_bytes,
+                class_bytes: shared.config.quotas.everybody.stored_snapshot_bytes.unwrap_or(u64::MAX),
+            };
+            shared.transfers.tidy(&pinned, limits, |job| {
                 !matches!(shared.reader.job(job), Ok(Lookup::Evicted | Lookup::Unknown))
             });
         })

@@ -14,6 +14,7 @@ mod digesting;
 mod finished;
 mod hub;
 mod logtext;
+mod memory;
 mod metrics;
 mod net;
 mod priority;

@@ -8,6 +8,7 @@ use crate::metrics::Metrics;
 use crate::net::links::Links;
 use crate::net::outbox::AnswerBytes;
 use crate::net::rate::Rates;
+use crate::net::turns::Turns;
 use crate::runtime::Handle;
 use crate::stdin::Inputs;
 use crate::store::{
@@ -20,12 +21,10 @@ use crate::webhooks::Webhooks;
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::{JobId, TokenId};
 use buildpool_protocol::spec::{JobSpec, Reads};
-use dashmap::DashMap;
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub(crate) struct Shared {
     pub(crate) config: Config,
@@ -51,8 +50,7 @@ pub(crate) struct Shared {
     pub(crate) rates: Rates,
     pub(crate) links: Links,
     pub(crate) answer_bytes: AnswerBytes,
-    /// Lists that are made at a time for each token's name.
-    pub(crate) lists: DashMap<String, Arc<Semaphore>>,
+    pub(crate) turns: Turns,
 }
 
 /// Minimum time between audit lines about refused connections: a peer without a token must not be
@@ -64,10 +62,6 @@ const TOKEN_CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// Version of this software.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// Limit on the lists that are made at a time for one token's name. The others wait, so that lists of one token do not
-/// fill the queue of the pool's thread.
-const LISTS_AT_A_TIME: usize = 2;
 
 /// Limit on the addresses of tokens that are remembered since the start. Above it, the records are asked again.
 const ADDRESSES_MAX: usize = 10_000;
@@ -98,13 +92,6 @@ impl Shared {
             }
             known.insert((token, address));
         }
-    }
-
-    /// Waits for a turn to make a list for this token's name.
-    pub(crate) async fn list_turn(&self, name: &str) -> Option<OwnedSemaphorePermit> {
-        let new = || Arc::new(Semaphore::new(LISTS_AT_A_TIME));
-        let turns = self.lists.entry(name.to_owned()).or_insert_with(new).clone();
-        turns.acquire_owned().await.ok()
     }
 
     /// Returns the fingerprint for new tokens, if the certificate is self-signed.

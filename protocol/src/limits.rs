@@ -162,6 +162,8 @@ pub const SNAPSHOT_BYTES_MAX: u64 = 32 << 30;
 pub const TRANSFER_BYTES_MAX: u64 = 32 << 30;
 /// Bytes that one snapshot transfers at most, unless the operator sets another quota.
 pub const SNAPSHOT_TRANSFER_BYTES_DEFAULT: u64 = 4 << 30;
+/// Bytes of the stored snapshots of one trust class, unless the operator sets another quota.
+pub const STORED_SNAPSHOT_BYTES_DEFAULT: u64 = 16 << 30;
 /// Limit on the unacknowledged bytes of one transfer.
 pub const TRANSFER_WINDOW_BYTES: u64 = 8 << 20;
 /// Payload of one transfer frame, in bytes.

@@ -17,9 +17,10 @@ use std::time::Duration;
 /// time.
 const OVERDUE_PART: u32 = 4;
 
-/// Limit on the workers that one answer looks at to compare the requirements of jobs. Beyond it,
-/// all jobs count as competing, so a position is then at most too large.
-const COMPARED_MAX: usize = 20_000;
+/// Limit on the comparisons of requirements in one answer: one for each other set, and one for each
+/// worker that is looked at for it. Beyond it, all jobs count as competing, so a position is then at
+/// most too large.
+const COMPARED_MAX: usize = 4_000;
 /// Limit on the classes of jobs in an estimate. With more, there is none.
 const CLASSES_ESTIMATED_MAX: usize = 64;
 
@@ -223,6 +224,10 @@ impl Pool {
         if one.selectors == other.selectors {
             return true;
         }
+        if effort.0 == 0 {
+            return true;
+        }
+        effort.0 -= 1;
         let count = |spec| self.roster.with_rarest(spec).map_or(self.roster.len(), BTreeSet::len);
         let (rare, common) = if count(one) <= count(other) { (one, other) } else { (other, one) };
         for (_, worker) in self.roster.fitting(rare) {

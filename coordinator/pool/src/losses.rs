@@ -1,6 +1,6 @@
 //! Attempts that end without a result: lost with a worker, declined, drained.
 
-use crate::effect::{Change, Effect, LostAttempt};
+use crate::effect::{Change, Effect, LostAttempt, WorkerRecord};
 use crate::input::Now;
 use crate::job::{Adoptable, Job, Phase};
 use crate::lifecycle::Ended;
@@ -12,6 +12,7 @@ use buildpool_protocol::limits;
 use buildpool_protocol::report::{Cause, KnownFrom, Verdict};
 use buildpool_protocol::spec::OnLost;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Number of counted losses, on any workers, after which a job fails permanently.
@@ -169,8 +170,8 @@ impl Pool {
     /// Records that a worker is lost.
     fn note_loss(&mut self, worker: WorkerId) {
         let Some(known) = self.roster.get_mut(worker).filter(|known| known.record.slots > 0) else { return };
-        if !std::mem::replace(&mut known.record.lost, true) {
-            let record = known.record.clone();
+        if !std::mem::replace(&mut Arc::make_mut(&mut known.record).lost, true) {
+            let record = WorkerRecord::clone(&known.record);
             self.emit(Effect::Persist(Change::Worker(record)));
         }
     }

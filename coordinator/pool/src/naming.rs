@@ -7,6 +7,7 @@ use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::WorkerId;
 use buildpool_protocol::worker_link::Register;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Limit on the names shown in a refusal.
 const NAMES_SHOWN_MAX: usize = 20;
@@ -62,7 +63,7 @@ impl Pool {
             return self.emit(Effect::Persist(Change::WorkerForgotten(holder)));
         }
         let name = nameless(&worker.record.name, holder);
-        let record = WorkerRecord { name, ..worker.record.clone() };
+        let record = WorkerRecord { name, ..WorkerRecord::clone(&worker.record) };
         self.roster.set_record(record.clone());
         self.emit(Effect::Persist(Change::Worker(record)));
     }
@@ -88,9 +89,9 @@ impl Pool {
         let Some(worker) = self.named(name).and_then(|id| self.roster.get_mut(id)) else {
             return self.refuse_unknown_worker(client, name);
         };
-        worker.record.approved = true;
+        Arc::make_mut(&mut worker.record).approved = true;
         self.is_dispatch_due = true;
-        let record = worker.record.clone();
+        let record = WorkerRecord::clone(&worker.record);
         self.emit(Effect::Persist(Change::Worker(record)));
         self.emit(Effect::Acknowledged { client, job: None });
     }

@@ -28,6 +28,8 @@ pub struct Quota {
     pub log_bytes: Option<u64>,
     /// Limit on the new bytes of one snapshot.
     pub snapshot_bytes: Option<u64>,
+    /// Limit on the bytes of all stored snapshots of the submitter's trust class.
+    pub stored_snapshot_bytes: Option<u64>,
 }
 
 impl Quota {
@@ -39,6 +41,7 @@ impl Quota {
             job_time: None,
             log_bytes: Some(limits::LOG_BYTES_DEFAULT),
             snapshot_bytes: Some(limits::SNAPSHOT_TRANSFER_BYTES_DEFAULT),
+            stored_snapshot_bytes: Some(limits::STORED_SNAPSHOT_BYTES_DEFAULT),
         }
     }
 
@@ -51,6 +54,7 @@ impl Quota {
             job_time: self.job_time.or(other.job_time),
             log_bytes: self.log_bytes.or(other.log_bytes),
             snapshot_bytes: self.snapshot_bytes.or(other.snapshot_bytes),
+            stored_snapshot_bytes: self.stored_snapshot_bytes.or(other.stored_snapshot_bytes),
         }
     }
 

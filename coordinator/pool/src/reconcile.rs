@@ -15,6 +15,7 @@ use buildpool_protocol::outcome::OutputHeld;
 use buildpool_protocol::spec::check_name;
 use buildpool_protocol::worker_link::{Condition, Held, HeldState, Register, ToWorker};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 impl Pool {
@@ -207,7 +208,7 @@ impl Pool {
             self.is_dispatch_due |= has_news;
             known.condition = condition;
             known.declined = false;
-            known.record.last_seen_ms = now.wall_ms;
+            Arc::make_mut(&mut known.record).last_seen_ms = now.wall_ms;
         }
         let wishes: Vec<Wish> = held.iter().flat_map(|held| self.wish(now, worker, held)).collect();
         let foreign = wishes.iter().filter(|wish| matches!(wish, Wish::Fenced(_))).count();
@@ -350,7 +351,9 @@ impl Pool {
         self.time_loss(worker);
         // Jobs may have waited for its warm workspace.
         self.is_dispatch_due = true;
-        let Some(record) = self.roster.get(worker).map(|worker| worker.record.clone()) else { return };
+        let Some(record) = self.roster.get(worker).map(|worker| WorkerRecord::clone(&worker.record)) else {
+            return;
+        };
         let token = record.token.clone();
         self.emit(Effect::Persist(Change::Worker(record)));
         for job in self.booked(worker) {
@@ -371,9 +374,10 @@ impl Pool {
         let Some(id) = self.named(name) else { return self.refuse_unknown_worker(client, name) };
         let at = deadline.map(|deadline| now.clock.saturating_add(deadline));
         let Some(worker) = self.roster.get_mut(id) else { return };
-        worker.record.draining = draining;
-        worker.record.resumed = !draining;
-        worker.record.drain_until_ms = deadline.filter(|_| draining).map(|deadline| {
+        let record = Arc::make_mut(&mut worker.record);
+        record.draining = draining;
+        record.resumed = !draining;
+        record.drain_until_ms = deadline.filter(|_| draining).map(|deadline| {
             now.wall_ms.saturating_add(i64::try_from(deadline.as_millis()).unwrap_or(i64::MAX))
         });
         worker.drain_deadline = at.filter(|_| draining);
@@ -382,7 +386,7 @@ impl Pool {
             // down does not.
             worker.distrusted.clear();
         }
-        let (record, session) = (worker.record.clone(), worker.session());
+        let (record, session) = (WorkerRecord::clone(&worker.record), worker.session());
         self.is_dispatch_due = true;
         if let Some(at) = at.filter(|_| draining) {
             self.timers.insert((at, Timer::DrainEnd(id)));

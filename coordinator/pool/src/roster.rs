@@ -7,7 +7,9 @@ use crate::reserve::Reserved;
 use buildpool_protocol::ids::{BootId, JobId, WorkerId};
 use buildpool_protocol::spec::{Access, JobSpec, Selector};
 use buildpool_protocol::worker_link::Condition;
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Connection state of a worker.
@@ -19,7 +21,8 @@ pub(crate) enum Contact {
 
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Worker {
-    pub(crate) record: WorkerRecord,
+    /// Shared with views, because a record may have many labels.
+    pub(crate) record: Arc<WorkerRecord>,
     pub(crate) contact: Contact,
     pub(crate) condition: Condition,
     /// Cancelled jobs without confirmation. While there are any, the pool sends no more jobs.
@@ -42,7 +45,7 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn absent(record: WorkerRecord, since: Duration) -> Self {
         Self {
-            record,
+            record: Arc::new(record),
             contact: Contact::Absent { since },
             condition: Condition::default(),
             distrusted: BTreeSet::new(),
@@ -80,7 +83,7 @@ impl Worker {
             .first()
             .map(|job| format!("it received the order to end job {job} and has not confirmed it"));
         let unapproved = (!self.record.approved).then(|| {
-            let WorkerRecord { name, worker, token, .. } = &self.record;
+            let WorkerRecord { name, worker, token, .. } = &*self.record;
             let token = token.as_deref().unwrap_or_default();
             format!(
                 "it waits for approval: `buildpool workers approve {name}` (it came with the token `{token}`, worker id {worker})"
@@ -141,7 +144,7 @@ impl Worker {
 
     /// Returns true if neither its own restriction nor that of the submitter's token excludes a job.
     pub(crate) fn admits(&self, access: &Access) -> bool {
-        let WorkerRecord { name, labels, .. } = &self.record;
+        let WorkerRecord { name, labels, .. } = &*self.record;
         self.accepts(&access.names)
             && (access.workers.is_empty() || access.workers.contains(name))
             && access.labels.iter().all(|selector| selector.matches(labels))
@@ -192,6 +195,8 @@ pub(crate) struct Roster {
     /// The workers of each token's name.
     tokens: BTreeMap<String, BTreeSet<WorkerId>>,
     offers: Offers,
+    /// The text of [`Roster::labels`], until a worker changes.
+    labels_text: OnceCell<String>,
 }
 
 impl Roster {
@@ -251,7 +256,7 @@ impl Roster {
     }
 
     pub(crate) fn insert(&mut self, worker: Worker) {
-        let (id, record) = (worker.record.worker, worker.record.clone());
+        let (id, record) = (worker.record.worker, Arc::clone(&worker.record));
         self.workers.insert(id, worker);
         self.index(&record);
     }
@@ -259,12 +264,14 @@ impl Roster {
     /// Replaces the record of a worker.
     pub(crate) fn set_record(&mut self, record: WorkerRecord) {
         let Some(worker) = self.workers.get_mut(&record.worker) else { return };
-        let before = std::mem::replace(&mut worker.record, record.clone());
+        let record = Arc::new(record);
+        let before = std::mem::replace(&mut worker.record, Arc::clone(&record));
         self.remove_from_index(&before);
         self.index(&record);
     }
 
     fn index(&mut self, record: &WorkerRecord) {
+        self.labels_text.take();
         let id = record.worker;
         self.names.insert(record.name.clone(), id);
         self.offers.insert(record);
@@ -274,6 +281,7 @@ impl Roster {
     }
 
     fn remove_from_index(&mut self, record: &WorkerRecord) {
+        self.labels_text.take();
         let id = record.worker;
         if self.names.get(&record.name) == Some(&id) {
             self.names.remove(&record.name);
@@ -398,7 +406,14 @@ impl Roster {
 
     /// Returns the reason if restrictions exclude the job from each worker that has what it asks for.
     fn not_admitted(&self, spec: &JobSpec) -> Option<String> {
-        let fitting: Vec<&Worker> = self.workers.values().filter(|worker| worker.offers(spec)).collect();
+        let wanted = spec.selectors.iter();
+        let resources = spec.resources.iter().filter(|(_, count)| **count > 0).map(|(name, _)| name);
+        let fitting: Vec<&Worker> = match self.offers.rarest(wanted, resources) {
+            Some(few) => {
+                few.iter().filter_map(|id| self.get(*id)).filter(|worker| worker.offers(spec)).collect()
+            }
+            None => self.workers.values().filter(|worker| worker.offers(spec)).collect(),
+        };
         if fitting.is_empty() {
             return None;
         }
@@ -420,14 +435,23 @@ impl Roster {
         ))
     }
 
-    fn labels(&self) -> String {
-        let all: BTreeSet<String> = self
-            .workers
-            .values()
-            .flat_map(|worker| worker.record.labels.iter())
-            .map(|(key, value)| if value.is_empty() { key.clone() } else { format!("{key}={value}") })
-            .collect();
-        joined(all.iter().map(String::as_str), LABELS_SHOWN_MAX)
+    /// Names the labels of the workers. Each job that no worker fits needs this text.
+    fn labels(&self) -> &str {
+        self.labels_text.get_or_init(|| self.named_labels())
+    }
+
+    fn named_labels(&self) -> String {
+        let mut labels = self.workers.values().flat_map(|worker| worker.record.labels.iter());
+        let read: BTreeSet<(&String, &String)> = labels.by_ref().take(LABELS_READ_MAX).collect();
+        let text = |(key, value): &(&String, &String)| {
+            if value.is_empty() { (*key).clone() } else { format!("{key}={value}") }
+        };
+        let shown: Vec<String> = read.iter().take(LABELS_SHOWN_MAX).map(text).collect();
+        if labels.next().is_some() {
+            return format!("{} and more", shown.join(", "));
+        }
+        let rest = read.len() - shown.len();
+        if rest > 0 { format!("{} and {rest} more", shown.join(", ")) } else { shown.join(", ") }
     }
 }
 
@@ -444,6 +468,8 @@ const WORKERS_MAX: usize = 20_000;
 pub(crate) const WORKERS_OF_TOKEN_MAX: usize = 1_000;
 /// Limit on the absent workers of one token's name that never got a job.
 const UNUSED_OF_TOKEN_MAX: usize = 256;
+/// Limit on the labels that one refusal reads, of all workers.
+const LABELS_READ_MAX: usize = 10_000;
 /// Limit on the labels shown in a refusal.
 const LABELS_SHOWN_MAX: usize = 40;
 
@@ -513,6 +539,7 @@ mod tests {
     fn workers_are_found_by_label_and_name_also_after_a_change() {
         let mut roster = Roster::default();
         (0..3).for_each(|number| roster.insert(away(number, if number == 2 { "eve" } else { "ada" })));
+        assert_eq!(roster.labels(), "kind=of-ada, kind=of-eve");
         let names = |roster: &Roster, selector: &str| -> Vec<String> {
             let spec = JobSpec {
                 selectors: vec![selector.parse().expect("a selector")],
@@ -523,7 +550,7 @@ mod tests {
         assert_eq!(names(&roster, "kind=of-ada"), ["mac-0", "mac-1"]);
         assert_eq!(names(&roster, "kind"), ["mac-0", "mac-1", "mac-2"]);
         assert!(names(&roster, "kind=of-bob").is_empty() && names(&roster, "other").is_empty());
-        let mut record = away(0, "ada").record;
+        let mut record = WorkerRecord::clone(&away(0, "ada").record);
         record.labels = BTreeMap::from([("other".to_owned(), String::new())]);
         record.name = "mini".to_owned();
         roster.set_record(record);
@@ -532,5 +559,6 @@ mod tests {
             (vec!["mac-1".to_owned()], vec!["mini".to_owned()])
         );
         assert_eq!(roster.by_name("mac-0"), None);
+        assert_eq!(roster.labels(), "kind=of-ada, kind=of-eve, other");
     }
 }

@@ -8,6 +8,7 @@ use crate::pool::Pool;
 use crate::queue::Class;
 use buildpool_protocol::ids::{JobId, WorkerId};
 use buildpool_protocol::report::JobState;
+use buildpool_protocol::spec::JobSpec;
 use buildpool_protocol::worker_link::HeldState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -54,7 +55,7 @@ impl Waits {
 #[derive(Clone, PartialEq, Debug)]
 pub struct WorkerView {
     /// Its record.
-    pub record: WorkerRecord,
+    pub record: Arc<WorkerRecord>,
     /// True while it is connected.
     pub connected: bool,
     /// True if it accepts no more jobs.
@@ -108,7 +109,7 @@ fn state(held: HeldState) -> JobState {
 }
 
 /// Different requirements in a list whose jobs have their own reason.
-const REASONS_MAX: usize = 100;
+const REASONS_MAX: usize = 20;
 /// Reason of the other waiting jobs of a list.
 const REASON_OF_OTHERS: &str = "it waits for a worker; `buildpool job ID` gives the reason";
 /// Jobs of a list that have a position and an estimate.
@@ -127,6 +128,11 @@ impl Pool {
     /// Returns the ids of all live jobs, oldest first.
     pub fn live_ids(&self) -> impl Iterator<Item = JobId> + '_ {
         self.jobs.keys().copied()
+    }
+
+    /// Returns the specs of all live jobs.
+    pub fn live_specs(&self) -> impl Iterator<Item = &JobSpec> {
+        self.jobs.values().map(|job| &*job.record.spec)
     }
 
     /// Returns all live jobs, newest first, without position and estimate.
@@ -177,7 +183,7 @@ impl Pool {
         self.roster
             .iter()
             .map(|(_, worker)| WorkerView {
-                record: worker.record.clone(),
+                record: Arc::clone(&worker.record),
                 connected: worker.session().is_some(),
                 draining: worker.is_draining(),
                 quarantined: worker.quarantine(),

@@ -7,7 +7,7 @@ use crate::auth::{Actor, Principal};
 use crate::hub::Reply;
 use crate::shared::{Shared, VERSION};
 use crate::transfer::{self, Frame, Peer, Who};
-use axum::extract::ws::{Message, WebSocket};
+use axum::extract::ws::{Message, Utf8Bytes, WebSocket};
 use buildpool_protocol::client_link::{FromClient, Role, ToClient};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::frame::{self, BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
@@ -67,6 +67,11 @@ impl Back {
     /// Sends a large answer. Returns false if the client has disconnected.
     pub(crate) async fn answer(&self, room: Room, message: ToClient) -> bool {
         self.control.send_in(room, &message).await
+    }
+
+    /// Sends an answer that is encoded already. Returns false if the client has disconnected.
+    pub(crate) async fn answer_text(&self, room: Room, text: Utf8Bytes) -> bool {
+        self.control.send_text(room, text).await
     }
 
     pub(crate) async fn refuse(&self, request: u32, error: LinkError) {
@@ -178,8 +183,7 @@ impl Out {
             let (message, _room) = tokio::select! {
                 biased;
                 Some(queued) = self.control.recv() => {
-                    let (message, room) = queued.into_parts();
-                    (message, Some(room))
+                    queued.into_parts()
                 }
                 Some(message) = self.bulk.recv() => (message, None),
                 Some(frame) = self.transfers.recv() => match frame {
@@ -259,6 +263,7 @@ impl Connection {
         let class = shared.trust.class_for(&principal);
         let who = Who::Client {
             snapshot_bytes: quota.snapshot_bytes,
+            stored_bytes: quota.stored_snapshot_bytes,
             class,
             principal: Box::new(principal.clone()),
         };

@@ -18,6 +18,7 @@ pub(crate) mod reading;
 pub(crate) mod requests;
 pub(crate) mod router;
 pub(crate) mod stdin;
+pub(crate) mod turns;
 mod worker_conn;
 
 use crate::shared::Shared;

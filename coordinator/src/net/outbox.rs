@@ -15,9 +15,11 @@ pub(crate) const ANSWER_BYTES_MAX: usize = CONTROL_MESSAGE_BYTES_MAX;
 /// Maximum messages that wait for one connection.
 const MESSAGES_MAX: usize = 256;
 /// Maximum bytes of answers of one connection that are made or wait to be sent.
-const CONNECTION_BYTES_MAX: usize = 32 << 20;
+const CONNECTION_BYTES_MAX: usize = 16 << 20;
 /// Maximum bytes of answers of one token's name, over all its connections.
-const NAME_BYTES_MAX: usize = 128 << 20;
+const NAME_BYTES_MAX: usize = 64 << 20;
+/// Messages up to this size need no room: their number is limited, and they must not wait behind large answers.
+const SMALL_BYTES: usize = 4 << 10;
 
 const _: () = assert!(ANSWER_BYTES_MAX <= CONNECTION_BYTES_MAX);
 const _: () = assert!(CONNECTION_BYTES_MAX <= NAME_BYTES_MAX);
@@ -53,12 +55,13 @@ impl Room {
 /// An encoded message with its room.
 pub(crate) struct Queued {
     text: Utf8Bytes,
-    room: Room,
+    /// `None` for a small message.
+    room: Option<Room>,
 }
 
 impl Queued {
     /// Returns the message, and the room to hold until it is sent.
-    pub(crate) fn into_parts(self) -> (Message, Room) {
+    pub(crate) fn into_parts(self) -> (Message, Option<Room>) {
         (Message::Text(self.text), self.room)
     }
 }
@@ -93,17 +96,22 @@ impl Outbox {
     /// Sends a small message. Returns false if the client has disconnected.
     pub(crate) async fn send(&self, message: &ToClient) -> bool {
         let text = text_of(message);
-        match self.room(text.len()).await {
-            Some(room) => self.messages.send(Queued { text, room }).await.is_ok(),
-            None => false,
+        let room = if text.len() <= SMALL_BYTES { None } else { self.room(text.len()).await };
+        if room.is_none() && text.len() > SMALL_BYTES {
+            return false;
         }
+        self.messages.send(Queued { text, room }).await.is_ok()
     }
 
     /// Sends an answer for which there is room. Returns false if the client has disconnected.
-    pub(crate) async fn send_in(&self, mut room: Room, message: &ToClient) -> bool {
-        let text = text_of(message);
+    pub(crate) async fn send_in(&self, room: Room, message: &ToClient) -> bool {
+        self.send_text(room, text_of(message)).await
+    }
+
+    /// Sends an encoded answer for which there is room. Returns false if the client has disconnected.
+    pub(crate) async fn send_text(&self, mut room: Room, text: Utf8Bytes) -> bool {
         room.shrink(text.len());
-        self.messages.send(Queued { text, room }).await.is_ok()
+        self.messages.send(Queued { text, room: Some(room) }).await.is_ok()
     }
 
     /// Waits until the client has disconnected.
@@ -139,18 +147,22 @@ mod tests {
         ToClient::Explain { request: 1, text: "x".repeat(bytes) }
     }
 
+    /// Bytes of a large answer.
+    const LARGE: usize = 3_500_000;
+
     #[tokio::test]
     async fn answers_that_a_client_does_not_take_are_limited_in_bytes() {
         let (outbox, mut waiting) = Outbox::new(&AnswerBytes::default(), "ada");
         let mut queued = 0;
         while outbox.room(ANSWER_BYTES_MAX).now_or_never().flatten().is_some() {
             let room = outbox.room(ANSWER_BYTES_MAX).await.expect("free");
-            assert!(outbox.send_in(room, &answer(3 << 20)).await);
-            queued += 3 << 20;
+            assert!(outbox.send_in(room, &answer(LARGE)).await);
+            queued += LARGE;
         }
         let left = CONNECTION_BYTES_MAX - queued;
         assert!(left < 2 * ANSWER_BYTES_MAX, "{queued} bytes wait");
-        assert!(outbox.send(&answer(left)).now_or_never().is_none(), "a small message counts too");
+        assert!(outbox.send(&answer(left)).now_or_never().is_none(), "no message of this size has room");
+        assert_eq!(outbox.send(&answer(100)).now_or_never(), Some(true), "a small one needs none");
         for _ in 0..2 {
             drop(waiting.recv().await.map(super::Queued::into_parts));
         }

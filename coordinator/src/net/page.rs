@@ -105,6 +105,7 @@ async fn pool(
         let limit = listed.limit.unwrap_or(JOBS_LISTED).clamp(1, JOBS_PAGE_MAX as u32);
         let query = JobQuery { state: listed.state, build, ..JobQuery::default() };
         let wanted = Wanted { query, limit: limit as usize };
+        let _turn = shared.turns.list(&principal.name).await;
         let Page { jobs, next_cursor } = reading::jobs(&shared, &principal, wanted).await?;
         // An empty list would be wrong for an unknown build: it could mean success or no result
         // yet.
@@ -115,7 +116,7 @@ async fn pool(
         Ok(Pool {
             version: VERSION,
             refuses_jobs: shared.refuses_jobs().map(|why| why.message),
-            workers: reading::workers(&shared, &principal).await,
+            workers: reading::workers(&shared, &principal, 0).await?.0,
             jobs,
             has_more: next_cursor.is_some(),
         })

@@ -164,7 +164,7 @@ pub(crate) struct Page {
 
 /// Returns jobs that match and that the principal may read, live and finished, newest first.
 pub(crate) async fn jobs(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     principal: &Principal,
     mut wanted: Wanted,
 ) -> Result<Page, LinkError> {
@@ -173,16 +173,34 @@ pub(crate) async fn jobs(
     }
     wanted.limit = wanted.limit.clamp(1, JOBS_PAGE_MAX);
     let now = wall_ms();
+    let live = match wanted.query.verdict {
+        None => shared.runtime.newest_live(wanted.clone()).await,
+        Some(_) => Vec::new(),
+    };
+    let shared = Arc::clone(shared);
+    aside(move || merged(&shared, &wanted, &live, now)).await?
+}
+
+/// Does long work on a thread that serves no connection.
+pub(crate) async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, LinkError> {
+    let failed = |_| {
+        LinkError::new(ErrorCode::Internal, "the answer can't be made; the coordinator's log has the reason")
+    };
+    tokio::task::spawn_blocking(work).await.map_err(failed)
+}
+
+/// Returns the live jobs and those of the store as one list.
+fn merged(shared: &Shared, wanted: &Wanted, live: &[LiveJob], now: i64) -> Result<Page, LinkError> {
     let mut found: Vec<(JobCursor, JobSummary)> = Vec::new();
-    if wanted.query.verdict.is_none() {
-        for live in shared.runtime.newest_live(wanted.clone()).await {
-            let place = JobCursor { created_at_ms: live.record.created_at_ms, job: live.record.job };
-            found.push((place, result::summary_of_live(&live, now)));
-        }
+    for live in live {
+        let place = JobCursor { created_at_ms: live.record.created_at_ms, job: live.record.job };
+        found.push((place, result::summary_of_live(live, now)));
     }
     let mut next_cursor = None;
     if wanted.query.state.is_none_or(|state| state == JobState::Done) {
-        let (records, rest) = finished(shared, &wanted)?;
+        let (records, rest) = finished(shared, wanted)?;
         next_cursor = rest;
         found.extend(records.iter().map(|record| (place(record), result::summary_of_record(record))));
     }
@@ -255,21 +273,29 @@ fn shortened(mut summary: JobSummary) -> JobSummary {
     summary
 }
 
-/// Returns all workers of the pool, in the natural order of their names. Each lists those of its jobs
-/// that the principal may read.
-pub(crate) async fn workers(shared: &Shared, principal: &Principal) -> Vec<WorkerSummary> {
+/// Returns the workers after the first `offset` ones, in the natural order of their names, as many as fit into a
+/// message, and whether more follow. Each lists those of its jobs that the principal may read.
+pub(crate) async fn workers(
+    shared: &Arc<Shared>,
+    principal: &Principal,
+    offset: usize,
+) -> Result<(Vec<WorkerSummary>, bool), LinkError> {
     let mut workers = shared.runtime.workers().await;
-    workers.sort_by(|left, right| natural::compare(&left.record.name, &right.record.name));
-    workers.into_iter().map(|worker| summary(shared, principal, worker)).collect()
+    let (shared, principal) = (Arc::clone(shared), principal.clone());
+    aside(move || {
+        workers.sort_by(|left, right| natural::compare(&left.record.name, &right.record.name));
+        let rest = workers.into_iter().skip(offset);
+        page(rest.map(|worker| summary(&shared, &principal, worker)))
+    })
+    .await
 }
 
 /// Bytes of a page of workers. The rest of the message is for its frame.
 const WORKERS_PAGE_BYTES: usize = CONTROL_MESSAGE_BYTES_MAX / 2;
 
-/// Returns the workers after the first `offset` ones that fit into a message, at least one, and
-/// whether more follow.
-pub(crate) fn page(workers: Vec<WorkerSummary>, offset: usize) -> (Vec<WorkerSummary>, bool) {
-    let mut rest = workers.into_iter().skip(offset).peekable();
+/// Returns the first workers that fit into a message, at least one, and whether more follow.
+fn page(workers: impl Iterator<Item = WorkerSummary>) -> (Vec<WorkerSummary>, bool) {
+    let mut rest = workers.peekable();
     let (mut page, mut bytes) = (Vec::new(), 0);
     while let Some(worker) = rest.next_if(|worker| {
         bytes += serde_json::to_vec(worker).map_or(0, |text| text.len());
@@ -282,21 +308,22 @@ pub(crate) fn page(workers: Vec<WorkerSummary>, offset: usize) -> (Vec<WorkerSum
 
 fn summary(shared: &Shared, principal: &Principal, worker: WorkerView) -> WorkerSummary {
     let readable = worker.jobs.iter().filter(|job| shared.may_read(principal, **job).unwrap_or(false));
+    let record = &*worker.record;
     WorkerSummary {
-        name: worker.record.name,
-        worker_id: worker.record.worker.to_string(),
-        token: worker.record.token,
+        name: record.name.clone(),
+        worker_id: record.worker.to_string(),
+        token: record.token.clone(),
         connected: worker.connected,
         draining: worker.draining,
         quarantined: worker.quarantined,
-        slots: worker.record.slots,
+        slots: record.slots,
         busy: u32::try_from(worker.jobs.len()).unwrap_or(u32::MAX),
-        labels: worker.record.labels,
-        resources: worker.record.resources,
-        accepts: worker.record.accepts,
+        labels: record.labels.clone(),
+        resources: record.resources.clone(),
+        accepts: record.accepts.clone(),
         jobs: readable.map(ToString::to_string).collect(),
-        last_seen: Some(rfc3339(if worker.connected { wall_ms() } else { worker.record.last_seen_ms })),
-        version: worker.record.version,
+        last_seen: Some(rfc3339(if worker.connected { wall_ms() } else { record.last_seen_ms })),
+        version: record.version.clone(),
     }
 }
 
@@ -316,12 +343,12 @@ mod tests {
             .expect("a worker")
         };
         let all: Vec<WorkerSummary> = (0..300).map(worker).collect();
-        let (first, more) = page(all.clone(), 0);
+        let (first, more) = page(all.iter().cloned());
         let bytes = serde_json::to_vec(&first).expect("JSON").len();
         assert!(more && bytes <= WORKERS_PAGE_BYTES + first.len(), "{bytes}");
         let mut seen = Vec::new();
         loop {
-            let (some, more) = page(all.clone(), seen.len());
+            let (some, more) = page(all.iter().skip(seen.len()).cloned());
             seen.extend(some);
             if !more {
                 break;
@@ -329,7 +356,7 @@ mod tests {
         }
         assert_eq!(seen, all);
         let large = WorkerSummary { name: "x".repeat(2 * WORKERS_PAGE_BYTES), ..all[0].clone() };
-        assert_eq!(page(vec![large.clone(), all[1].clone()], 0), (vec![large], true));
+        assert_eq!(page([large.clone(), all[1].clone()].into_iter()), (vec![large], true));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Requests of clients. Each is answered in its own task.
 
 use super::client_conn::{Back, Submitted};
-use super::outbox::{ANSWER_BYTES_MAX, Room};
+use super::outbox::{ANSWER_BYTES_MAX, Room, text_of};
 use super::reading::{self, Page};
 use crate::auth::{JobsAfter, LOCAL, LOCAL_WORKER, Note, Principal};
 use crate::hub::JobEvent;
@@ -101,14 +101,27 @@ const fn answer_bytes(message: &FromClient) -> usize {
 pub(crate) async fn serve(back: Back, message: FromClient) {
     let Some(request) = message.request() else { return };
     if let FromClient::Job { job, view, wait, progress, .. } = message {
-        return match job_after(&back, &job, &view, wait, progress.then_some(request)).await {
-            Ok(answered) => answer_job(&back, request, answered).await,
+        let watching = progress.then_some(request);
+        return match Box::pin(job_after(&back, &job, &view, wait, watching)).await {
+            Ok(answered) => Box::pin(answer_job(&back, request, answered)).await,
             Err(error) => back.refuse(request, error).await,
         };
     }
     // A small answer gives the rest of this room back.
     let Some(room) = back.room(answer_bytes(&message)).await else { return };
+    // A connection may have many requests that wait for room, so these are small.
+    Box::pin(serve_in(back, request, message, room)).await;
+}
+
+async fn serve_in(back: Back, request: u32, message: FromClient, room: Room) {
     let answer = match message {
+        FromClient::Jobs { query, limit, .. } => {
+            let wanted = Wanted { query, limit: limit as usize };
+            return list(&back, request, room, Listed::Jobs(wanted)).await;
+        }
+        FromClient::Workers { offset, .. } => {
+            return list(&back, request, room, Listed::Workers { offset }).await;
+        }
         FromClient::Logs { query, .. } => {
             logs(&back, &query).await.map(|logs| Some(ToClient::Logs { request, logs: Box::new(logs) }))
         }
@@ -118,13 +131,6 @@ pub(crate) async fn serve(back: Back, message: FromClient) {
         FromClient::Explain { job, .. } => {
             explain(&back, &job).await.map(|text| Some(ToClient::Explain { request, text }))
         }
-        FromClient::Jobs { query, limit, .. } => {
-            let _turn = back.shared.list_turn(&back.principal.name).await;
-            let wanted = Wanted { query, limit: limit as usize };
-            let page = reading::jobs(&back.shared, &back.principal, wanted).await;
-            page.map(|Page { jobs, next_cursor }| Some(ToClient::Jobs { request, jobs, next_cursor }))
-        }
-        FromClient::Workers { offset, .. } => Ok(Some(workers_page(&back, request, offset).await)),
         FromClient::Cancel { job, reason, .. } => cancel(&back, request, &job, reason).await.map(|()| None),
         FromClient::Drain { worker, draining, deadline, .. } => {
             let action = if draining { "drain" } else { "resume" };
@@ -294,7 +300,10 @@ async fn job_after(
     let until = Instant::now() + wait;
     let mut watch = shared.hub.watch(job);
     let answered = loop {
-        let Some(live) = shared.runtime.live(job).await else {
+        let turn = shared.turns.query(&back.principal.name).await;
+        let found = shared.runtime.live(job).await;
+        drop(turn);
+        let Some(live) = found else {
             let finished = shared.finished(job)?;
             let room = back.room(ANSWER_BYTES_MAX).await.ok_or_else(going)?;
             let result = reading::rendered(&back.shared, &finished, view).await;
@@ -371,16 +380,42 @@ async fn explain(back: &Back, job: &str) -> Result<String, LinkError> {
 /// Sends the first page of the workers.
 pub(crate) async fn workers(back: &Back, request: u32) {
     let Some(room) = back.room(ANSWER_BYTES_MAX).await else { return };
-    let answer = workers_page(back, request, 0).await;
-    let _gone = back.answer(room, answer).await;
+    list(back, request, room, Listed::Workers { offset: 0 }).await;
 }
 
-/// Returns the workers after the first `offset` ones, as many as fit into a message.
-async fn workers_page(back: &Back, request: u32, offset: u32) -> ToClient {
-    let _turn = back.shared.list_turn(&back.principal.name).await;
-    let all = reading::workers(&back.shared, &back.principal).await;
-    let (workers, more) = reading::page(all, offset as usize);
-    ToClient::Workers { request, workers, more }
+/// A list that a client asked for.
+enum Listed {
+    Jobs(Wanted),
+    /// The workers after the first ones, as many as fit into a message.
+    Workers {
+        offset: u32,
+    },
+}
+
+/// Makes a list and sends it. It is encoded in the same turn, away from the connections: both take long.
+async fn list(back: &Back, request: u32, room: Room, listed: Listed) {
+    let Back { shared, principal, .. } = back;
+    let turn = shared.turns.list(&principal.name).await;
+    let made = match listed {
+        Listed::Jobs(wanted) => {
+            let page = reading::jobs(shared, principal, wanted).await;
+            page.map(|Page { jobs, next_cursor }| ToClient::Jobs { request, jobs, next_cursor })
+        }
+        Listed::Workers { offset } => {
+            let page = reading::workers(shared, principal, offset as usize).await;
+            page.map(|(workers, more)| ToClient::Workers { request, workers, more })
+        }
+    };
+    let encoded = match made {
+        Ok(message) => reading::aside(move || text_of(&message)).await,
+        Err(error) => Err(error),
+    };
+    // A client that takes no answers keeps no turn.
+    drop(turn);
+    match encoded {
+        Ok(text) => drop(back.answer_text(room, text).await),
+        Err(error) => back.refuse(request, error).await,
+    }
 }
 
 /// Applies an admin's decision to a worker. The decision uses the worker id in the audit log, even

@@ -25,6 +25,8 @@ use buildpool_pool::{
     Change, ClientRef, Completed, Effect, Input, LabelQueue, LiveJob, Load, Now, Pool, WorkerView,
 };
 use buildpool_protocol::ids::JobId;
+use buildpool_protocol::spec::JobSpec;
+use buildpool_protocol::transfer::SnapshotName;
 use records::Mirror;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -52,8 +54,8 @@ pub(crate) enum Command {
     Completed(Box<Ending>),
     /// Returns the state of one live job.
     Live { job: JobId, reply: oneshot::Sender<Option<LiveJob>> },
-    /// Returns the states of all live jobs.
-    AllLive { reply: oneshot::Sender<Vec<LiveJob>> },
+    /// Returns the snapshots that live jobs need.
+    LiveSnapshots { reply: oneshot::Sender<Vec<SnapshotName>> },
     /// Returns the states of some live jobs, with queue positions and estimated waits.
     NewestLive { wanted: Wanted, reply: oneshot::Sender<Vec<LiveJob>> },
     /// Returns all workers.
@@ -106,9 +108,9 @@ impl Handle {
         self.ask(|reply| Command::Live { job, reply }).await.flatten()
     }
 
-    /// Returns all live jobs, newest first.
-    pub(crate) async fn all_live(&self) -> Vec<LiveJob> {
-        self.ask(|reply| Command::AllLive { reply }).await.unwrap_or_default()
+    /// Returns the snapshots that live jobs need.
+    pub(crate) async fn live_snapshots(&self) -> Vec<SnapshotName> {
+        self.ask(|reply| Command::LiveSnapshots { reply }).await.unwrap_or_default()
     }
 
     /// Returns the newest live jobs that match the filter, with positions and estimates.
@@ -286,6 +288,10 @@ impl Runtime {
             for command in batch.drain(..) {
                 self.take(command);
             }
+            // Once for the whole batch: it looks at the first job of each lane.
+            let now = self.now();
+            self.parts.pool.dispatch(now);
+            self.drain(now, None);
             self.commit(&mut commands).await;
             self.audit();
             for effect in std::mem::take(&mut self.effects) {
@@ -323,10 +329,10 @@ impl Runtime {
                 let live = pool.live_job(now, job).map(|live| self.with_doubt(live));
                 self.answer(reply, live);
             }
-            Command::AllLive { reply } => {
-                let live: Vec<_> =
-                    pool.live_jobs(now).into_iter().map(|live| self.with_doubt(live)).collect();
-                self.answer(reply, live);
+            Command::LiveSnapshots { reply } => {
+                let of = |spec: &JobSpec| SnapshotName::of(&spec.source).ok().flatten();
+                let snapshots = pool.live_specs().filter_map(of).collect();
+                self.answer(reply, snapshots);
             }
             Command::NewestLive { wanted, reply } => {
                 let mut live = pool.newest_jobs(now, wanted.limit, |state, record, attempts| {
@@ -378,7 +384,13 @@ impl Runtime {
             submit.known = submit.known.or(is_own.then_some(submit.job));
         }
         let peer = input.submitter().and_then(|submitter| submitter.peer);
-        self.parts.pool.handle(now, input);
+        self.parts.pool.take(now, input);
+        self.drain(now, peer);
+    }
+
+    /// Sorts the pool's effects into records and effects to carry out. `peer` is the address of the client that sent the
+    /// input.
+    fn drain(&mut self, now: Now, peer: Option<IpAddr>) {
         while let Some(effect) = self.parts.pool.poll_effect() {
             match effect {
                 Effect::Persist(change) => {

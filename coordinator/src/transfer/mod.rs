@@ -6,4 +6,4 @@ mod store;
 
 pub(crate) use peer::{Frame, Out, Peer, Who};
 pub(crate) use serve::artifact_file;
-pub(crate) use store::TransferStore;
+pub(crate) use store::{Limits, TransferStore};

@@ -36,6 +36,8 @@ pub(crate) enum Who {
     Client {
         /// Maximum bytes of one snapshot, from the client's quota.
         snapshot_bytes: Option<u64>,
+        /// Maximum bytes of all stored snapshots of its class, from the client's quota.
+        stored_bytes: Option<u64>,
         /// Trust class. Snapshots of other classes are not visible to it.
         class: String,
         /// Decides which jobs' artifacts it may read.

@@ -34,10 +34,13 @@ pub(super) async fn serve(
     opening: Message,
 ) -> Result<(), LinkError> {
     match (who, opening) {
-        (Who::Client { snapshot_bytes, class, .. }, Message::Offer { manifest, bases, .. }) => {
-            let limit = snapshot_bytes.unwrap_or(TRANSFER_BYTES_MAX).min(TRANSFER_BYTES_MAX);
+        (Who::Client { snapshot_bytes, stored_bytes, class, .. }, Message::Offer { manifest, bases, .. }) => {
+            let limits = Limits {
+                one: snapshot_bytes.unwrap_or(TRANSFER_BYTES_MAX).min(TRANSFER_BYTES_MAX),
+                stored: stored_bytes.unwrap_or(u64::MAX),
+            };
             let store = shared.transfers.of_class(&class);
-            offer(shared, store, channel, (*manifest, bases), limit).await
+            offer(shared, store, channel, (*manifest, bases), limits).await
         }
         (Who::Client { principal, .. }, Message::FetchArtifact { job, path, .. }) => {
             let job = shared.resolve(&principal, &job)?;
@@ -74,13 +77,22 @@ fn unexpected() -> LinkError {
     LinkError::new(ErrorCode::Malformed, "this step does not belong here")
 }
 
+/// Limits on the snapshots of a client, in bytes.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// One transfer.
+    one: u64,
+    /// All stored snapshots of its class.
+    stored: u64,
+}
+
 /// Receives a snapshot from a client.
 async fn offer(
     shared: &Arc<Shared>,
     transfers: TransferStore,
     channel: &mut Channel,
     (manifest, bases): (Manifest, Vec<ObjectId>),
-    limit: u64,
+    Limits { one: limit, stored }: Limits,
 ) -> Result<(), LinkError> {
     manifest.check()?;
     if bases.len() > BASES_MAX {
@@ -122,6 +134,7 @@ async fn offer(
         );
         return Err(LinkError::new(ErrorCode::TooLarge, text));
     }
+    has_class_room(&transfers, length, stored).await?;
     let announced = Announced { blake3, length, limit };
     let (store, wanted) = (transfers.clone(), manifest.clone());
     let is_here = move || store.has(&wanted.project, &record::name(&wanted));
@@ -158,6 +171,20 @@ fn has_disk_room(shared: &Shared, length: u64) -> Result<(), LinkError> {
     }
     let text = format!(
         "snapshot: it would send {length} bytes; the coordinator's disk has {free} bytes free and takes at most {most} now: free some room there, or send less"
+    );
+    Err(LinkError::new(ErrorCode::Exhausted, text))
+}
+
+/// Checks that the class stays within its limit. Transfers at the same time don't see each other, so it may be exceeded
+/// by as many snapshots as one client sends at a time.
+async fn has_class_room(transfers: &TransferStore, length: u64, most: u64) -> Result<(), LinkError> {
+    let store = transfers.clone();
+    let stored = tokio::task::spawn_blocking(move || store.class_bytes()).await.unwrap_or_default();
+    if stored.saturating_add(length) <= most {
+        return Ok(());
+    }
+    let text = format!(
+        "snapshot: it would send {length} bytes; {stored} bytes of snapshots are stored for you or your team, and the quota (stored_snapshot_bytes) is {most}: send less, or try again after the next cleaning, which removes those that are not used"
     );
     Err(LinkError::new(ErrorCode::Exhausted, text))
 }

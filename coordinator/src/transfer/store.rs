@@ -9,6 +9,7 @@ use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits::BASES_MAX;
 use buildpool_protocol::transfer::{Checksum, Manifest, ObjectFormat, ObjectId, SnapshotName};
 use nix::fcntl::{Flock, FlockArg};
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -246,12 +247,51 @@ impl TransferStore {
         }
     }
 
+    /// Returns the bytes of the stored snapshots of this class. Blocks.
+    pub(crate) fn class_bytes(&self) -> u64 {
+        let of_class = self.caches().filter(|cache| cache.class == class_of(&self.class));
+        of_class.map(|cache| tree_bytes(&cache.directory)).sum()
+    }
+
+    fn caches(&self) -> impl Iterator<Item = Cache> + use<> {
+        directories(&self.root.join("projects")).map(|directory| {
+            let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            // `PROJECT.FORMAT` or `PROJECT.CLASS.FORMAT`.
+            let class = name.split('.').rev().nth(1).filter(|_| name.split('.').count() == 3);
+            Cache { class: class.unwrap_or_default().to_owned(), directory }
+        })
+    }
+
+    /// Removes the snapshots of a class that were not used for the longest time, project by project, until the class has
+    /// at most three quarters of `most` bytes. So the class has room until the next call. Blocks.
+    fn limit_classes(&self, pinned: &[SnapshotName], most: u64) {
+        let mut classes: BTreeMap<String, Vec<(Option<SystemTime>, PathBuf, u64)>> = BTreeMap::new();
+        for Cache { class, directory } in self.caches() {
+            let bytes = tree_bytes(&directory);
+            classes.entry(class).or_default().push((used_at(&directory), directory, bytes));
+        }
+        for mut projects in classes.into_values() {
+            let mut total: u64 = projects.iter().map(|(.., bytes)| bytes).sum();
+            projects.sort();
+            for (_, directory, bytes) in projects {
+                if total <= most / 4 * 3 {
+                    break;
+                }
+                match remove_project(&directory, pinned) {
+                    Ok(true) => total -= bytes,
+                    Ok(false) => {}
+                    Err(error) => warn_untidy(&directory, &error),
+                }
+            }
+        }
+    }
+
     /// Removes artifacts of unknown jobs, snapshots that have not been used for long, and
     /// unfinished transfers. Blocks.
     pub(crate) fn tidy(
         &self,
         pinned: &[SnapshotName],
-        artifact_bytes: u64,
+        Limits { artifact_bytes, class_bytes }: Limits,
         is_known: impl Fn(JobId) -> bool,
     ) {
         let now = SystemTime::now();
@@ -269,11 +309,42 @@ impl TransferStore {
         self.limit_artifacts(artifact_bytes);
         for directory in directories(&self.root.join("projects")) {
             if let Err(error) = tidy_project(&directory, pinned, now) {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(directory = %directory.display(), error, "a project's objects could not be tidied");
+                warn_untidy(&directory, &error);
             }
         }
+        self.limit_classes(pinned, class_bytes);
     }
+}
+
+/// Limits on what is stored, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// All artifacts.
+    pub(crate) artifact_bytes: u64,
+    /// The snapshots of one trust class.
+    pub(crate) class_bytes: u64,
+}
+
+/// The object cache of one project and class.
+struct Cache {
+    /// Part of the directory's name that stands for the class. Empty for the class of everybody.
+    class: String,
+    directory: PathBuf,
+}
+
+fn class_of(class: &str) -> String {
+    if class.is_empty() { String::new() } else { class_key(class) }
+}
+
+/// Returns the size of the files in a directory and below, in bytes. Only a cache's own files are there, so the tree is
+/// not deep.
+fn tree_bytes(directory: &Path) -> u64 {
+    files_bytes(directory) + directories(directory).map(|below| tree_bytes(&below)).sum::<u64>()
+}
+
+fn warn_untidy(directory: &Path, error: &CacheError) {
+    let error = error as &dyn std::error::Error;
+    tracing::warn!(directory = %directory.display(), error, "a project's objects could not be tidied");
 }
 
 /// Returns the size of the files in a directory, in bytes.
@@ -301,10 +372,27 @@ fn bounded<T>(ids: &[T]) -> &[T] {
     &ids[..ids.len().min(BASES_MAX)]
 }
 
-fn tidy_project(directory: &Path, pinned: &[SnapshotName], now: SystemTime) -> Result<(), CacheError> {
+fn opened(directory: &Path) -> Result<ObjectCache, CacheError> {
     let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let format = if name.ends_with(".sha256") { ObjectFormat::Sha256 } else { ObjectFormat::Sha1 };
-    let cache = ObjectCache::open(Git::find_for_service(&Stop::default())?, directory, format)?;
+    ObjectCache::open(Git::find_for_service(&Stop::default())?, directory, format)
+}
+
+/// Removes the snapshots of a project, unless a live job needs one or a transfer uses them. Returns true if they are
+/// gone.
+fn remove_project(directory: &Path, pinned: &[SnapshotName]) -> Result<bool, CacheError> {
+    let cache = opened(directory)?;
+    let Some(_alone) = cache.hold_alone()? else { return Ok(false) };
+    let is_pinned = |manifest: &Manifest| pinned.iter().any(|name| record::fits(name, manifest));
+    if cache.manifests().iter().any(is_pinned) {
+        return Ok(false);
+    }
+    log_failure(directory, removal::remove(directory));
+    Ok(!directory.exists())
+}
+
+fn tidy_project(directory: &Path, pinned: &[SnapshotName], now: SystemTime) -> Result<(), CacheError> {
+    let cache = opened(directory)?;
     let is_pinned = |manifest: &Manifest| pinned.iter().any(|name| record::fits(name, manifest));
     let is_idle = || {
         used_at(directory).is_some_and(|used| now.duration_since(used).is_ok_and(|idle| idle > IDLE_AFTER))

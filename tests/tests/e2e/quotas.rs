@@ -96,7 +96,17 @@ fn a_log_beyond_the_quota_keeps_its_ends_and_says_what_is_missing() {
 
 #[test]
 fn a_snapshot_beyond_the_quota_is_not_taken_in() {
-    let pool = configured("[quota]\nsnapshot_bytes = 20000\n");
+    refuses_a_large_snapshot("[quota]\nsnapshot_bytes = 20000\n", "your quota (snapshot_bytes) is 20000");
+}
+
+#[test]
+fn snapshots_together_beyond_the_quota_are_not_taken_in() {
+    let text = "the quota (stored_snapshot_bytes) is 100000";
+    refuses_a_large_snapshot("[quota]\nstored_snapshot_bytes = 100000\n", text);
+}
+
+fn refuses_a_large_snapshot(configuration: &str, text: &str) {
+    let pool = configured(configuration);
     let git = |arguments: &[&str]| {
         let done = Command::new("git").args(arguments).current_dir(pool.place().work()).output().unwrap();
         assert!(done.status.success(), "{arguments:?}");
@@ -109,7 +119,7 @@ fn a_snapshot_beyond_the_quota_is_not_taken_in() {
         (0..20_000_u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
     std::fs::write(pool.place().file("large"), large).unwrap();
     let refused = pool.buildpool(&["run", "--", "cat", "small"]).expect(125);
-    assert!(refused.err().contains("your quota (snapshot_bytes) is 20000"), "{refused}");
+    assert!(refused.err().contains(text), "{refused}");
 }
 
 #[test]

@@ -257,6 +257,6 @@ pub(super) async fn audit(
     responses((status = 200, body = Manifest), Refused))]
 pub(super) async fn build(caller: Caller, Path(id): Path<String>) -> Result<Json<Manifest>, Problem> {
     caller.shared.rates.within(&caller.principal.name, Instant::now())?;
-    let _turn = caller.shared.list_turn(&caller.principal.name).await;
+    let _turn = caller.shared.turns.list(&caller.principal.name).await;
     Ok(Json(reading::build(&caller.shared, &caller.principal, page::build(&id)?).await?))
 }

@@ -1,10 +1,12 @@
-use super::{Fetch, IDLE_AFTER, STALE_AFTER, TransferStore};
+use super::{Fetch, IDLE_AFTER, Limits, STALE_AFTER, TransferStore};
 use buildpool_objects::record;
 use buildpool_protocol::transfer::{Manifest, ObjectFormat, SnapshotName};
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+
+const NO_LIMITS: Limits = Limits { artifact_bytes: u64::MAX, class_bytes: u64::MAX };
 
 fn age(path: &Path, by: Duration) {
     if path.is_dir() {
@@ -19,7 +21,7 @@ fn age(path: &Path, by: Duration) {
 fn a_project_in_its_first_upload_stays_and_an_idle_one_goes_when_nobody_has_it() {
     let root = tempfile::tempdir().unwrap();
     let store = TransferStore::new(root.path());
-    let tidy = || store.tidy(&[], u64::MAX, |_| true);
+    let tidy = || store.tidy(&[], NO_LIMITS, |_| true);
     let cache = store.cache("example.org/app", ObjectFormat::Sha1).unwrap();
     tidy();
     assert!(cache.directory().exists(), "nothing is recorded yet");
@@ -34,6 +36,26 @@ fn a_project_in_its_first_upload_stays_and_an_idle_one_goes_when_nobody_has_it()
     age(cache.directory(), IDLE_AFTER + Duration::from_secs(3600));
     tidy();
     assert!(!cache.directory().exists());
+}
+
+#[test]
+fn the_snapshots_of_a_class_have_a_limit_and_those_not_used_for_long_go_first() {
+    let root = tempfile::tempdir().unwrap();
+    let all = TransferStore::new(root.path());
+    let project = |class: &str, name: &str| {
+        let cache = all.of_class(class).cache(name, ObjectFormat::Sha1).unwrap();
+        fs::write(cache.directory().join("filler"), [0_u8; 200_000]).unwrap();
+        cache.directory().to_owned()
+    };
+    let (old, new, other) = (project("ada", "old"), project("ada", "new"), project("eve", "old"));
+    age(&old, Duration::from_secs(3600));
+    age(&other, Duration::from_secs(3600));
+    let bytes = all.of_class("ada").class_bytes();
+    assert!((400_000..520_000).contains(&bytes), "{bytes}");
+    all.tidy(&[], Limits { class_bytes: 720_000, ..NO_LIMITS }, |_| true);
+    assert!(old.exists());
+    all.tidy(&[], Limits { class_bytes: 500_000, ..NO_LIMITS }, |_| true);
+    assert_eq!((old.exists(), new.exists(), other.exists()), (false, true, true));
 }
 
 #[test]
@@ -109,7 +131,7 @@ fn a_snapshot_of_one_class_is_not_here_for_another() {
     let cut = ada.incoming().join("cut");
     fs::write(&cut, "part of a pack").expect("a disk");
     age(&cut, STALE_AFTER + Duration::from_secs(3600));
-    all.tidy(&[], u64::MAX, |_| true);
+    all.tidy(&[], NO_LIMITS, |_| true);
     assert!(!cut.exists(), "what was never finished goes in each class");
 }
 
