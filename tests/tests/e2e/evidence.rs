@@ -82,7 +82,7 @@ fn a_bundle_that_names_failures_is_believed_before_a_log_that_says_success() {
         assert_eq!(result["tests"][field], expected(word), "{field}: {result}");
     }
     let notes = result["notes"].to_string();
-    assert!(notes.contains("the log counts 0 of 7 tests as failed"), "{notes}");
+    assert!(notes.contains("the log counts 0 of 7 tests as failed"), "{result}");
     assert_eq!(result["tests"]["source"], "result.xcresult");
     let bundle = PathBuf::from(fs::read_to_string(&note).unwrap().trim());
     assert!(bundle.is_absolute() && !bundle.exists(), "{}", bundle.display());

@@ -26,6 +26,8 @@ const COMPRESSED_FROM_BYTES: u64 = 8_000;
 pub(crate) const ORIGINAL: &str = "original";
 /// Maximum length of a note, in characters.
 const NOTE_CHARS_MAX: usize = 400;
+/// Notes that take at most this part of the verbosity's budget come before the findings.
+const NOTES_FIRST_PART: usize = 5;
 /// Maximum number of attempts to fit an answer, with less text each time.
 const FITTINGS_MAX: usize = 6;
 /// Minimum reduction of the budget if an answer does not fit.
@@ -130,12 +132,12 @@ impl Digest {
         page.clear();
         let template = template.or(self.options.template.as_ref());
         if let (None, Some(ends)) = (template, &self.ends) {
-            page.notes();
+            page.notes(false);
             page.passed(ends);
             return;
         }
         if let (None, Some(whole)) = (template, &self.whole) {
-            page.notes();
+            page.notes(false);
             if page.whole_log(whole) {
                 return;
             }
@@ -143,8 +145,15 @@ impl Digest {
             page.budget = budget;
         }
         page.reserve_last_word();
+        // Short notes first: many findings may take the whole budget, and a note may state that the log is wrong.
+        let are_notes_short = page.notes_chars() <= verbosity.budget().1 / NOTES_FIRST_PART;
+        if are_notes_short {
+            page.notes(true);
+        }
         page.findings();
-        page.notes();
+        if !are_notes_short {
+            page.notes(false);
+        }
         match template {
             Some(template) if template.name == RAW => page.raw(),
             Some(template) => page.template(template),
@@ -256,11 +265,17 @@ impl Page<'_> {
         self.into.omitted.push(Omission { what: what.to_owned(), lines, bytes, get });
     }
 
-    /// Adds notes about reports and crash files.
-    fn notes(&mut self) {
+    /// Length of the notes that this verbosity allows, in characters.
+    fn notes_chars(&self) -> usize {
+        let notes = self.digest.notes.iter().take(self.allowance.notes);
+        notes.map(|note| note.chars().count().min(NOTE_CHARS_MAX)).sum()
+    }
+
+    /// Adds notes about reports and crash files. If they come first, all that the verbosity allows.
+    fn notes(&mut self, is_first: bool) {
         for note in self.digest.notes.iter().take(self.allowance.notes) {
             let note = cut_end(note, NOTE_CHARS_MAX);
-            if !self.budget.take(&note) {
+            if !self.budget.take(&note) && !is_first {
                 break;
             }
             self.into.notes.push(note);
