@@ -102,6 +102,13 @@ impl Link {
                     self.pending.interrupted();
                     self.reconnect(error).await
                 }
+                // The coordinator may be restarting, so the next request waits for it as those do that were open.
+                Ended::Lost(error) if !is_final(&error) => {
+                    self.status.send_replace(LinkStatus::Idle);
+                    let Some(command) = self.commands.recv().await else { return };
+                    self.take(command);
+                    self.reconnect(error).await
+                }
                 Ended::Lost(_) | Ended::Idle => {
                     self.status.send_replace(LinkStatus::Idle);
                     let Some(command) = self.commands.recv().await else { return };
