@@ -161,7 +161,8 @@ fn a_person_sees_the_digest_on_stderr_and_stdout_stays_the_jobs() {
     assert_eq!((child.wait().unwrap().code(), out.as_str()), (Some(3), "out\n"));
     assert!(seen.contains("err\r\n"), "{seen}");
     assert!(seen.contains("buildpool: running on "), "{seen}");
-    assert!(seen.contains("FAILED: exit code 3"), "{seen}");
+    // The verdict has a colour.
+    assert!(seen.contains("FAILED\u{1b}[0m: exit code 3"), "{seen}");
 }
 
 #[test]
