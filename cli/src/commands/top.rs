@@ -307,6 +307,7 @@ async fn refresh(client: Client, sender: mpsc::Sender<News>) {
         if sender.send(news).await.is_err() {
             return;
         }
+        // The client link sends no news of jobs that this command did not submit.
         tokio::time::sleep(REFRESH_EVERY).await;
     }
 }

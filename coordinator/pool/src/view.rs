@@ -83,7 +83,6 @@ pub struct Load {
     pub sealing: usize,
 }
 
-/// Returns the state of a job from the state of its attempt.
 /// Jobs that wait for a worker with a label.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LabelQueue {
@@ -100,6 +99,7 @@ const OTHER_LABELS: &str = "other";
 /// Maximum number of different labels that [`Pool::queues`] looks at.
 const QUEUES_MAX: usize = 200;
 
+/// Returns the state of a job from the state of its attempt.
 fn state(held: HeldState) -> JobState {
     match held {
         HeldState::Preparing => JobState::Preparing,
