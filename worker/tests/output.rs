@@ -77,7 +77,12 @@ async fn what_the_coordinator_lost_is_sent_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_more_is_on_the_way_than_the_window() {
     let (coordinator, _worker, _data) = pool().await;
-    coordinator.read(|book| book.is_deaf = true);
+    coordinator.read(|book| {
+        book.is_deaf = true;
+        book.report_every = Some(std::time::Duration::from_millis(50));
+    });
+    coordinator.cut();
+    coordinator.registered(2).await;
     let lease = coordinator.grant(argv(&["head", "-c", "40000000", "/dev/zero"]));
     let position =
         || coordinator.read(|book| book.logs.get(&lease.attempt).map_or(0, |log| log.state.position));

@@ -58,14 +58,12 @@ pub(crate) struct Book {
     grants: BTreeMap<Lease, Grant>,
     connection: Option<mpsc::UnboundedSender<Order>>,
     pub(crate) connections: usize,
-    /// Send no acknowledgements.
+    /// Send no acknowledgements, and no answers to reports: those acknowledge output too.
     pub(crate) is_deaf: bool,
     /// Store results without acknowledging them.
     pub(crate) is_forgetful: bool,
     pub(crate) lost_after: Option<Duration>,
     pub(crate) report_every: Option<Duration>,
-    /// Send no answers to reports.
-    pub(crate) is_silent: bool,
     /// The disk accepts no records: registrations and reports get an empty answer.
     pub(crate) is_full: bool,
 }
@@ -253,7 +251,7 @@ impl Book {
                 let desired = if self.is_full { Vec::new() } else { self.desired(&held) };
                 self.held = held;
                 self.condition = condition;
-                if !self.is_silent {
+                if !self.is_deaf {
                     self.say(ToWorker::Desired { desired });
                 }
             }
