@@ -1,17 +1,15 @@
 //! Tests complete runs of tools, passed and failed: verdict with and without the exit code, counts,
 //! and findings. Text that a test prints does not count as output of its runner.
 
-#[path = "printed/broken.rs"]
-mod broken;
 mod printed;
 
-use broken::{BROKEN, WHOLE};
 use buildpool_digest::{Digest, Digester, Facts, Options, text};
 use buildpool_protocol::outcome::{CrashType, Ending};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::JobResult;
 use buildpool_protocol::report::Verdict::{self, Passed};
 use buildpool_protocol::spec::Verbosity;
+use printed::broken::{BROKEN, WHOLE};
 use printed::*;
 
 fn digest(log: &str, code: Option<i32>) -> Digest {

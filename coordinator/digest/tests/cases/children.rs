@@ -1,3 +1,5 @@
+use super::*;
+
 /// Crashed programs and the tools that ran them: the excerpt, a part of a finding's message, and
 /// the expected signal.
 pub(crate) const CHILDREN: &[(Case, &str)] = &[

@@ -1,3 +1,5 @@
+use super::*;
+
 /// Compilers, linkers and build systems.
 pub(crate) const COMPILERS: &[Case] = &[
     Case {
@@ -87,7 +89,10 @@ pub(crate) const COMPILERS: &[Case] = &[
     Case {
         tool: "terraform",
         log: "\u{2577}\n\u{2502} Error: Reference to undeclared input variable\n\u{2502} \n\u{2502}   on main.tf line 12, in resource \"aws_instance\" \"web\":\n\u{2502}   12:   ami = var.nope\n\u{2502} \n\u{2502} An input variable with the name \"nope\" has not been declared.\n\u{2575}\n",
-        facts: &[("Reference to undeclared input variable", "main.tf", 12), ("the name \"nope\"", NOWHERE, 0)],
+        facts: &[
+            ("Reference to undeclared input variable", "main.tf", 12),
+            ("the name \"nope\"", NOWHERE, 0),
+        ],
         tests: NO_TESTS,
     },
     Case {
@@ -99,7 +104,10 @@ pub(crate) const COMPILERS: &[Case] = &[
     Case {
         tool: "php",
         log: "PHP Parse error:  syntax error, unexpected token \"}\" in /w/src/A.php on line 12\nPHP Fatal error:  Uncaught TypeError: f(): Argument #1 must be of type int in /w/src/B.php:3\nStack trace:\n#0 /w/src/C.php(9): f()\n#1 {main}\n  thrown in /w/src/B.php on line 3\n",
-        facts: &[("syntax error, unexpected token", "/w/src/A.php", 12), ("Uncaught TypeError", "/w/src/B.php", 3)],
+        facts: &[
+            ("syntax error, unexpected token", "/w/src/A.php", 12),
+            ("Uncaught TypeError", "/w/src/B.php", 3),
+        ],
         tests: NO_TESTS,
     },
     Case {

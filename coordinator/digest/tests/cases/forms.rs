@@ -1,3 +1,5 @@
+use super::*;
+
 /// Forms of tool output that the other excerpts lack, so that each recognizer has a log that needs
 /// it.
 pub(crate) const FORMS: &[Case] = &[

@@ -1,3 +1,5 @@
+use super::*;
+
 /// Linters and type checkers.
 pub(crate) const LINTERS: &[Case] = &[
     Case {

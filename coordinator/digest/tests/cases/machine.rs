@@ -1,3 +1,5 @@
+use super::*;
+
 /// Runtimes, package managers, shells and the machine itself.
 pub(crate) const MACHINE: &[Case] = &[
     Case {

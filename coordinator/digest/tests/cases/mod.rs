@@ -1,7 +1,26 @@
 //! Short excerpts of tool output, in each tool's own layout, and the expected findings.
 
+mod compilers;
+mod linters;
+#[rustfmt::skip]
+mod runners;
+#[rustfmt::skip]
+mod machine;
+#[rustfmt::skip]
+mod forms;
+mod children;
+#[rustfmt::skip]
+mod tools;
+
 use buildpool_digest::Digest;
 use buildpool_protocol::report::Verdict;
+pub(crate) use children::*;
+pub(crate) use compilers::*;
+pub(crate) use forms::*;
+pub(crate) use linters::*;
+pub(crate) use machine::*;
+pub(crate) use runners::*;
+pub(crate) use tools::*;
 
 /// Output of a tool and the expected findings.
 pub(crate) struct Case {
@@ -16,14 +35,6 @@ pub(crate) struct Case {
 /// No location.
 const NOWHERE: &str = "";
 const NO_TESTS: [u64; 3] = [0, 0, 0];
-
-include!("compilers.rs");
-include!("linters.rs");
-include!("runners.rs");
-include!("machine.rs");
-include!("forms.rs");
-include!("children.rs");
-include!("tools.rs");
 
 /// All excerpts of failures.
 pub(crate) fn cases() -> impl Iterator<Item = &'static Case> {

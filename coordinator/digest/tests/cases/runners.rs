@@ -1,3 +1,5 @@
+use super::*;
+
 /// Test runners.
 pub(crate) const RUNNERS: &[Case] = &[
     Case {

@@ -1,3 +1,5 @@
+use super::*;
+
 /// Complete logs of tools, each with planted failures.
 pub(crate) const TOOLS: &[Case] = &[
     Case {

@@ -1,3 +1,5 @@
+use super::*;
+
 /// Runs whose output looks more, or less, severe than it is, next to the runs that they resemble.
 pub(crate) const ALARMS: &[Run] = &[
     Run { what: "a script that runs scripts", log: "Running install.sh\nall done\n", verdicts: [Passed, Inconclusive], ..RUN },

@@ -1,3 +1,5 @@
+use super::*;
+
 /// Runs that a signal ended, as reported by a shell, and the test that was running.
 pub(crate) const ANNOUNCED: &[(Run, &str)] = &[
     (

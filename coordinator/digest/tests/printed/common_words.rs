@@ -1,3 +1,5 @@
+use super::*;
+
 /// Runs with common words that a known tool prints for a failure or a start. Any program can print
 /// them.
 pub(crate) const COMMON_WORDS: &[Run] = &[

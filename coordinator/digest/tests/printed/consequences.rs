@@ -1,3 +1,5 @@
+use super::*;
+
 /// Lines that only report a failure, and the cause of each.
 #[rustfmt::skip]
 pub(crate) const CONSEQUENCES: &[(Run, &str)] = &[

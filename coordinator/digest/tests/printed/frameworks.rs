@@ -1,3 +1,5 @@
+use super::*;
+
 /// Totals of test frameworks where the tool always exits with 0, or where a pipe hides its exit
 /// code.
 pub(crate) const FRAMEWORKS: &[Run] = &[
@@ -229,4 +231,4 @@ pub(crate) const FRAMEWORKS: &[Run] = &[
 ];
 
 /// A run with exit code 0 whose total counts failed tests.
-const TOTAL_FAILED: Run = Run { verdicts: [Inconclusive, Failed], ..RUN };
+pub(crate) const TOTAL_FAILED: Run = Run { verdicts: [Inconclusive, Failed], ..RUN };

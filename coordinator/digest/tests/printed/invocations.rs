@@ -1,3 +1,5 @@
+use super::*;
+
 /// Runs in sequence, actions that were left out, and errors with exit code 0.
 #[rustfmt::skip]
 pub(crate) const INVOCATIONS: &[Run] = &[

@@ -1,3 +1,5 @@
+use super::*;
+
 /// Runs of Maven, Gradle, Ant and JUnit's own runners.
 pub(crate) const JVM: &[Run] = &[
     Run {

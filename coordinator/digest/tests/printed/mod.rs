@@ -1,7 +1,58 @@
 //! Complete runs of tools, passed and failed, and the expected result of each.
 
+#[allow(dead_code, reason = "only the test `runs` reads this module")]
+#[rustfmt::skip]
+pub(crate) mod broken;
+#[rustfmt::skip]
+mod runners;
+#[rustfmt::skip]
+mod unknown;
+#[rustfmt::skip]
+mod announced;
+#[rustfmt::skip]
+mod unended;
+#[rustfmt::skip]
+mod alarms;
+#[rustfmt::skip]
+mod records;
+#[rustfmt::skip]
+mod outside;
+#[rustfmt::skip]
+mod jvm;
+#[rustfmt::skip]
+mod frameworks;
+#[rustfmt::skip]
+mod closing;
+mod several;
+#[rustfmt::skip]
+mod javascript;
+#[rustfmt::skip]
+mod common_words;
+#[rustfmt::skip]
+mod taken_back;
+mod consequences;
+mod invocations;
+mod once;
+
+pub(crate) use alarms::*;
+pub(crate) use announced::*;
 use buildpool_digest::Digest;
 use buildpool_protocol::report::Verdict::{self, Crashed, Failed, Inconclusive, Passed};
+pub(crate) use closing::*;
+pub(crate) use common_words::*;
+pub(crate) use consequences::*;
+pub(crate) use frameworks::*;
+pub(crate) use invocations::*;
+pub(crate) use javascript::*;
+pub(crate) use jvm::*;
+pub(crate) use once::*;
+pub(crate) use outside::*;
+pub(crate) use records::*;
+pub(crate) use runners::*;
+pub(crate) use several::*;
+pub(crate) use taken_back::*;
+pub(crate) use unended::*;
+pub(crate) use unknown::*;
 
 /// A run and its expected result.
 pub(crate) struct Run {
@@ -98,21 +149,3 @@ pub(crate) fn runs() -> impl Iterator<Item = &'static Run> {
     ];
     groups.into_iter().flatten().chain(ANNOUNCED.iter().chain(CONSEQUENCES).map(|(run, _)| run))
 }
-
-include!("runners.rs");
-include!("unknown.rs");
-include!("announced.rs");
-include!("unended.rs");
-include!("alarms.rs");
-include!("records.rs");
-include!("outside.rs");
-include!("jvm.rs");
-include!("frameworks.rs");
-include!("closing.rs");
-include!("several.rs");
-include!("javascript.rs");
-include!("common_words.rs");
-include!("taken_back.rs");
-include!("invocations.rs");
-include!("consequences.rs");
-include!("once.rs");

@@ -1,3 +1,5 @@
+use super::*;
+
 /// Logs that name a test twice: in a second run, in two spellings, or inside of a target.
 pub(crate) const ONCE: &[Run] = &[
     Run {

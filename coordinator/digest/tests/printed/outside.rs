@@ -1,3 +1,5 @@
+use super::*;
+
 /// Output of tools, recorded for these tests.
 pub(crate) const OUTSIDE: &[Run] = &[
     Run { what: "pytest-sugar", log: "Test session starts (platform: linux, Python 3.11.7, pytest 9.2.0, pytest-sugar 1.1.1)\nrootdir: /w\ncollected 2 items\n\n test_a.py ✓                                                   50% █████     \n\n――――――――――――――――――――――――――――――――――― test_eq ――――――――――――――――――――――――――――――――――――\n\n>   def test_eq(): assert 1 == 2\nE   assert 1 == 2\n\ntest_a.py:4: AssertionError\n\n test_a.py ⨯                                                   100% ██████████\n=========================== short test summary info ============================\nFAILED test_a.py::test_eq - assert 1 == 2\n\nResults (0.16s):\n       1 passed\n       1 failed\n         - test_a.py:4 test_eq\n       1 xfailed\n       1 skipped\n", tests: Some([1, 1, 1, 1]), told: &["FAILED test_a.py::test_eq & test_a.py:4: AssertionError"], ..RUN_FAILED },

@@ -1,3 +1,5 @@
+use super::*;
+
 pub(crate) const GOOD_WITH_WORDS: &[Run] = &[
     Run { what: "a count of none", log: "Errors: 0\nall is well\n", verdicts: [Passed, Inconclusive], ..RUN },
     Run {

@@ -1,5 +1,7 @@
+use super::*;
+
 /// A run of failed tests that a later good run repeats.
-const RUN_AGAIN: Run = Run { verdicts: [Passed, Inconclusive], ..RUN };
+pub(crate) const RUN_AGAIN: Run = Run { verdicts: [Passed, Inconclusive], ..RUN };
 
 /// Several runs of the same tool in sequence. In most cases the first one fails and the last one
 /// passes.

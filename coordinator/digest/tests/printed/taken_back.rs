@@ -1,3 +1,5 @@
+use super::*;
+
 /// Failures that a later run of the same tool cancels, and failures that nothing cancels.
 pub(crate) const TAKEN_BACK: &[Run] = &[
     Run { what: "lab, run again", log: "\n  \n  .x\n\nFailed tests:\n\n  2) S bad:\n\n      1 == 2\n\n      at /w/lab.js:2:56\n\n\n1 of 2 tests failed\nTest duration: 9 ms\nLeaks: No issues\n\n\n  \n  ..\n\n2 tests passed\nTest duration: 8 ms\nLeaks: No issues\n\n", tests: Some([3, 1, 0, 0]), verdicts: [Inconclusive, Failed], ..RUN },

@@ -1,3 +1,5 @@
+use super::*;
+
 /// Runs that announced their work and exited with 0 before it was done.
 pub(crate) const UNENDED: &[Run] = &[
     Run { what: "cargo", log: "\nrunning 3 tests\ntest a ... ok\n", tests: Some([1, 0, 0, 0]), ..RUN_CUT },
@@ -84,7 +86,7 @@ pub(crate) const UNENDED: &[Run] = &[
 ];
 
 /// A run that was cut short.
-const RUN_CUT: Run = Run { verdicts: [Inconclusive, Inconclusive], ..RUN };
+pub(crate) const RUN_CUT: Run = Run { verdicts: [Inconclusive, Inconclusive], ..RUN };
 
 /// Failures hidden by exit code 0.
 pub(crate) const HIDDEN: &[Run] = &[
@@ -134,7 +136,7 @@ pub(crate) const HIDDEN: &[Run] = &[
 ];
 
 /// A failed run with exit code 0.
-const RUN_HIDDEN: Run = Run { verdicts: [Inconclusive, Failed], ..RUN };
+pub(crate) const RUN_HIDDEN: Run = Run { verdicts: [Inconclusive, Failed], ..RUN };
 
 /// Output that looks like a failure but is not.
 pub(crate) const HARMLESS: &[Run] = &[
@@ -176,4 +178,4 @@ pub(crate) const AFTER_MARKS: &[Run] = &[
 ];
 
 /// A run with a crash.
-const RUN_DIED: Run = Run { code: 1, verdicts: [Crashed, Crashed], ..RUN };
+pub(crate) const RUN_DIED: Run = Run { code: 1, verdicts: [Crashed, Crashed], ..RUN };

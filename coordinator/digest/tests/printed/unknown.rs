@@ -1,5 +1,7 @@
+use super::*;
+
 /// Only the exit code shows how the run ended.
-const CODE_ONLY: Run = Run { verdicts: [Failed, Inconclusive], ..RUN_FAILED };
+pub(crate) const CODE_ONLY: Run = Run { verdicts: [Failed, Inconclusive], ..RUN_FAILED };
 
 /// Tools with few matching recognizers.
 pub(crate) const UNKNOWN_TOOLS: &[Run] = &[

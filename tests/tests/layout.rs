@@ -1,0 +1,53 @@
+//! Checks that the source files have one layout: `foo.rs` beside `foo/`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Directories with modules in the old layout. Do not add one.
+const OLD: [&str; 2] = ["coordinator/digest/src/rules", "worker/evidence/src"];
+
+#[test]
+fn modules_are_files_beside_their_directories() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let files = rust_files(&root);
+    assert!(files.len() > 100, "the files of the project were found: {files:?}");
+    let mut failures = Vec::new();
+    for file in files {
+        let name = file.display();
+        // Cargo runs each file in `tests` and `benches` as a program, so a shared module there needs a directory.
+        let in_source = file.iter().any(|part| part == "src");
+        let is_old = OLD.iter().any(|old| file.starts_with(old));
+        if file.ends_with("mod.rs") && in_source && !is_old {
+            failures.push(format!("{name}: move it to {}.rs", file.parent().unwrap_or(&file).display()));
+        }
+        let text = fs::read_to_string(root.join(&file)).expect("a readable file");
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim_start();
+            if line.starts_with("#[path") || line.starts_with("include!(") {
+                failures.push(format!("{name}:{}: declare the module with `mod`", number + 1));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "modules that are hard to find:\n{}", failures.join("\n"));
+}
+
+/// Rust files of the project, relative to its root. Recorded logs contain files of other programs.
+fn rust_files(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![PathBuf::new()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(root.join(&directory)).expect("a readable directory") {
+            let entry = entry.expect("a readable entry");
+            let name = entry.file_name().into_string().expect("a name in UTF-8");
+            let path = directory.join(&name);
+            if entry.file_type().expect("a type").is_dir() {
+                if !["target", "node_modules", "logs"].contains(&&*name) && !name.starts_with('.') {
+                    open.push(path);
+                }
+            } else if name.ends_with(".rs") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
