@@ -5,11 +5,11 @@
 //! refuses writes, the runtime holds the effects back and retries. No reply depends on a record
 //! that is not on disk.
 
-mod carry;
+mod effects;
 mod events;
 mod records;
 mod wanted;
-mod without_room;
+mod disk_full;
 
 pub(crate) use wanted::{Candidate, Wanted};
 
