@@ -14,7 +14,7 @@ mod newcomers;
 pub(crate) mod outbox;
 mod page;
 pub(crate) mod rate;
-pub(crate) mod reading;
+pub(crate) mod queries;
 pub(crate) mod requests;
 pub(crate) mod router;
 pub(crate) mod stdin;

@@ -3,7 +3,7 @@
 //! The page contains no data itself. It requests data with a token, like any client. It only reads,
 //! and reading a result here does not count as delivery.
 
-use super::reading::{self, Page};
+use super::queries::{self, Page};
 use super::router::{Authenticated, READERS, Sender, authenticate, refuse};
 use crate::auth::Principal;
 use crate::logtext;
@@ -106,7 +106,7 @@ async fn pool(
         let query = JobQuery { state: listed.state, build, ..JobQuery::default() };
         let wanted = Wanted { query, limit: limit as usize };
         let _turn = shared.turns.list(&principal.name).await;
-        let Page { jobs, next_cursor } = reading::jobs(&shared, &principal, wanted).await?;
+        let Page { jobs, next_cursor } = queries::jobs(&shared, &principal, wanted).await?;
         // An empty list would be wrong for an unknown build: it could mean success or no result
         // yet.
         if let (Some(build), None, true) = (build, listed.state, jobs.is_empty()) {
@@ -116,7 +116,7 @@ async fn pool(
         Ok(Pool {
             version: VERSION,
             refuses_jobs: shared.refuses_jobs().map(|why| why.message),
-            workers: reading::workers(&shared, &principal, 0).await?.0,
+            workers: queries::workers(&shared, &principal, 0).await?.0,
             jobs,
             has_more: next_cursor.is_some(),
         })
@@ -130,10 +130,10 @@ async fn job(State(shared): State<Arc<Shared>>, sender: Sender, Path(job): Path<
         let Some(live) = shared.runtime.live(job).await else {
             let view = View { verbosity: Some(Verbosity::Normal), ..View::default() };
             let finished = shared.finished(job)?;
-            return Ok(Job { result: reading::rendered(&shared, &finished, &view).await, progress: None });
+            return Ok(Job { result: queries::rendered(&shared, &finished, &view).await, progress: None });
         };
         let progress = Some(result::progress(&live, &shared.hub));
-        Ok(Job { result: reading::live(&shared, &live).await, progress })
+        Ok(Job { result: queries::live(&shared, &live).await, progress })
     })
     .await
 }

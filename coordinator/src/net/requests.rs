@@ -2,7 +2,7 @@
 
 use super::client_conn::{Back, Submitted};
 use super::outbox::{ANSWER_BYTES_MAX, Room, text_of};
-use super::reading::{self, Page};
+use super::queries::{self, Page};
 use crate::auth::{JobsAfter, LOCAL, LOCAL_WORKER, Note, Principal};
 use crate::hub::JobEvent;
 use crate::logtext;
@@ -224,7 +224,7 @@ pub(crate) async fn wait(back: Back, request: u32, mut submitted: Submitted) {
     match outcome {
         Ok(finished) => {
             let Some(room) = back.room(ANSWER_BYTES_MAX).await else { return };
-            let result = reading::rendered(&back.shared, &finished, &submitted.view).await;
+            let result = queries::rendered(&back.shared, &finished, &submitted.view).await;
             deliver(&back, job, room, ToClient::Complete { request, result: Box::new(result) }).await;
         }
         Err(error) => back.refuse(request, error).await,
@@ -306,13 +306,13 @@ async fn job_after(
         let Some(live) = found else {
             let finished = shared.finished(job)?;
             let room = back.room(ANSWER_BYTES_MAX).await.ok_or_else(going)?;
-            let result = reading::rendered(&back.shared, &finished, view).await;
+            let result = queries::rendered(&back.shared, &finished, view).await;
             break Answered { result, token: finished.record.token, room };
         };
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             let room = back.room(ANSWER_BYTES_MAX).await.ok_or_else(going)?;
-            break Answered { result: reading::live(shared, &live).await, token: live.record.token, room };
+            break Answered { result: queries::live(shared, &live).await, token: live.record.token, room };
         }
         let left = match watching {
             Some(request) => {
@@ -354,7 +354,7 @@ async fn with_digest<T>(back: &Back, text: &str, read: impl FnOnce(&Digest) -> T
     if let Some(digest) = &finished.digest {
         return Ok(read(digest));
     }
-    let digest = reading::digest_of(shared, &finished, &View::default()).await?;
+    let digest = queries::digest_of(shared, &finished, &View::default()).await?;
     let none = || {
         LinkError::new(
             ErrorCode::NotFound,
@@ -398,16 +398,16 @@ async fn list(back: &Back, request: u32, room: Room, listed: Listed) {
     let turn = shared.turns.list(&principal.name).await;
     let made = match listed {
         Listed::Jobs(wanted) => {
-            let page = reading::jobs(shared, principal, wanted).await;
+            let page = queries::jobs(shared, principal, wanted).await;
             page.map(|Page { jobs, next_cursor }| ToClient::Jobs { request, jobs, next_cursor })
         }
         Listed::Workers { offset } => {
-            let page = reading::workers(shared, principal, offset as usize).await;
+            let page = queries::workers(shared, principal, offset as usize).await;
             page.map(|(workers, more)| ToClient::Workers { request, workers, more })
         }
     };
     let encoded = match made {
-        Ok(message) => reading::aside(move || text_of(&message)).await,
+        Ok(message) => queries::aside(move || text_of(&message)).await,
         Err(error) => Err(error),
     };
     // A client that takes no answers keeps no turn.

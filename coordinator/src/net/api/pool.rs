@@ -5,7 +5,7 @@ use super::document::Refused;
 use super::forms::{BuildText, Name};
 use super::problem::Problem;
 use super::{Body, Caller, Path, Query};
-use crate::net::{page, reading};
+use crate::net::{page, queries};
 use crate::shared::VERSION;
 use axum::Json;
 use axum::http::StatusCode;
@@ -258,5 +258,5 @@ pub(super) async fn audit(
 pub(super) async fn build(caller: Caller, Path(id): Path<String>) -> Result<Json<Manifest>, Problem> {
     caller.shared.rates.within(&caller.principal.name, Instant::now())?;
     let _turn = caller.shared.turns.list(&caller.principal.name).await;
-    Ok(Json(reading::build(&caller.shared, &caller.principal, page::build(&id)?).await?))
+    Ok(Json(queries::build(&caller.shared, &caller.principal, page::build(&id)?).await?))
 }
