@@ -2,7 +2,6 @@
 
 use crate::auth::Tokens;
 use crate::config::{Config, Protection};
-use crate::finished::FinishedRing;
 use crate::hub::Hub;
 use crate::metrics::Metrics;
 use crate::net::descriptors::Descriptors;
@@ -12,6 +11,7 @@ use crate::net::outbox::AnswerBytes;
 use crate::net::rate::Rates;
 use crate::net::router::{PeerAddress, router};
 use crate::net::turns::Turns;
+use crate::recent_jobs::RecentJobs;
 use crate::revocations;
 use crate::runtime::{Parts, Runtime, StartError};
 use crate::shared::Shared;
@@ -156,7 +156,7 @@ impl Coordinator {
             .map_err(|source| CoordinatorError::Listen { address: config.listen, source })?;
         let hub = Arc::new(Hub::default());
         let metrics = Arc::new(Metrics::default());
-        let finished = Arc::new(FinishedRing::default());
+        let finished = Arc::new(RecentJobs::default());
         let inputs = Arc::new(Inputs::new(&config.data_dir, config.lost_after));
         let records = store.reader();
         inputs.remove_stale(|job| match records.job(job) {

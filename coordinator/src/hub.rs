@@ -2,7 +2,7 @@
 //! it; it makes no decisions.
 
 use crate::attempt::LiveAttempt;
-use crate::finished::Finished;
+use crate::recent_jobs::FinishedJob;
 use buildpool_pool::{ClientRef, Session, Wish};
 use buildpool_protocol::error::LinkError;
 use buildpool_protocol::ids::{AttemptId, JobId};
@@ -25,7 +25,7 @@ pub(crate) enum JobEvent {
     /// The job has changed; query its state.
     Changed,
     /// The job has ended.
-    Done(Arc<Finished>),
+    Done(Arc<FinishedJob>),
 }
 
 /// A message for a worker's connection, or its end. Boxed to stay small: each connection allocates
@@ -138,7 +138,7 @@ impl Hub {
         }
     }
 
-    pub(crate) fn done(&self, job: JobId, finished: Arc<Finished>) {
+    pub(crate) fn done(&self, job: JobId, finished: Arc<FinishedJob>) {
         if let Some((_, watch)) = self.jobs.remove(&job) {
             watch.send_replace(JobEvent::Done(finished));
         }

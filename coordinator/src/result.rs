@@ -1,7 +1,7 @@
 //! Builds answers about jobs from records, the pool's state and digests.
 
-use crate::finished::Finished;
 use crate::hub::Hub;
+use crate::recent_jobs::FinishedJob;
 use crate::shared::{rfc3339, wall_ms};
 use crate::store::JobRecord;
 use buildpool_digest::limits::NEXT_MAX;
@@ -24,7 +24,7 @@ const JSON_MARGIN_CHARS: usize = 100;
 
 /// Returns the result of a finished job. The digest adds details; the verdict is always that of the
 /// record.
-pub(crate) fn of_finished(finished: &Finished, digest: Option<&Digest>, view: &View) -> JobResult {
+pub(crate) fn of_finished(finished: &FinishedJob, digest: Option<&Digest>, view: &View) -> JobResult {
     let result = of_record(finished, digest, view, 0);
     if !view.for_json || digest.is_none() {
         return result;
@@ -37,7 +37,7 @@ pub(crate) fn of_finished(finished: &Finished, digest: Option<&Digest>, view: &V
 }
 
 /// `reserved`: characters of the budget that a result as JSON leaves for fields of the record.
-fn of_record(finished: &Finished, digest: Option<&Digest>, view: &View, reserved: usize) -> JobResult {
+fn of_record(finished: &FinishedJob, digest: Option<&Digest>, view: &View, reserved: usize) -> JobResult {
     let record = &finished.record;
     let spec = &record.spec;
     let mut result = JobResult {

@@ -5,19 +5,19 @@
 //! refuses writes, the runtime holds the effects back and retries. No reply depends on a record
 //! that is not on disk.
 
+mod disk_full;
 mod effects;
 mod events;
 mod records;
 mod wanted;
-mod disk_full;
 
 pub(crate) use wanted::{Candidate, Wanted};
 
 use crate::attempt::LiveAttempt;
 use crate::auth::{CANCEL, Note, SUBMIT, Tokens};
-use crate::finished::FinishedRing;
 use crate::hub::Hub;
 use crate::metrics::Metrics;
+use crate::recent_jobs::RecentJobs;
 use crate::stdin::Inputs;
 use crate::store::{HistoryKey, Logs, Reader, Record, Sealed, StoreError, TokenUse, Writer};
 use buildpool_digest::Digest;
@@ -168,7 +168,7 @@ pub(crate) struct Parts {
     pub(crate) writer: Writer,
     pub(crate) hub: Arc<Hub>,
     pub(crate) logs: Logs,
-    pub(crate) finished: Arc<FinishedRing>,
+    pub(crate) finished: Arc<RecentJobs>,
     pub(crate) reader: Reader,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tokens: Tokens,

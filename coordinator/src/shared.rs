@@ -2,13 +2,13 @@
 
 use crate::auth::{Actor, Principal, Tokens};
 use crate::config::Config;
-use crate::finished::{Finished, FinishedRing};
 use crate::hub::Hub;
 use crate::metrics::Metrics;
 use crate::net::links::Links;
 use crate::net::outbox::AnswerBytes;
 use crate::net::rate::Rates;
 use crate::net::turns::Turns;
+use crate::recent_jobs::{FinishedJob, RecentJobs};
 use crate::runtime::Handle;
 use crate::stdin::Inputs;
 use crate::store::{
@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub(crate) runtime: Handle,
     pub(crate) reader: Reader,
     pub(crate) logs: Logs,
-    pub(crate) finished: Arc<FinishedRing>,
+    pub(crate) finished: Arc<RecentJobs>,
     pub(crate) tokens: Tokens,
     pub(crate) webhooks: Webhooks,
     pub(crate) metrics: Arc<Metrics>,
@@ -147,12 +147,12 @@ impl Shared {
     }
 
     /// Returns a finished job.
-    pub(crate) fn finished(&self, job: JobId) -> Result<Arc<Finished>, LinkError> {
+    pub(crate) fn finished(&self, job: JobId) -> Result<Arc<FinishedJob>, LinkError> {
         if let Some(finished) = self.finished.get(job) {
             return Ok(finished);
         }
         match self.reader.job(job).map_err(internal)? {
-            Lookup::Found(record) => Ok(Arc::new(Finished { record: Arc::new(*record), digest: None })),
+            Lookup::Found(record) => Ok(Arc::new(FinishedJob { record: Arc::new(*record), digest: None })),
             Lookup::Evicted => Err(LinkError::new(
                 ErrorCode::Evicted,
                 format!("job {job} was here; its record and log were removed by retention"),

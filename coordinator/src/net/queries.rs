@@ -3,8 +3,8 @@
 use super::natural;
 use crate::auth::Principal;
 use crate::digesting;
-use crate::finished::Finished;
 use crate::logtext;
+use crate::recent_jobs::FinishedJob;
 use crate::result;
 use crate::runtime::{Candidate, Wanted};
 use crate::shared::{Shared, internal, internal_log, rfc3339, wall_ms};
@@ -34,7 +34,7 @@ const LAST_LINE_BYTES: usize = 200;
 
 /// Returns the result of a finished job. Uses the digest in memory if it has the requested
 /// template; otherwise digests the log again.
-pub(crate) async fn rendered(shared: &Arc<Shared>, finished: &Arc<Finished>, view: &View) -> JobResult {
+pub(crate) async fn rendered(shared: &Arc<Shared>, finished: &Arc<FinishedJob>, view: &View) -> JobResult {
     let mut result = from_digest(shared, finished, view).await;
     result.short_id = shared.reader.short_id(finished.record.job).ok();
     result
@@ -79,7 +79,7 @@ async fn last_lines(shared: &Arc<Shared>, job: JobId, purpose: Purpose) -> Vec<S
     lines.iter().map(|line| clipped(line)).collect()
 }
 
-async fn from_digest(shared: &Arc<Shared>, finished: &Arc<Finished>, view: &View) -> JobResult {
+async fn from_digest(shared: &Arc<Shared>, finished: &Arc<FinishedJob>, view: &View) -> JobResult {
     let is_at_hand = finished.digest.is_some()
         && view.template.as_ref().is_none_or(|wanted| Some(wanted) == finished.record.spec.template.as_ref());
     if is_at_hand || finished.record.done.as_ref().is_none_or(|done| done.outcome.is_none()) {
@@ -99,7 +99,7 @@ async fn from_digest(shared: &Arc<Shared>, finished: &Arc<Finished>, view: &View
 /// Digests the log of a finished job again. Returns `None` if nothing ran.
 pub(crate) async fn digest_of(
     shared: &Arc<Shared>,
-    finished: &Arc<Finished>,
+    finished: &Arc<FinishedJob>,
     view: &View,
 ) -> Result<Option<Digest>, LinkError> {
     let (shared, finished, template) = (shared.clone(), finished.clone(), view.template.clone());

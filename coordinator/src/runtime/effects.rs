@@ -2,8 +2,8 @@
 
 use super::Runtime;
 use crate::attempt::LiveAttempt;
-use crate::finished::Finished;
 use crate::hub::{Reply, Welcome, WorkerOut};
+use crate::recent_jobs::FinishedJob;
 use buildpool_pool::Effect;
 use buildpool_protocol::ids::{AttemptId, JobId, Lease};
 use buildpool_protocol::limits::{LOG_BYTES_MAX, LOG_BYTES_MIN};
@@ -87,7 +87,7 @@ impl Runtime {
                 self.abandon(id);
             }
         }
-        let finished = Arc::new(Finished { record: Arc::new(record), digest });
+        let finished = Arc::new(FinishedJob { record: Arc::new(record), digest });
         self.parts.finished.push(finished.clone());
         self.parts.hub.done(job, finished);
     }

@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A finished job.
-pub(crate) struct Finished {
+pub(crate) struct FinishedJob {
     pub(crate) record: Arc<JobRecord>,
     /// `None` if no attempt gave a result.
     pub(crate) digest: Option<Arc<Digest>>,
@@ -16,18 +16,18 @@ pub(crate) struct Finished {
 
 /// The last [`RING_JOBS`] finished jobs.
 #[derive(Default)]
-pub(crate) struct FinishedRing {
+pub(crate) struct RecentJobs {
     inner: Mutex<Inner>,
 }
 
 #[derive(Default)]
 struct Inner {
     order: VecDeque<JobId>,
-    jobs: HashMap<JobId, Arc<Finished>>,
+    jobs: HashMap<JobId, Arc<FinishedJob>>,
 }
 
-impl FinishedRing {
-    pub(crate) fn push(&self, finished: Arc<Finished>) {
+impl RecentJobs {
+    pub(crate) fn push(&self, finished: Arc<FinishedJob>) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let job = finished.record.job;
         if inner.jobs.insert(job, finished).is_none() {
@@ -40,7 +40,7 @@ impl FinishedRing {
         }
     }
 
-    pub(crate) fn get(&self, job: JobId) -> Option<Arc<Finished>> {
+    pub(crate) fn get(&self, job: JobId) -> Option<Arc<FinishedJob>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).jobs.get(&job).cloned()
     }
 }
