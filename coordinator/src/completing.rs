@@ -1,8 +1,8 @@
 //! Completes an attempt: seals the log, finishes the digest, and passes the result to the pool.
 
 use crate::attempt::LiveAttempt;
+use crate::connections::WorkerOut;
 use crate::digesting;
-use crate::hub::WorkerOut;
 use crate::runtime::{Command, Ending};
 use crate::shared::Shared;
 use crate::store::{SealError, Sealed};
@@ -31,7 +31,7 @@ pub(crate) async fn complete(
             let position = send_again_from(&shared, &attempt, error);
             attempt.completing_failed();
             let message = Box::new(ToWorker::Position { lease, position });
-            return shared.hub.to_worker(session, WorkerOut::Message(message));
+            return shared.connections.to_worker(session, WorkerOut::Message(message));
         }
     };
     if let Some(shortened) = &sealed.shortened {

@@ -2,7 +2,7 @@
 
 use crate::auth::Tokens;
 use crate::config::{Config, Protection};
-use crate::hub::Hub;
+use crate::connections::Connections;
 use crate::metrics::Metrics;
 use crate::net::descriptors::Descriptors;
 use crate::net::links::Links;
@@ -154,7 +154,7 @@ impl Coordinator {
         let listener = Listener::bind(config.listen, acceptor(tls.clone()), descriptors.newcomers)
             .await
             .map_err(|source| CoordinatorError::Listen { address: config.listen, source })?;
-        let hub = Arc::new(Hub::default());
+        let connections = Arc::new(Connections::default());
         let metrics = Arc::new(Metrics::default());
         let finished = Arc::new(RecentJobs::default());
         let inputs = Arc::new(Inputs::new(&config.data_dir, config.lost_after));
@@ -175,7 +175,7 @@ impl Coordinator {
         let (runtime, thread) = Runtime::start(Parts {
             pool: Pool::new(pool_config, store.epoch_base()),
             writer: store.writer()?,
-            hub: hub.clone(),
+            connections: connections.clone(),
             logs: store.logs(),
             finished: finished.clone(),
             reader: store.reader(),
@@ -197,7 +197,7 @@ impl Coordinator {
             trust: Trust { is_local: config.local, ..config.trust.clone() },
             inputs,
             config,
-            hub,
+            connections,
             runtime,
             reader,
             logs,
@@ -283,12 +283,12 @@ impl Activity {
 
     /// Returns the number of connected clients.
     pub fn clients(&self) -> usize {
-        self.shared.hub.clients()
+        self.shared.connections.clients()
     }
 
     /// Returns the number of connected workers.
     pub fn workers(&self) -> usize {
-        self.shared.hub.workers()
+        self.shared.connections.workers()
     }
 }
 

@@ -310,7 +310,7 @@ impl Metrics {
         self.read_queues(shared).await;
         self.read_workers(&workers);
         self.read_process();
-        self.clients.set(count(shared.hub.clients()));
+        self.clients.set(count(shared.connections.clients()));
         let free = shared.logs.free_bytes().unwrap_or_default();
         self.free_bytes.set(i64::try_from(free).unwrap_or(i64::MAX));
         self.ready.set(i64::from(shared.refuses_jobs().is_none()));

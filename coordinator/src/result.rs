@@ -1,6 +1,6 @@
 //! Builds answers about jobs from records, the pool's state and digests.
 
-use crate::hub::Hub;
+use crate::connections::Connections;
 use crate::recent_jobs::FinishedJob;
 use crate::shared::{rfc3339, wall_ms};
 use crate::store::JobRecord;
@@ -272,10 +272,10 @@ pub(crate) fn summary_of_record(record: &JobRecord) -> JobSummary {
 }
 
 /// Returns the progress of a live job for a waiting client.
-pub(crate) fn progress(live: &LiveJob, hub: &Hub) -> Progress {
+pub(crate) fn progress(live: &LiveJob, connections: &Connections) -> Progress {
     let attempt = live.attempts.last().filter(|_| live.state != JobState::Queued);
-    let kept =
-        attempt.and_then(|attempt| hub.attempt(AttemptId { job: live.record.job, number: attempt.number }));
+    let kept = attempt
+        .and_then(|attempt| connections.attempt(AttemptId { job: live.record.job, number: attempt.number }));
     let seen = kept.as_ref().map(|kept| kept.live()).unwrap_or_default();
     let is_running = live.state == JobState::Running;
     let started = attempt.and_then(|attempt| attempt.started_at_ms);

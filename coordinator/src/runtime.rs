@@ -15,7 +15,7 @@ pub(crate) use wanted::{Candidate, Wanted};
 
 use crate::attempt::LiveAttempt;
 use crate::auth::{CANCEL, Note, SUBMIT, Tokens};
-use crate::hub::Hub;
+use crate::connections::Connections;
 use crate::metrics::Metrics;
 use crate::recent_jobs::RecentJobs;
 use crate::stdin::Inputs;
@@ -166,7 +166,7 @@ impl From<StoreError> for StartError {
 pub(crate) struct Parts {
     pub(crate) pool: Pool,
     pub(crate) writer: Writer,
-    pub(crate) hub: Arc<Hub>,
+    pub(crate) connections: Arc<Connections>,
     pub(crate) logs: Logs,
     pub(crate) finished: Arc<RecentJobs>,
     pub(crate) reader: Reader,
@@ -487,6 +487,6 @@ impl Runtime {
         }
         self.records.clear();
         (self.is_urgent, self.noted_at) = (false, None);
-        self.parts.hub.note_commit();
+        self.parts.connections.note_commit();
     }
 }

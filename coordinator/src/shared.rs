@@ -2,7 +2,7 @@
 
 use crate::auth::{Actor, Principal, Tokens};
 use crate::config::Config;
-use crate::hub::Hub;
+use crate::connections::Connections;
 use crate::metrics::Metrics;
 use crate::net::links::Links;
 use crate::net::outbox::AnswerBytes;
@@ -29,7 +29,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) trust: Trust,
-    pub(crate) hub: Arc<Hub>,
+    pub(crate) connections: Arc<Connections>,
     pub(crate) runtime: Handle,
     pub(crate) reader: Reader,
     pub(crate) logs: Logs,

@@ -69,7 +69,7 @@ pub(crate) async fn serve(shared: Arc<Shared>) {
 
 /// Sends the events of one webhook.
 async fn send_all(shared: Arc<Shared>, webhook: Webhook) {
-    let mut commits = shared.hub.commits();
+    let mut commits = shared.connections.commits();
     loop {
         commits.borrow_and_update();
         let wait = match send_due(&shared, &webhook).await {

@@ -23,7 +23,7 @@ impl Shared {
     /// Returns the error for new jobs if they are refused now. The readiness check returns the
     /// same.
     pub(crate) fn refuses_jobs(&self) -> Option<LinkError> {
-        if let Some(why) = self.hub.degraded() {
+        if let Some(why) = self.connections.degraded() {
             return Some(without_records(&why));
         }
         let free = self.logs.free_bytes().filter(|free| *free < JOBS_ROOM_BYTES)?;
@@ -83,7 +83,7 @@ async fn admit(back: &Back, request: u32, message: SubmitMessage) -> Result<Subm
         progress: message.progress,
         stdin: message.spec.stdin.is_some(),
         view: View::default(),
-        watch: shared.hub.watch(message.job),
+        watch: shared.connections.watch(message.job),
     };
     let submit = Submit {
         job: message.job,

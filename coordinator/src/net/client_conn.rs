@@ -4,7 +4,7 @@
 use super::outbox::{Outbox, Queued, Room, text_of};
 use super::{LAST_WORD_WITHIN, admission, agree, follow, requests, stdin};
 use crate::auth::{Actor, Principal};
-use crate::hub::Reply;
+use crate::connections::Reply;
 use crate::shared::{Shared, VERSION};
 use crate::transfer::{self, Frame, Peer, Who};
 use axum::extract::ws::{Message, Utf8Bytes, WebSocket};
@@ -100,7 +100,7 @@ pub(crate) struct Submitted {
     /// The submitter sends standard input.
     pub(crate) stdin: bool,
     pub(crate) view: buildpool_protocol::client_link::View,
-    pub(crate) watch: watch::Receiver<crate::hub::JobEvent>,
+    pub(crate) watch: watch::Receiver<crate::connections::JobEvent>,
 }
 
 pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal: Principal, peer: IpAddr) {
@@ -242,7 +242,7 @@ pub(super) struct Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.back.shared.hub.remove_client(self.back.connection);
+        self.back.shared.connections.remove_client(self.back.connection);
     }
 }
 
@@ -255,8 +255,8 @@ impl Connection {
         protocol: u16,
     ) -> (Self, Outgoing) {
         shared.metrics.client_connections.inc();
-        let connection = shared.hub.number();
-        let replies = shared.hub.add_client(connection);
+        let connection = shared.connections.number();
+        let replies = shared.connections.add_client(connection);
         let (control, control_out) = Outbox::new(&shared.answer_bytes, &principal.name);
         let (bulk, bulk_out) = mpsc::channel(BULK_MAX);
         let quota = shared.config.quotas.of(&principal.name);
@@ -386,7 +386,7 @@ impl Connection {
             Reply::Refused { request, error } => {
                 if let Some(submitted) = self.submitted.remove(&request) {
                     drop(submitted.watch);
-                    self.back.shared.hub.unwatch(submitted.job);
+                    self.back.shared.connections.unwatch(submitted.job);
                 }
                 if error.code == ErrorCode::Forbidden {
                     let actor = self.back.actor();
@@ -408,7 +408,7 @@ impl Connection {
 
     fn accepted(&mut self, request: u32, job: JobId, mut submitted: Submitted) {
         if submitted.job != job {
-            submitted.watch = self.back.shared.hub.watch(job);
+            submitted.watch = self.back.shared.connections.watch(job);
             submitted.job = job;
         }
         if submitted.follow {

@@ -149,7 +149,7 @@ impl ClientFollower {
     async fn run(&mut self) -> Result<Cursor, Stop> {
         let job = self.plan.job;
         let fixed = self.plan.from.attempt().is_some();
-        let mut watch = self.back.shared.hub.watch(job);
+        let mut watch = self.back.shared.connections.watch(job);
         let mut sent: Option<Cursor> = None;
         loop {
             let (newest, is_over) = self.newest_attempt().await?;
@@ -176,13 +176,13 @@ impl ClientFollower {
                 None if is_over || self.plan.to_end => break,
                 // The watch ends with the job, and then there is no waiting.
                 None => tokio::select! {
-                    changed = watch.changed() => if changed.is_err() { watch = self.back.shared.hub.watch(job) },
+                    changed = watch.changed() => if changed.is_err() { watch = self.back.shared.connections.watch(job) },
                     changed = self.window.changed() => changed?,
                 },
             }
         }
         drop(watch);
-        self.back.shared.hub.unwatch(job);
+        self.back.shared.connections.unwatch(job);
         Ok(sent.unwrap_or_default())
     }
 

@@ -132,7 +132,7 @@ async fn job(State(shared): State<Arc<Shared>>, sender: Sender, Path(job): Path<
             let finished = shared.finished(job)?;
             return Ok(Job { result: queries::rendered(&shared, &finished, &view).await, progress: None });
         };
-        let progress = Some(result::progress(&live, &shared.hub));
+        let progress = Some(result::progress(&live, &shared.connections));
         Ok(Job { result: queries::live(&shared, &live).await, progress })
     })
     .await

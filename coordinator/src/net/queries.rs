@@ -46,7 +46,7 @@ pub(crate) async fn live(shared: &Arc<Shared>, live: &LiveJob) -> JobResult {
     let short_id = shared.reader.short_id(live.record.job).ok();
     let mut result = JobResult { short_id, ..result::of_live(live, wall_ms()) };
     if result.state == JobState::Running {
-        let progress = result::progress(live, &shared.hub);
+        let progress = result::progress(live, &shared.connections);
         (result.running_test, result.silent_secs) = (progress.running_test, progress.silent_secs);
         result.last_lines = last_lines(shared, live.record.job, live.record.spec.purpose).await;
     }

@@ -4,7 +4,7 @@ use super::client_conn::{Back, Submitted};
 use super::outbox::{ANSWER_BYTES_MAX, Room, text_of};
 use super::queries::{self, Page};
 use crate::auth::{JobsAfter, LOCAL, LOCAL_WORKER, Note, Principal};
-use crate::hub::JobEvent;
+use crate::connections::JobEvent;
 use crate::logtext;
 use crate::result;
 use crate::runtime::{Command, Wanted};
@@ -263,7 +263,7 @@ async fn deliver(back: &Back, job: JobId, room: Room, answer: ToClient) {
 
 async fn say_progress(back: &Back, request: u32, job: JobId) -> Option<()> {
     let live = back.shared.runtime.live(job).await?;
-    let progress = result::progress(&live, &back.shared.hub);
+    let progress = result::progress(&live, &back.shared.connections);
     back.say(ToClient::Progress { request, progress }).await;
     Some(())
 }
@@ -298,7 +298,7 @@ async fn job_after(
     let shared = &back.shared;
     let job = shared.resolve(&back.principal, text)?;
     let until = Instant::now() + wait;
-    let mut watch = shared.hub.watch(job);
+    let mut watch = shared.connections.watch(job);
     let answered = loop {
         let turn = shared.turns.query(&back.principal.name).await;
         let found = shared.runtime.live(job).await;
@@ -316,8 +316,11 @@ async fn job_after(
         }
         let left = match watching {
             Some(request) => {
-                back.say(ToClient::Progress { request, progress: result::progress(&live, &shared.hub) })
-                    .await;
+                back.say(ToClient::Progress {
+                    request,
+                    progress: result::progress(&live, &shared.connections),
+                })
+                .await;
                 left.min(PROGRESS_EVERY)
             }
             None => left,
@@ -327,7 +330,7 @@ async fn job_after(
             tokio::time::timeout(left, watch.wait_for(|event| matches!(event, JobEvent::Done(_)))).await;
     };
     drop(watch);
-    shared.hub.unwatch(job);
+    shared.connections.unwatch(job);
     Ok(answered)
 }
 

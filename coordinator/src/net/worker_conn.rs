@@ -4,7 +4,7 @@ use super::{LAST_WORD_WITHIN, agree, stdin};
 use crate::attempt::LiveAttempt;
 use crate::auth::Principal;
 use crate::completing;
-use crate::hub::WorkerOut;
+use crate::connections::WorkerOut;
 use crate::shared::Shared;
 use crate::store::Appended;
 use crate::store::limits::{JOBS_ROOM_BYTES, RECORDS_ROOM_BYTES};
@@ -43,11 +43,11 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
         Ok(protocol) => protocol,
         Err(error) => return refuse(&mut socket, error).await,
     };
-    let session = Session(shared.hub.number());
+    let session = Session(shared.connections.number());
     tracing::info!(worker = %register.name, session = session.0, token = %principal.name, "worker connected");
     shared.metrics.worker_connections.inc();
     let name = register.name.clone();
-    let mut outbox = shared.hub.add_worker(session);
+    let mut outbox = shared.connections.add_worker(session);
     shared.runtime.input(Input::Registered { session, register, token: principal.name.clone() }).await;
     let (transfers, mut frames) = Peer::new(shared.clone(), Who::Worker(session));
     let (stdin_out, mut stdin) = mpsc::channel(STDIN_MAX);
@@ -64,7 +64,7 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
     let end = connection
         .run(&mut Queues { outbox: &mut outbox, frames: &mut frames, stdin: &mut stdin }, &principal)
         .await;
-    shared.hub.remove_worker(session);
+    shared.connections.remove_worker(session);
     shared.runtime.input(Input::Gone { session }).await;
     match end {
         Ok(()) => tracing::info!(worker = %name, session = session.0, "worker gone"),
@@ -195,7 +195,7 @@ impl Connection {
 
     /// A worker has room for the standard input of an attempt.
     fn feed(&mut self, lease: Lease, from: Option<u64>, until: u64) {
-        let attempt = self.shared.hub.attempt(lease.attempt).filter(|attempt| attempt.lease == lease);
+        let attempt = self.shared.connections.attempt(lease.attempt).filter(|attempt| attempt.lease == lease);
         let reads = |attempt: &LiveAttempt| attempt.is_of(self.session) && attempt.spec.stdin.is_some();
         if !attempt.is_some_and(|attempt| reads(&attempt)) {
             return;
@@ -239,7 +239,7 @@ impl Connection {
     }
 
     fn position(&mut self, lease: Lease) -> u64 {
-        let Some(attempt) = self.shared.hub.attempt(lease.attempt) else { return 0 };
+        let Some(attempt) = self.shared.connections.attempt(lease.attempt) else { return 0 };
         self.unacknowledged.remove(&lease.attempt);
         attempt.position(&self.shared.logs).unwrap_or_else(|error| {
             tracing::warn!(attempt = %lease.attempt, error = &error as &dyn std::error::Error, "a log can't be opened");
@@ -269,7 +269,7 @@ impl Connection {
             FromWorker::Stdin { lease, from, until } => self.feed(lease, from, until),
             FromWorker::Report { held, condition } => {
                 for held in held.iter().filter(|held| held.state == HeldState::Ended) {
-                    let attempt = self.shared.hub.attempt(held.lease.attempt);
+                    let attempt = self.shared.connections.attempt(held.lease.attempt);
                     if let Some(attempt) = attempt.filter(|attempt| attempt.lease == held.lease) {
                         attempt.note_ended();
                     }
@@ -280,7 +280,8 @@ impl Connection {
                 runtime.input(Input::Declined { session, lease, reason }).await
             }
             FromWorker::Complete { lease, outcome } => {
-                let attempt = self.shared.hub.attempt(lease.attempt).filter(|attempt| attempt.lease == lease);
+                let attempt =
+                    self.shared.connections.attempt(lease.attempt).filter(|attempt| attempt.lease == lease);
                 match attempt.filter(|attempt| attempt.is_of(session)) {
                     Some(attempt) if attempt.begin_completing() => {
                         tokio::spawn(completing::complete(self.shared.clone(), session, attempt, outcome));
@@ -315,7 +316,7 @@ impl Connection {
         // The attempt has ended or was granted again. Drop the output; the reply to the next report
         // contains that.
         let Some(attempt) =
-            self.shared.hub.attempt(first.attempt).filter(|attempt| attempt.is_of(self.session))
+            self.shared.connections.attempt(first.attempt).filter(|attempt| attempt.is_of(self.session))
         else {
             return Ok(true);
         };
@@ -402,7 +403,7 @@ impl Connection {
             attempt.end_asking_again();
             if let Ok(position) = position {
                 let message = ToWorker::Position { lease: attempt.lease, position };
-                shared.hub.to_worker(session, WorkerOut::Message(Box::new(message)));
+                shared.connections.to_worker(session, WorkerOut::Message(Box::new(message)));
             }
         });
     }

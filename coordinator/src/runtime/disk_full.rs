@@ -2,7 +2,7 @@
 //! wait.
 
 use super::{Answer, COMMANDS_MAX, Command, Runtime};
-use crate::hub::{Reply, WorkerOut};
+use crate::connections::{Reply, WorkerOut};
 use crate::net::admission;
 use crate::store::StoreError;
 use buildpool_pool::{ClientRef, Effect, Input, LiveJob, Now, Session, Waits};
@@ -28,7 +28,7 @@ impl Runtime {
         self.hear_newcomers(0);
         self.answer_repeated(0);
         loop {
-            self.parts.hub.set_degraded(Some(why.clone()));
+            self.parts.connections.set_degraded(Some(why.clone()));
             self.wait_for_room(&why, commands).await;
             match self.parts.writer.commit(&self.records) {
                 Ok(()) => break,
@@ -39,7 +39,7 @@ impl Runtime {
             }
         }
         tracing::info!("records can be written again");
-        self.parts.hub.set_degraded(None);
+        self.parts.connections.set_degraded(None);
         self.unwritten_since_ms = None;
     }
 
@@ -110,7 +110,7 @@ impl Runtime {
 
     /// Returns the ended jobs that wait for a disk that refuses their records.
     pub(super) fn unwritten(&self, now: Now) -> Vec<LiveJob> {
-        let Some(why) = self.parts.hub.degraded() else { return Vec::new() };
+        let Some(why) = self.parts.connections.degraded() else { return Vec::new() };
         self.mirror.ended().filter_map(|job| self.mirror.unwritten(now, job, &why)).collect()
     }
 
@@ -119,7 +119,7 @@ impl Runtime {
     pub(super) fn with_doubt(&self, mut live: LiveJob) -> LiveJob {
         if let Some(attempt) = live.attempts.last()
             && let Some(attempt) =
-                self.parts.hub.attempt(AttemptId { job: live.record.job, number: attempt.number })
+                self.parts.connections.attempt(AttemptId { job: live.record.job, number: attempt.number })
             && let Some(refusal) = attempt.refusal()
         {
             let reason = format!("its log can't be stored: {}", refusal.reason);
@@ -127,7 +127,7 @@ impl Runtime {
         }
         if let Some(since_ms) = self.unwritten_since_ms
             && (live.waiting.is_none() || live.state == JobState::Sealing)
-            && let Some(why) = self.parts.hub.degraded()
+            && let Some(why) = self.parts.connections.degraded()
         {
             let reason = format!(
                 "it may have ended; its state follows when the coordinator can write its records ({why})"
@@ -148,7 +148,7 @@ impl Runtime {
     }
 
     fn heard(&self, session: Session) {
-        self.parts.hub.to_worker(session, WorkerOut::Desire { wishes: Vec::new() });
+        self.parts.connections.to_worker(session, WorkerOut::Desire { wishes: Vec::new() });
     }
 
     /// Sends the replies, at index `first` or later, to submits that are refused or refer to a job
@@ -184,7 +184,7 @@ impl Runtime {
                         "the coordinator's disk takes no records now, and {COMMANDS_MAX} requests wait for it; nothing was done"
                     ),
                 );
-                self.parts.hub.to_client(client, Reply::Refused { request: client.request, error });
+                self.parts.connections.to_client(client, Reply::Refused { request: client.request, error });
             }
             _ => self.held_back.push_back(Command::Input(input)),
         }
@@ -210,7 +210,7 @@ impl Runtime {
                     "the coordinator can't write its records ({why}): the change follows as soon as it can, unless the coordinator restarts before; check again then"
                 ),
             );
-            self.parts.hub.to_client(client, Reply::Refused { request: client.request, error });
+            self.parts.connections.to_client(client, Reply::Refused { request: client.request, error });
             self.told.insert(client);
         }
     }

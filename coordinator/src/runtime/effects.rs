@@ -2,7 +2,7 @@
 
 use super::Runtime;
 use crate::attempt::LiveAttempt;
-use crate::hub::{Reply, Welcome, WorkerOut};
+use crate::connections::{Reply, Welcome, WorkerOut};
 use crate::recent_jobs::FinishedJob;
 use buildpool_pool::Effect;
 use buildpool_protocol::ids::{AttemptId, JobId, Lease};
@@ -21,31 +21,34 @@ const fn log_share(free: u64) -> u64 {
 
 impl Runtime {
     pub(super) fn carry_out(&mut self, effect: Effect) {
-        let hub = &self.parts.hub;
+        let connections = &self.parts.connections;
         match effect {
             Effect::Persist(_) | Effect::Note(_) => {}
             Effect::Acknowledged { client, .. } | Effect::Refused { client, .. }
                 if self.told.remove(&client) => {}
             Effect::Accepted { client, job, reattached } => {
-                hub.to_client(client, Reply::Accepted { request: client.request, job, reattached });
+                connections.to_client(client, Reply::Accepted { request: client.request, job, reattached });
             }
             Effect::Acknowledged { client, job } => {
-                hub.to_client(client, Reply::Acknowledged { request: client.request, job });
+                connections.to_client(client, Reply::Acknowledged { request: client.request, job });
             }
             Effect::Refused { client, error } => {
-                hub.to_client(client, Reply::Refused { request: client.request, error });
+                connections.to_client(client, Reply::Refused { request: client.request, error });
             }
             Effect::Welcome { session, lost_after, wishes } => {
-                hub.to_worker(session, WorkerOut::Welcome(Box::new(Welcome { lost_after, wishes })));
+                connections.to_worker(session, WorkerOut::Welcome(Box::new(Welcome { lost_after, wishes })));
             }
-            Effect::Desire { session, wishes } => hub.to_worker(session, WorkerOut::Desire { wishes }),
+            Effect::Desire { session, wishes } => {
+                connections.to_worker(session, WorkerOut::Desire { wishes })
+            }
             // The grant was superseded while the disk refused records, so no worker receives it.
             Effect::OpenLog { lease, .. } if self.is_superseded(lease) => {}
             Effect::Grant { grant, .. } if self.is_superseded(grant.lease) => {}
             Effect::OpenLog { session, lease } => {
                 self.close_older(lease);
                 if let Some(job) = self.mirror.job(lease.attempt.job) {
-                    let attempt = hub.attempt_or(lease.attempt, || LiveAttempt::new(lease, job.spec.clone()));
+                    let attempt =
+                        connections.attempt_or(lease.attempt, || LiveAttempt::new(lease, job.spec.clone()));
                     attempt.belongs_to(session);
                 }
             }
@@ -57,11 +60,13 @@ impl Runtime {
                 let worker = attempts.last().map(|attempt| attempt.worker_name.as_str());
                 let trace = grant.spec.trace.as_deref();
                 tracing::info!(%job, attempt = number, worker, trace, "job granted");
-                hub.to_worker(session, WorkerOut::Message(Box::new(ToWorker::Grant(grant))));
+                connections.to_worker(session, WorkerOut::Message(Box::new(ToWorker::Grant(grant))));
             }
-            Effect::Send { session, message } => hub.to_worker(session, WorkerOut::Message(message)),
-            Effect::Close { session, error } => hub.to_worker(session, WorkerOut::Close(Box::new(error))),
-            Effect::Changed { job } => hub.changed(job),
+            Effect::Send { session, message } => connections.to_worker(session, WorkerOut::Message(message)),
+            Effect::Close { session, error } => {
+                connections.to_worker(session, WorkerOut::Close(Box::new(error)))
+            }
+            Effect::Changed { job } => connections.changed(job),
             Effect::Done { job, .. } => self.done(job),
             Effect::Abandon(lost) => self.abandon(lost.lease.attempt),
         }
@@ -82,14 +87,14 @@ impl Runtime {
         for attempt in &record.attempts {
             let id = AttemptId { job, number: attempt.number };
             if counts == Some(attempt.number) {
-                self.parts.hub.remove_attempt(id);
+                self.parts.connections.remove_attempt(id);
             } else {
                 self.abandon(id);
             }
         }
         let finished = Arc::new(FinishedJob { record: Arc::new(record), digest });
         self.parts.finished.push(finished.clone());
-        self.parts.hub.done(job, finished);
+        self.parts.connections.done(job, finished);
     }
 
     /// Returns true if the job has a newer attempt.
@@ -109,7 +114,7 @@ impl Runtime {
     }
 
     fn abandon(&self, attempt: AttemptId) {
-        if let Some(live) = self.parts.hub.remove_attempt(attempt)
+        if let Some(live) = self.parts.connections.remove_attempt(attempt)
             && let Err(error) = live.abandon(&self.parts.logs)
         {
             tracing::warn!(%attempt, error = &error as &dyn std::error::Error, "the rest of a lost attempt's log can't be written");

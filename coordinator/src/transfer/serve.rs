@@ -51,7 +51,7 @@ pub(super) async fn serve(
             Message::FetchSnapshot { project, tree, head, trees, manifest, known, .. },
         ) => {
             let name = SnapshotName { tree, head, manifest };
-            let Some(class) = shared.hub.granted_class(session, &project, &name) else {
+            let Some(class) = shared.connections.granted_class(session, &project, &name) else {
                 let text = format!("snapshot {}: no job on it is granted to this worker", name.tree);
                 return Err(LinkError::new(ErrorCode::Forbidden, text));
             };
@@ -62,7 +62,7 @@ pub(super) async fn serve(
             Who::Worker(session),
             Message::Begin { subject: Subject::Artifact { lease, path }, blake3, length, .. },
         ) => {
-            let attempt = shared.hub.attempt(lease.attempt).filter(|attempt| attempt.lease == lease);
+            let attempt = shared.connections.attempt(lease.attempt).filter(|attempt| attempt.lease == lease);
             if !attempt.is_some_and(|attempt| attempt.is_of(session)) {
                 let text = format!("attempt {} is not this worker's", lease.attempt);
                 return Err(LinkError::new(ErrorCode::Forbidden, text));

@@ -120,7 +120,7 @@ pub(super) async fn get(
         }
         Some(after) => after,
     };
-    let commits = caller.shared.hub.commits();
+    let commits = caller.shared.connections.commits();
     let follow = wanted.follow.unwrap_or(true);
     let ready = VecDeque::from([sse::Event::default().id(after.to_string())]);
     let reader = Reader { caller, kinds, after, follow, commits, ready };

@@ -52,7 +52,7 @@ pub(crate) enum Reply {
 }
 
 #[derive(Default)]
-pub(crate) struct Hub {
+pub(crate) struct Connections {
     workers: DashMap<Session, mpsc::Sender<WorkerOut>>,
     clients: DashMap<u64, mpsc::Sender<Reply>>,
     jobs: DashMap<JobId, watch::Sender<JobEvent>>,
@@ -63,7 +63,7 @@ pub(crate) struct Hub {
     why_degraded: RwLock<String>,
 }
 
-impl Hub {
+impl Connections {
     /// Returns a new connection number. Numbers only grow.
     pub(crate) fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed) + 1
