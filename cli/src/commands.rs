@@ -90,7 +90,7 @@ async fn keep_a_thread() -> Infallible {
 
 /// Returns the template with this name from the configuration nearest to the directory.
 fn template(name: &str, directory: &Path) -> Result<TemplateSpec, Failure> {
-    let templates = Templates::of(&Configuration::load(directory));
+    let templates = Templates::from_configuration(&Configuration::load(directory));
     if let Some(template) = templates.get(name) {
         return Ok(template.clone());
     }

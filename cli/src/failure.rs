@@ -34,7 +34,7 @@ impl Failure {
     }
 
     /// Returns a failure with an error and all of its sources.
-    pub(crate) fn of(code: u8, error: &dyn Error) -> Self {
+    pub(crate) fn from_error(code: u8, error: &dyn Error) -> Self {
         Self::new(code, chain(error))
     }
 
@@ -90,7 +90,7 @@ impl From<ClientError> for Failure {
             | ClientError::Local(_)
             | ClientError::Closed => POOL,
         };
-        Self::of(code, &error)
+        Self::from_error(code, &error)
     }
 }
 

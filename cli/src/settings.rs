@@ -76,8 +76,8 @@ pub(crate) async fn connect_quietly(options: &PoolOptions) -> Result<Client, Fai
 
 /// Returns the endpoint of the running local pool.
 fn running(local: &LocalPool) -> Result<Endpoint, Failure> {
-    let is_running = local.is_running().map_err(|error| Failure::of(POOL, &error))?;
-    let published = local.published().map_err(|error| Failure::of(POOL, &error))?;
+    let is_running = local.is_running().map_err(|error| Failure::from_error(POOL, &error))?;
+    let published = local.published().map_err(|error| Failure::from_error(POOL, &error))?;
     published.filter(|_| is_running).map(|published| published.endpoint()).ok_or_else(|| {
         let key = key_of("coordinator", file().as_deref());
         Failure::new(
@@ -156,7 +156,7 @@ pub(crate) fn choose(options: &PoolOptions) -> Result<Chosen, Failure> {
         return Ok(Chosen { target: Target::Local(local()?), place });
     };
     let token = token.ok_or_else(|| no_token(&format!("for the coordinator at {url}"), file().as_deref()))?;
-    let token = token.check()?.parse().map_err(|error| Failure::of(USAGE, &error))?;
+    let token = token.check()?.parse().map_err(|error| Failure::from_error(USAGE, &error))?;
     let target = Target::Named(Endpoint { url, token: Some(token), ca_file, certificate: None, allow_plain });
     Ok(Chosen { target, place })
 }
@@ -171,7 +171,7 @@ pub(crate) fn target_of_gateway(options: &PoolOptions) -> Result<Target, Failure
         return local().map(Target::Local);
     };
     let token = token.map(|given| given.token.parse::<AccessToken>()).transpose();
-    let token = token.map_err(|error| Failure::of(USAGE, &error))?;
+    let token = token.map_err(|error| Failure::from_error(USAGE, &error))?;
     Ok(Target::Named(Endpoint { url, token, ca_file, certificate: None, allow_plain }))
 }
 
@@ -292,7 +292,7 @@ pub(crate) fn no_token(purpose: &str, file: Option<&Path>) -> Failure {
 /// # Errors
 /// If there is no directory for it, or this program's path is unknown.
 pub(crate) fn local() -> Result<LocalPool, Failure> {
-    LocalPool::of_this_user(program()?).map_err(|error| Failure::of(POOL, &error))
+    LocalPool::of_this_user(program()?).map_err(|error| Failure::from_error(POOL, &error))
 }
 
 /// Returns the path of this program.

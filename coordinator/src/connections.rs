@@ -198,5 +198,5 @@ fn runs_on(spec: &JobSpec, project: &str, asked: &SnapshotName) -> bool {
         (&name.tree, &name.head) == (&asked.tree, &asked.head)
             && (asked.manifest.is_none() || asked.manifest == name.manifest)
     };
-    own == project && SnapshotName::of(&spec.source).ok().flatten().is_some_and(is_same)
+    own == project && SnapshotName::from_source(&spec.source).ok().flatten().is_some_and(is_same)
 }

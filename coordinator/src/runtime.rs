@@ -249,7 +249,7 @@ impl Runtime {
         for (order, job) in (1..).zip(jobs) {
             let attempts = job.attempts.iter().map(records::to_pool_attempt).collect();
             let cancel = job.cancel.clone().map(|cancel| (cancel.by, cancel.reason));
-            let usual = self.parts.reader.usual_duration(HistoryKey::of(&job.spec))?;
+            let usual = self.parts.reader.usual_duration(HistoryKey::from_spec(&job.spec))?;
             let record = Arc::new(records::to_pool_job(&job, order, usual));
             self.parts.pool.restore_job(now, record, attempts, cancel);
             self.mirror.restore_job(job);
@@ -330,7 +330,7 @@ impl Runtime {
                 self.answer(reply, live);
             }
             Command::LiveSnapshots { reply } => {
-                let of = |spec: &JobSpec| SnapshotName::of(&spec.source).ok().flatten();
+                let of = |spec: &JobSpec| SnapshotName::from_source(&spec.source).ok().flatten();
                 let snapshots = pool.live_specs().filter_map(of).collect();
                 self.answer(reply, snapshots);
             }

@@ -204,7 +204,7 @@ impl Shared {
     }
 
     pub(crate) fn history(&self, spec: &JobSpec) -> Vec<PassingRun> {
-        self.reader.history(HistoryKey::of(spec)).unwrap_or_else(|error| {
+        self.reader.history(HistoryKey::from_spec(spec)).unwrap_or_else(|error| {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
                 "the history of a command can't be read"

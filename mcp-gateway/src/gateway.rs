@@ -177,7 +177,7 @@ impl Project {
 
     /// Returns the current templates for a directory.
     pub(crate) fn templates_of(&self, directory: &Path) -> Templates {
-        Templates::of(&self.configuration_of(directory))
+        Templates::from_configuration(&self.configuration_of(directory))
     }
 
     /// Returns the current choices.

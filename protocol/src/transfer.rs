@@ -59,7 +59,7 @@ impl SnapshotName {
     ///
     /// # Errors
     /// Fails if an id or checksum is invalid.
-    pub fn of(source: &Source) -> Result<Option<Self>, NotHexadecimal> {
+    pub fn from_source(source: &Source) -> Result<Option<Self>, NotHexadecimal> {
         let Source::Snapshot { id, head, manifest, .. } = source else { return Ok(None) };
         Ok(Some(Self {
             tree: id.parse()?,

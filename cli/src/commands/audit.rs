@@ -14,7 +14,7 @@ pub(crate) fn run(arguments: &AuditArguments) -> Result<ExitCode, Failure> {
             None => settings::connect_to_running(&arguments.place.pool).await?.audit(arguments.limit).await?,
             Some(config) => open(&config.data_dir)?
                 .audit_tail(arguments.limit)
-                .map_err(|error| Failure::of(REFUSED, &error))?,
+                .map_err(|error| Failure::from_error(REFUSED, &error))?,
         };
         if arguments.form.json {
             terminal::print_json(&entries)?;

@@ -15,20 +15,22 @@ const TOKENS_SHOWN_MAX: usize = 20;
 
 pub(crate) fn create(arguments: &BackupArguments) -> Result<ExitCode, Failure> {
     let data = data_of(&arguments.place)?;
-    let done = backup::create(&data, &arguments.directory).map_err(|error| Failure::of(REFUSED, &error))?;
+    let done =
+        backup::create(&data, &arguments.directory).map_err(|error| Failure::from_error(REFUSED, &error))?;
     show(&done, &arguments.directory, arguments.form)
 }
 
 pub(crate) fn restore(arguments: &RestoreArguments) -> Result<ExitCode, Failure> {
     let data = data_of(&arguments.place)?;
-    let done = backup::restore(&arguments.directory, &data).map_err(|error| Failure::of(REFUSED, &error))?;
+    let done =
+        backup::restore(&arguments.directory, &data).map_err(|error| Failure::from_error(REFUSED, &error))?;
     warn_of_tokens(&data)?;
     show(&done, &data, arguments.form)
 }
 
 /// Warns that tokens which were revoked after the backup are valid again.
 fn warn_of_tokens(data: &Path) -> Result<(), Failure> {
-    let tokens = token::open(data)?.list().map_err(|error| Failure::of(REFUSED, &error))?;
+    let tokens = token::open(data)?.list().map_err(|error| Failure::from_error(REFUSED, &error))?;
     let now = jiff::Timestamp::now();
     let in_force: Vec<_> = tokens.iter().filter(|token| token::is_in_force(token, now)).collect();
     if in_force.is_empty() {

@@ -13,8 +13,8 @@ pub(crate) fn run(action: &CertificateAction) -> Result<ExitCode, Failure> {
     match action {
         CertificateAction::Show { place } => {
             let config = own(place)?;
-            let certificate =
-                tls::trusted_certificate(&config.data_dir).map_err(|error| Failure::of(REFUSED, &error))?;
+            let certificate = tls::trusted_certificate(&config.data_dir)
+                .map_err(|error| Failure::from_error(REFUSED, &error))?;
             let missing = || {
                 let directory = config.data_dir.display();
                 let text = format!(
@@ -27,7 +27,7 @@ pub(crate) fn run(action: &CertificateAction) -> Result<ExitCode, Failure> {
         CertificateAction::Rotate { place, form } => {
             let config = own(place)?;
             let fingerprint = tls::rotate(&config.data_dir, &config.certificate_names())
-                .map_err(|error| Failure::of(REFUSED, &error))?;
+                .map_err(|error| Failure::from_error(REFUSED, &error))?;
             if form.json {
                 terminal::print_json(&json!({ "fingerprint": fingerprint }))?;
             } else {

@@ -28,7 +28,8 @@ pub(crate) fn run(arguments: CoordinatorArguments) -> Result<ExitCode, Failure> 
     let (data_dir, protection) = (config.data_dir.clone(), config.protection.clone());
     super::log_to_stderr(format);
     super::serve(async {
-        let coordinator = Coordinator::start(config).await.map_err(|error| Failure::of(POOL, &error))?;
+        let coordinator =
+            Coordinator::start(config).await.map_err(|error| Failure::from_error(POOL, &error))?;
         // `token create` reads the URL from this file. Without it, the join line contains a
         // placeholder.
         let _ = tell(&data_dir, URL_FILE, &coordinator.url());
@@ -36,7 +37,7 @@ pub(crate) fn run(arguments: CoordinatorArguments) -> Result<ExitCode, Failure> 
         tracing::info!(url = %coordinator.url(), version = env!("CARGO_PKG_VERSION"), "the coordinator listens");
         // A caller that uses port 0 needs the URL. An error means that stdout is closed.
         let _ = terminal::print(&format!("{}\n", coordinator.url()));
-        coordinator.serve(super::asked_to_end()).await.map_err(|error| Failure::of(POOL, &error))?;
+        coordinator.serve(super::asked_to_end()).await.map_err(|error| Failure::from_error(POOL, &error))?;
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -89,7 +90,7 @@ pub(crate) fn configuration(file: Option<&Path>, data_dir: Option<PathBuf>) -> R
     let default = state_directory().or(of_unit).or_else(of_user);
     let mut config = Config::new(data_dir.clone().or(default).unwrap_or_default());
     if let Some(file) = file {
-        config = config.read(file).map_err(|error| Failure::of(USAGE, &error))?;
+        config = config.read(file).map_err(|error| Failure::from_error(USAGE, &error))?;
     }
     if let Some(data_dir) = data_dir {
         config.data_dir = data_dir;

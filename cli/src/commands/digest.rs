@@ -18,8 +18,8 @@ const READ_BYTES: usize = 256 << 10;
 
 pub(crate) fn run(arguments: &DigestArguments) -> Result<ExitCode, Failure> {
     let ending = ending(arguments)?;
-    let evidence =
-        buildpool_evidence::read_reports(&arguments.reports).map_err(|error| Failure::of(REFUSED, &error))?;
+    let evidence = buildpool_evidence::read_reports(&arguments.reports)
+        .map_err(|error| Failure::from_error(REFUSED, &error))?;
     let roots =
         std::env::current_dir().ok().and_then(|directory| directory.into_os_string().into_string().ok());
     let template =

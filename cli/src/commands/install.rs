@@ -55,11 +55,12 @@ fn mcp_client(arguments: &InstallMcpClientArguments) -> Result<ExitCode, Failure
     let installation = Installation { program, arguments: words, project, is_on_path };
     let client = arguments.client;
     let text = if arguments.remove {
-        let (path, was_there) = installation.remove(client).map_err(|error| Failure::of(POOL, &error))?;
+        let (path, was_there) =
+            installation.remove(client).map_err(|error| Failure::from_error(POOL, &error))?;
         let done = if was_there { "removed from" } else { "nothing to remove: this project has no entry in" };
         format!("{done} {}\n", path.display())
     } else if arguments.write {
-        let path = installation.write(client).map_err(|error| Failure::of(POOL, &error))?;
+        let path = installation.write(client).map_err(|error| Failure::from_error(POOL, &error))?;
         format!("{}\nnext: {}\n", path.display(), client.next_step())
     } else {
         installation.text(client)
@@ -186,7 +187,7 @@ fn check_join(join: &Join, given: &TrustOptions, of_file: TrustOptions) -> Resul
     config.token = Some(join.token.clone());
     of_file.apply(&mut config);
     given.apply(&mut config);
-    let dialler = Dialler::new(&config).map_err(|error| Failure::of(USAGE, &error))?;
+    let dialler = Dialler::new(&config).map_err(|error| Failure::from_error(USAGE, &error))?;
     super::block_on(async {
         match dialler.connect().await {
             Ok(_) => {}

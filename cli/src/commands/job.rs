@@ -50,7 +50,7 @@ fn show(arguments: &JobArguments) -> Result<ExitCode, Failure> {
             print_job(&client.job(&arguments.id, view, Duration::ZERO).await?, arguments.form)?;
             return Ok(ExitCode::SUCCESS);
         };
-        let result = wait::for_end(&client, &arguments.id, &view, &Limit::of(Some(within))).await?;
+        let result = wait::for_end(&client, &arguments.id, &view, &Limit::from_now(Some(within))).await?;
         print_job(&result, arguments.form)?;
         Ok(ExitCode::from(exit::code(&result)))
     })
@@ -68,7 +68,7 @@ async fn of_build(client: &Client, build: BuildId, arguments: &JobArguments) -> 
     }
     let mut code = 0;
     if arguments.wait.is_some() {
-        let limit = Limit::of(arguments.wait);
+        let limit = Limit::from_now(arguments.wait);
         for job in builds::jobs(client, build).await? {
             let result = wait::for_end(client, &job, &View::default(), &limit).await?;
             code = code.max(exit::code(&result));

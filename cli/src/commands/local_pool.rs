@@ -30,7 +30,7 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(5);
 pub(crate) fn run(arguments: &LocalPoolArguments) -> Result<ExitCode, Failure> {
     detach();
     let pool = LocalPool::at(arguments.directory.clone(), settings::program()?);
-    let lock = Lock::take(&pool).map_err(|error| Failure::of(POOL, &error))?;
+    let lock = Lock::take(&pool).map_err(|error| Failure::from_error(POOL, &error))?;
     let Some(lock) = lock else { return Ok(ExitCode::SUCCESS) };
     let idle_limit = idle_limit()?;
     super::log_to_stderr(LogFormat::Text);
@@ -65,13 +65,13 @@ async fn serve(pool: LocalPool, lock: Lock, idle_limit: Duration) -> Result<Exit
     let mut config = buildpool_coordinator::Config::new(directory.join("coordinator"));
     config.listen.set_port(0);
     config.local = true;
-    let coordinator = Coordinator::start(config).await.map_err(|error| Failure::of(POOL, &error))?;
+    let coordinator = Coordinator::start(config).await.map_err(|error| Failure::from_error(POOL, &error))?;
     let token = fresh_token(&coordinator, Role::Admin, LOCAL)?;
     let worker_token = fresh_token(&coordinator, Role::Worker, LOCAL_WORKER)?;
     let url = coordinator.url();
     let published = Published {
-        url: url.parse().map_err(|error| Failure::of(POOL, &error))?,
-        token: token.parse().map_err(|error| Failure::of(POOL, &error))?,
+        url: url.parse().map_err(|error| Failure::from_error(POOL, &error))?,
+        token: token.parse().map_err(|error| Failure::from_error(POOL, &error))?,
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         instance: uuid::Uuid::now_v7(),
@@ -103,7 +103,7 @@ async fn serve(pool: LocalPool, lock: Lock, idle_limit: Duration) -> Result<Exit
         result
     };
     let (served, watched) = tokio::join!(serving, watching);
-    served.map_err(|error| Failure::of(POOL, &error))?;
+    served.map_err(|error| Failure::from_error(POOL, &error))?;
     watched?;
     tracing::info!("the local pool ends");
     Ok(ExitCode::SUCCESS)
@@ -140,7 +140,8 @@ impl Watch {
     /// Publishes the pool and waits until it is idle for long enough or receives a signal. Then the
     /// pool is withdrawn.
     async fn until_not_needed(&self) -> Result<(), Failure> {
-        let publish = || self.lock.publish(&self.published).map_err(|error| Failure::of(POOL, &error));
+        let publish =
+            || self.lock.publish(&self.published).map_err(|error| Failure::from_error(POOL, &error));
         self.worker_is_there().await?;
         publish()?;
         let program = Program::now();

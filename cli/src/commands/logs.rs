@@ -107,7 +107,7 @@ async fn each_output(
         match event {
             JobEvent::Output(output) => take(output),
             JobEvent::End(cursor) => end = cursor,
-            JobEvent::OutputLost(error) => return Err(Failure::of(REFUSED, &error)),
+            JobEvent::OutputLost(error) => return Err(Failure::from_error(REFUSED, &error)),
             JobEvent::Failed(error) => return Err(error.into()),
             JobEvent::Accepted { .. }
             | JobEvent::Progress(_)
@@ -206,7 +206,7 @@ async fn copy(client: &Client, query: FollowQuery, screen: &Screen) -> Result<()
             JobEvent::Attempt(attempt) => {
                 screen.write(Item::Note(format!("buildpool: attempt {attempt} begins"))).await;
             }
-            JobEvent::OutputLost(error) => return Err(Failure::of(REFUSED, &error)),
+            JobEvent::OutputLost(error) => return Err(Failure::from_error(REFUSED, &error)),
             JobEvent::Failed(error) => return Err(error.into()),
             JobEvent::Accepted { .. } | JobEvent::Progress(_) | JobEvent::End(_) | JobEvent::Complete(_) => {}
         }

@@ -66,7 +66,7 @@ fn ended(result: Result<(), ServeError>) -> Result<ExitCode, Failure> {
             error @ (ServeError::OpenBeyondLoopback { .. }
             | ServeError::PlainBeyondLoopback { .. }
             | ServeError::Project { .. }),
-        ) => Err(Failure::of(USAGE, &error)),
-        Err(error) => Err(Failure::of(POOL, &error)),
+        ) => Err(Failure::from_error(USAGE, &error)),
+        Err(error) => Err(Failure::from_error(POOL, &error)),
     }
 }

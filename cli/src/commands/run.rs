@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: RunArguments) -> Result<ExitCode, Failure> {
 }
 
 async fn submit(arguments: RunArguments) -> Result<ExitCode, Failure> {
-    let asked = spec::Asked::of(&arguments)?;
+    let asked = spec::Asked::from_arguments(&arguments)?;
     let (client, fallback) = reach(&arguments).await?;
     let snapshot = match asked.snapshot(&arguments, client.pool().local) {
         Some(options) => Some(bring(&client, options).await?),
@@ -83,7 +83,8 @@ async fn reach(arguments: &RunArguments) -> Result<(Client, Option<String>), Fai
 
 /// Takes a snapshot, sends the objects that the pool lacks, and prints a note on omitted files.
 async fn bring(client: &Client, options: Options) -> Result<Arc<Snapshot>, Failure> {
-    let snapshot = take_and_deliver(client, options).await.map_err(|error| Failure::of(POOL, &error))?;
+    let snapshot =
+        take_and_deliver(client, options).await.map_err(|error| Failure::from_error(POOL, &error))?;
     for warning in snapshot.warnings() {
         terminal::warn(&warning);
     }

@@ -147,7 +147,7 @@ async fn create(
     let fingerprint = fingerprint(&config)?;
     let created = tokens
         .create_restricted((role, &only), name, expires, fingerprint.as_deref(), BY_FILES)
-        .map_err(|error| Failure::of(REFUSED, &error))?;
+        .map_err(|error| Failure::from_error(REFUSED, &error))?;
     let is_configured = place.config.is_some() || place.data_dir.is_none();
     let public = config.public_url.as_ref().map(ToString::to_string);
     let url = public
@@ -211,13 +211,13 @@ async fn rotate(
     let fingerprint = fingerprint(&config)?;
     tokens
         .rotate(which, grace, expires, fingerprint.as_deref(), BY_FILES)
-        .map_err(|error| Failure::of(REFUSED, &error))
+        .map_err(|error| Failure::from_error(REFUSED, &error))
 }
 
 async fn list(place: &TokenPlace) -> Result<Vec<TokenSummary>, Failure> {
     match files(place)? {
         None => Ok(settings::connect_to_running(&place.pool).await?.tokens().await?),
-        Some(config) => open(&config.data_dir)?.list().map_err(|error| Failure::of(REFUSED, &error)),
+        Some(config) => open(&config.data_dir)?.list().map_err(|error| Failure::from_error(REFUSED, &error)),
     }
 }
 
@@ -226,8 +226,10 @@ async fn revoke(place: &TokenPlace, token: &str, keep_jobs: bool) -> Result<Vec<
         return Ok(settings::connect_to_running(&place.pool).await?.token_revoke(token, keep_jobs).await?);
     };
     let tokens = open(&config.data_dir)?;
-    tokens.revoke(token, jobs_after(keep_jobs), BY_FILES).map_err(|error| Failure::of(REFUSED, &error))?;
-    tokens.list().map_err(|error| Failure::of(REFUSED, &error))
+    tokens
+        .revoke(token, jobs_after(keep_jobs), BY_FILES)
+        .map_err(|error| Failure::from_error(REFUSED, &error))?;
+    tokens.list().map_err(|error| Failure::from_error(REFUSED, &error))
 }
 
 const fn jobs_after(keep_jobs: bool) -> JobsAfter {
@@ -248,7 +250,7 @@ pub(super) fn open(directory: &Path) -> Result<Tokens, Failure> {
 }
 
 fn open_or_make(directory: &Path) -> Result<Tokens, Failure> {
-    Tokens::open(directory).map_err(|error| Failure::of(REFUSED, &error))
+    Tokens::open(directory).map_err(|error| Failure::from_error(REFUSED, &error))
 }
 
 /// Returns the fingerprint that tokens contain, unless the certificate is from files or TLS is off.
@@ -258,7 +260,7 @@ fn fingerprint(config: &Config) -> Result<Option<String>, Failure> {
         Protection::Automatic => {
             let (directory, names) = (config.data_dir.clone(), config.certificate_names());
             let source = TlsSource::SelfSigned { directory, names };
-            let tls = Tls::open(&source).map_err(|error| Failure::of(REFUSED, &error))?;
+            let tls = Tls::open(&source).map_err(|error| Failure::from_error(REFUSED, &error))?;
             Ok(tls.token_fingerprint())
         }
     }

@@ -30,7 +30,7 @@ pub(crate) struct Limit {
 
 impl Limit {
     /// Starts the limit now. Without a duration, the wait has no limit.
-    pub(crate) fn of(within: Option<Duration>) -> Self {
+    pub(crate) fn from_now(within: Option<Duration>) -> Self {
         Self { begun: Instant::now(), within }
     }
 
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &WaitArguments) -> Result<ExitCode, Failure> {
 
 async fn wait(arguments: &WaitArguments) -> Result<ExitCode, Failure> {
     let client = settings::connect(&arguments.pool).await?;
-    let limit = Limit::of(arguments.timeout);
+    let limit = Limit::from_now(arguments.timeout);
     let named = resolve(&client, &arguments.ids).await?;
     let is_one = named.len() == 1;
     let mut code = 0;

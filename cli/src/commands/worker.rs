@@ -35,7 +35,7 @@ fn of_worker(error: &WorkerError) -> Failure {
         WorkerError::Token(_) | WorkerError::Config(_) | WorkerError::Dialler(_) => USAGE,
         WorkerError::Home(_) | WorkerError::Workspaces(_) | WorkerError::Startup(_) => POOL,
     };
-    Failure::of(code, error)
+    Failure::from_error(code, error)
 }
 
 /// Passes signals on: the first one drains the worker, the second one shortens the drain. Never
@@ -102,7 +102,7 @@ pub(super) fn fill_data_directory(config: &mut Config) {
 fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
     let daemon = arguments.daemon;
     let mut config = match &daemon.config {
-        Some(file) => Config::from_file(file).map_err(|error| Failure::of(USAGE, &error))?,
+        Some(file) => Config::from_file(file).map_err(|error| Failure::from_error(USAGE, &error))?,
         None => Config::new("", PathBuf::new()),
     };
     let is_token_visible =
@@ -166,7 +166,7 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
     if !arguments.no_tools {
         config.found = buildpool_worker::tools::find(&environment::of_worker(&config.env));
     }
-    config.check().map_err(|error| Failure::of(USAGE, &error))?;
+    config.check().map_err(|error| Failure::from_error(USAGE, &error))?;
     let url = config.coordinator.parse::<PoolUrl>();
     url.map_err(|error| Failure::while_doing(USAGE, place, &error))?;
     let Some(given) = given else {

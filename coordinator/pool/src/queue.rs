@@ -27,7 +27,7 @@ pub(crate) struct Class {
 }
 
 impl Class {
-    pub(crate) fn of(spec: &JobSpec) -> Self {
+    pub(crate) fn from_spec(spec: &JobSpec) -> Self {
         let mut selectors: Vec<Selector> =
             spec.selectors.iter().chain(&spec.access.labels).cloned().collect();
         selectors.sort();
@@ -139,7 +139,7 @@ pub(crate) struct Queue {
 
 impl Queue {
     pub(crate) fn insert(&mut self, record: &JobRecord) {
-        let lanes = self.classes.entry(Class::of(&record.spec)).or_default();
+        let lanes = self.classes.entry(Class::from_spec(&record.spec)).or_default();
         if !lanes.contains_key(&record.submitter) {
             *self.lanes.entry(record.submitter.clone()).or_default() += 1;
         }
@@ -149,7 +149,7 @@ impl Queue {
     }
 
     pub(crate) fn remove(&mut self, record: &JobRecord) {
-        let class = Class::of(&record.spec);
+        let class = Class::from_spec(&record.spec);
         let Some(lanes) = self.classes.get_mut(&class) else { return };
         let Some(lane) = lanes.get_mut(&record.submitter) else { return };
         let place = Lane::place(record.spec.priority, record.order);
@@ -193,7 +193,7 @@ impl Queue {
 
     /// Returns the job behind this one in its lane.
     pub(crate) fn after(&self, record: &JobRecord) -> Option<(Place, JobId)> {
-        let lane = self.classes.get(&Class::of(&record.spec))?.get(&record.submitter)?;
+        let lane = self.classes.get(&Class::from_spec(&record.spec))?.get(&record.submitter)?;
         let place = Lane::place(record.spec.priority, record.order);
         let mut behind = lane.jobs.range((Bound::Excluded(place), Bound::Unbounded));
         behind.next().map(|(place, job)| (*place, *job))

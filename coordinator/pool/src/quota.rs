@@ -120,7 +120,9 @@ impl Pool {
             );
             return Err(LinkError::new(ErrorCode::Exhausted, text));
         }
-        if self.queue.kinds_of(name) >= KINDS_MAX && !self.queue.has_kind(&Class::of(&submit.spec), name) {
+        if self.queue.kinds_of(name) >= KINDS_MAX
+            && !self.queue.has_kind(&Class::from_spec(&submit.spec), name)
+        {
             let text = format!(
                 "the queued jobs of `{name}` have {KINDS_MAX} different sets of requirements (labels, resources, concurrency group, project), which is the limit of one submitter; submit again when some jobs run"
             );

@@ -157,7 +157,7 @@ impl Pool {
         let picked = newest_first.filter(|job| wanted(state_of(job), &job.record, &job.attempts)).take(limit);
         let viewed = picked.enumerate().map(|(index, job)| match &job.phase {
             Phase::Queued { since, .. } if index >= PLACED_MAX => {
-                let class = Class::of(&job.record.spec);
+                let class = Class::from_spec(&job.record.spec);
                 let reason = if reasons.len() >= REASONS_MAX && !reasons.contains_key(&class) {
                     REASON_OF_OTHERS.to_owned()
                 } else {

@@ -74,7 +74,7 @@ async fn admit(back: &Back, request: u32, message: SubmitMessage) -> Result<Subm
         },
         refused => refused,
     };
-    let usual = shared.reader.usual_duration(HistoryKey::of(&message.spec)).map_err(internal)?;
+    let usual = shared.reader.usual_duration(HistoryKey::from_spec(&message.spec)).map_err(internal)?;
     let submitted = Submitted {
         job: message.job,
         reattached: false,
@@ -196,7 +196,7 @@ async fn has_its_snapshot(shared: &Arc<Shared>, message: &SubmitMessage) -> Resu
     let Source::Snapshot { id, project, .. } = &message.spec.source else { return Ok(()) };
     let invalid =
         |_| LinkError::new(ErrorCode::Invalid, format!("source: `{}` is no snapshot id", id.escape_debug()));
-    let Some(name) = SnapshotName::of(&message.spec.source).map_err(invalid)? else { return Ok(()) };
+    let Some(name) = SnapshotName::from_source(&message.spec.source).map_err(invalid)? else { return Ok(()) };
     // A snapshot from a submitter of another class does not count.
     let (store, project) = (shared.transfers.of_class(&message.spec.access.class), project.clone());
     let has = tokio::task::spawn_blocking(move || store.has(&project, &name)).await;

@@ -233,7 +233,7 @@ impl Mirror {
             && let Some(digest) = &digest
         {
             records.push(Record::Passed(Box::new(PassingRun {
-                key: HistoryKey::of(&record.spec),
+                key: HistoryKey::from_spec(&record.spec),
                 job,
                 finished_at_ms: done.finished_at_ms,
                 duration_ms: outcome

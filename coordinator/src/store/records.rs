@@ -273,7 +273,7 @@ pub struct HistoryKey(pub [u8; 16]);
 
 impl HistoryKey {
     /// Returns the key of this spec's command and project.
-    pub fn of(spec: &JobSpec) -> Self {
+    pub fn from_spec(spec: &JobSpec) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("buildpool 2026 history key");
         hasher.update(spec.project.as_bytes()).update(&[0]);
         for argument in spec.command.argv() {

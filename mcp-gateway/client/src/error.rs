@@ -158,7 +158,7 @@ impl fmt::Display for ClientError {
                 "the token would go to {url} unencrypted; give wss:// in place of ws://, or, where the network itself is \
                  encrypted, say `--insecure-plain-text` (`insecure_plain_text = true` in config.toml)"
             ),
-            Self::Untrusted { url, source } => match Distrust::of(source) {
+            Self::Untrusted { url, source } => match Distrust::from_error(source) {
                 Distrust::NoTls => {
                     write!(f, "the server at {url} does not use TLS; for a coordinator without TLS use ws://")
                 }
@@ -219,7 +219,7 @@ impl Error for ClientError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             // The message contains the whole source already.
-            Self::Untrusted { source, .. } if Distrust::of(source) != Distrust::Unvouched => None,
+            Self::Untrusted { source, .. } if Distrust::from_error(source) != Distrust::Unvouched => None,
             Self::Unreachable { source, .. }
             | Self::Untrusted { source, .. }
             | Self::Authorities { source, .. } => Some(source.as_ref()),

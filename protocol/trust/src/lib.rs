@@ -75,7 +75,7 @@ pub enum Distrust {
 
 impl Distrust {
     /// Returns the reason for an error of a TLS handshake.
-    pub fn of(error: &io::Error) -> Self {
+    pub fn from_error(error: &io::Error) -> Self {
         match error.get_ref().and_then(|error| error.downcast_ref()) {
             Some(rustls::Error::InvalidMessage(_)) => Self::NoTls,
             Some(rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)) => {

@@ -63,7 +63,7 @@ pub(super) struct Attempt {
 
 impl Attempt {
     pub(super) fn new(lease: Lease, spec: JobSpec, stage: Stage) -> Self {
-        let masking = Masking::of(&spec);
+        let masking = Masking::from_spec(&spec);
         Self {
             lease,
             spec,

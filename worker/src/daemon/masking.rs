@@ -20,7 +20,7 @@ pub(super) enum Masking {
 
 impl Masking {
     /// Creates the masking from the spec only.
-    pub(super) fn of(spec: &JobSpec) -> Self {
+    pub(super) fn from_spec(spec: &JobSpec) -> Self {
         if spec.secrets.is_empty() { Self::Nothing } else { Self::Unknown }
     }
 
@@ -103,9 +103,9 @@ mod tests {
     #[test]
     fn without_the_values_nothing_is_read() {
         let mut spec = JobSpec::new(Command::Shell("true".into()), Source::Empty);
-        assert_eq!(Masking::of(&spec).evidence(found), found());
+        assert_eq!(Masking::from_spec(&spec).evidence(found), found());
         spec.secrets = vec!["WORD".into()];
-        let mut masking = Masking::of(&spec);
+        let mut masking = Masking::from_spec(&spec);
         let none = masking.evidence(|| panic!("it must not be looked for"));
         assert!(none.test_reports.is_empty() && none.notes[0].contains("restarted"), "{none:?}");
         masking.learn(&BTreeMap::from([("WORD".to_owned(), Secret("hunter2!".into()))]));

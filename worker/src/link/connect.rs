@@ -121,7 +121,7 @@ impl fmt::Display for ConnectError {
             }
             Self::TooSlow => write!(f, "no connection within {} s", CONNECT_WITHIN.as_secs()),
             Self::Io(error) => write!(f, "no connection: {error}"),
-            Self::Tls(error) => match Distrust::of(error) {
+            Self::Tls(error) => match Distrust::from_error(error) {
                 Distrust::NoTls => f.write_str(
                     "the server does not use TLS; for a coordinator without TLS use ws://",
                 ),

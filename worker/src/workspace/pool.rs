@@ -370,7 +370,7 @@ fn lock_file(path: &Path) -> Result<File, WorkspaceError> {
 }
 
 pub(super) fn name_of(source: &Source) -> Result<Option<SnapshotName>, WorkspaceError> {
-    SnapshotName::of(source).map_err(|_| WorkspaceError::Malformed { what: "snapshot id" })
+    SnapshotName::from_source(source).map_err(|_| WorkspaceError::Malformed { what: "snapshot id" })
 }
 
 /// Returns the name of the directory with the files: some tools name their products after it.

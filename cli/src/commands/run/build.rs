@@ -199,7 +199,7 @@ fn specs(arguments: &RunArguments, spec: &JobSpec, build: BuildId) -> Result<Vec
             spec.build = Some(build);
             spec.command = Command::Argv(command.to_vec());
             spec.selectors.extend(labels.iter().cloned());
-            spec.check().map_err(|error| Failure::of(USAGE, &error))?;
+            spec.check().map_err(|error| Failure::from_error(USAGE, &error))?;
             specs.push(spec);
         }
     }

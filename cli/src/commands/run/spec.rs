@@ -24,7 +24,7 @@ impl Asked {
     ///
     /// # Errors
     /// If the directory does not exist, or a secret has no value.
-    pub(super) fn of(arguments: &RunArguments) -> Result<Self, Failure> {
+    pub(super) fn from_arguments(arguments: &RunArguments) -> Result<Self, Failure> {
         let directory = directory(arguments.cwd.as_deref())?;
         let secrets = arguments.secrets.iter().map(|name| match env::var(name) {
             Ok(value) => Ok((name.clone(), Secret(value))),
@@ -101,7 +101,7 @@ impl Asked {
             setup: snapshot.and_then(|snapshot| snapshot.setup.clone()),
             ..JobSpec::new(Command::Argv(arguments.command.clone()), source)
         };
-        spec.check().map_err(|error| Failure::of(USAGE, &error))?;
+        spec.check().map_err(|error| Failure::from_error(USAGE, &error))?;
         Ok((spec, self.secrets))
     }
 }

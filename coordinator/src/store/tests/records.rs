@@ -122,7 +122,7 @@ fn the_history_keeps_the_last_passing_runs_of_a_command() {
     let store = Store::open(directory.path()).unwrap();
     let mut writer = store.writer().unwrap();
     let job = job(1);
-    let key = HistoryKey::of(&job.spec);
+    let key = HistoryKey::from_spec(&job.spec);
     let run = |finished_at_ms| PassingRun {
         key,
         job: job.job,
@@ -193,7 +193,7 @@ fn rows_that_can_not_be_read_are_skipped_and_the_others_stay_readable() {
     let (live, bad_live) = (job(1), job(2));
     let (over, bad_over) =
         (done(granted(job(3)), Verdict::Passed, 0), done(granted(job(4)), Verdict::Passed, 0));
-    let key = HistoryKey::of(&live.spec);
+    let key = HistoryKey::from_spec(&live.spec);
     let run = |duration_ms| PassingRun {
         key,
         job: over.job,

@@ -16,7 +16,7 @@ pub struct Templates {
 impl Templates {
     /// Returns the templates of the configuration and the built-in ones. The former take
     /// precedence.
-    pub fn of(configuration: &Configuration) -> Self {
+    pub fn from_configuration(configuration: &Configuration) -> Self {
         let raw = TemplateSpec {
             name: buildpool_digest::RAW.to_owned(),
             description: "both streams unfiltered, as much as fits".to_owned(),
@@ -84,7 +84,7 @@ mod tests {
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         let text = "templates:\n  tsc: {description: mine, include_regex: x}\n  bad: {include_regex: '('}\n";
         fs::write(&file, text).unwrap();
-        let templates = Templates::of(&Configuration::load(directory.path()));
+        let templates = Templates::from_configuration(&Configuration::load(directory.path()));
         assert_eq!(templates.names(), ["maven-build", "maven-test", "raw", "tsc", "vitest"]);
         assert_eq!(templates.get("tsc").unwrap().description, "mine");
         let problem = templates.problem_of("bad").unwrap();
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(templates.problem_of("other"), None);
 
         fs::write(&file, "templates: [").unwrap();
-        let templates = Templates::of(&Configuration::load(directory.path()));
+        let templates = Templates::from_configuration(&Configuration::load(directory.path()));
         assert_eq!(templates.problems().len(), 1);
         assert_eq!(templates.names().len(), 5);
     }

@@ -31,7 +31,7 @@ pub(super) struct IgnoreFile {
 
 impl IgnoreFile {
     /// Returns the ignore file of a repository at `prefix` in the outermost one, if it has one.
-    pub(super) fn of(repository: &Repository, prefix: &[u8]) -> Option<Self> {
+    pub(super) fn from_repository(repository: &Repository, prefix: &[u8]) -> Option<Self> {
         let path = ignore_file(repository)?;
         Some(Self { path, begin: prefix.len() })
     }

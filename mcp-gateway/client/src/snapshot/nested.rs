@@ -74,7 +74,7 @@ impl<'a> Taker<'a> {
             store.begin_anew(repository)?;
         }
         let around = self.ignores.len();
-        self.ignores.extend(IgnoreFile::of(repository, prefix));
+        self.ignores.extend(IgnoreFile::from_repository(repository, prefix));
         self.excludes.add(repository, prefix);
         let mut taken = self.outer(repository, prefix, &store)?;
         let mut inner: Vec<Grafted> = Vec::new();
