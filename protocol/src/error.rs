@@ -1,7 +1,6 @@
 //! Errors that one end of a link sends to the other.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// Error code for programs. The text in [`LinkError`] is for users.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -48,7 +47,8 @@ impl ErrorCode {
 }
 
 /// An error answer.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
 pub struct LinkError {
     /// Error code, for programs.
     pub code: ErrorCode,
@@ -62,14 +62,6 @@ impl LinkError {
         Self { code, message: message.into() }
     }
 }
-
-impl fmt::Display for LinkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for LinkError {}
 
 /// Returns an error with all its sources in one line: `error: cause: cause of the cause`.
 pub fn chain(error: &dyn std::error::Error) -> String {

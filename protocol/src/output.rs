@@ -104,27 +104,18 @@ pub struct Gap {
 }
 
 /// Error of decoding a chunk.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ChunkError {
     /// Fewer bytes than the header or its length requires. More may arrive.
+    #[error("the chunk ends early")]
     Incomplete,
     /// A format, stream or kind that this version does not support.
+    #[error("the chunk has an unknown format, stream or kind")]
     Unknown,
     /// A payload over [`CHUNK_BYTES_MAX`].
+    #[error("the chunk is longer than allowed")]
     TooLong,
 }
-
-impl fmt::Display for ChunkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Incomplete => "the chunk ends early",
-            Self::Unknown => "the chunk has an unknown format, stream or kind",
-            Self::TooLong => "the chunk is longer than allowed",
-        })
-    }
-}
-
-impl std::error::Error for ChunkError {}
 
 impl ChunkHeader {
     /// Encodes the header.

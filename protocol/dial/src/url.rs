@@ -105,25 +105,17 @@ impl FromStr for PoolUrl {
 }
 
 /// Error for a text that is not a coordinator's URL.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "`{}` is not the URL of a coordinator: {}; valid are ws://HOST:PORT and wss://HOST:PORT",
+    .url.escape_debug(),
+    .reason
+)]
 pub struct UrlError {
     /// The given text.
     pub url: String,
     reason: &'static str,
 }
-
-impl fmt::Display for UrlError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "`{}` is not the URL of a coordinator: {}; valid are ws://HOST:PORT and wss://HOST:PORT",
-            self.url.escape_debug(),
-            self.reason
-        )
-    }
-}
-
-impl std::error::Error for UrlError {}
 
 #[cfg(test)]
 mod tests {

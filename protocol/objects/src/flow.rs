@@ -13,21 +13,14 @@ pub struct Sender {
 }
 
 /// Error: the other side sent an impossible offset.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("offset {offset} is beyond {most}, where the bytes end")]
 pub struct BeyondEnd {
     /// The offset received.
     pub offset: u64,
     /// The highest valid offset.
     pub most: u64,
 }
-
-impl std::fmt::Display for BeyondEnd {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "offset {} is beyond {}, where the bytes end", self.offset, self.most)
-    }
-}
-
-impl std::error::Error for BeyondEnd {}
 
 impl Sender {
     /// Creates a sender of `length` bytes. It must not send before the receiver has sent its start

@@ -3,7 +3,6 @@
 
 use buildpool_protocol::limits::TRANSFER_BYTES_MAX;
 use buildpool_protocol::transfer::Checksum;
-use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
@@ -14,9 +13,10 @@ use std::time::{Duration, SystemTime};
 const OPENINGS_MAX: u32 = 16;
 
 /// Error of receiving a file.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum IncomingError {
     /// The file exceeds the limit.
+    #[error("{length} bytes are more than the {limit} that may be transferred at once")]
     TooLarge {
         /// Length in bytes.
         length: u64,
@@ -24,8 +24,10 @@ pub enum IncomingError {
         limit: u64,
     },
     /// Another connection is receiving the same file.
+    #[error("the same bytes are just being received on another connection")]
     Busy,
     /// The sender sent more bytes than it announced.
+    #[error("bytes up to {end} of a transfer that was announced with {length}")]
     BeyondEnd {
         /// End offset of the bytes received.
         end: u64,
@@ -33,6 +35,7 @@ pub enum IncomingError {
         length: u64,
     },
     /// The checksum is wrong. The bytes have been removed.
+    #[error("the bytes have the checksum {found}; {expected} was announced")]
     Mismatch {
         /// The announced checksum.
         expected: Checksum,
@@ -40,6 +43,7 @@ pub enum IncomingError {
         found: Checksum,
     },
     /// The disk failed.
+    #[error("{what} {}", .path.display())]
     Io {
         /// The operation.
         what: &'static str,
@@ -48,33 +52,6 @@ pub enum IncomingError {
         /// The system error.
         source: io::Error,
     },
-}
-
-impl fmt::Display for IncomingError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLarge { length, limit } => {
-                write!(f, "{length} bytes are more than the {limit} that may be transferred at once")
-            }
-            Self::Busy => f.write_str("the same bytes are just being received on another connection"),
-            Self::BeyondEnd { end, length } => {
-                write!(f, "bytes up to {end} of a transfer that was announced with {length}")
-            }
-            Self::Mismatch { expected, found } => {
-                write!(f, "the bytes have the checksum {found}; {expected} was announced")
-            }
-            Self::Io { what, path, .. } => write!(f, "{what} {}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for IncomingError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            Self::TooLarge { .. } | Self::Busy | Self::BeyondEnd { .. } | Self::Mismatch { .. } => None,
-        }
-    }
 }
 
 /// A file that is being received.

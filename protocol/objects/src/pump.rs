@@ -8,7 +8,6 @@ use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::transfer::{Checksum, Message};
 use bytes::Bytes;
 use futures_util::FutureExt;
-use std::fmt;
 use std::fs::File;
 use std::future::Future;
 use std::io;
@@ -48,17 +47,22 @@ pub trait Channel: Send {
 }
 
 /// Error of a file transfer.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum PumpError {
     /// The connection was lost.
+    #[error("the connection was cut")]
     Interrupted,
     /// The other side refused the transfer.
+    #[error(transparent)]
     Refused(LinkError),
     /// The other side violated the protocol.
+    #[error("the other side misbehaved: {0}")]
     Misbehaved(&'static str),
     /// The received bytes are not the announced file, or the disk failed.
+    #[error(transparent)]
     Incoming(IncomingError),
     /// The file to send cannot be read.
+    #[error("reading {}", .path.display())]
     Read {
         /// Path of the file.
         path: PathBuf,
@@ -66,6 +70,7 @@ pub enum PumpError {
         source: io::Error,
     },
     /// This process is shutting down.
+    #[error("this process is ending")]
     Ended,
 }
 
@@ -93,29 +98,6 @@ impl PumpError {
             Self::Read { .. } => ErrorCode::Internal,
         };
         Some(LinkError::new(code, self.to_string()))
-    }
-}
-
-impl fmt::Display for PumpError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Interrupted => f.write_str("the connection was cut"),
-            Self::Refused(error) => error.fmt(f),
-            Self::Misbehaved(what) => write!(f, "the other side misbehaved: {what}"),
-            Self::Incoming(error) => error.fmt(f),
-            Self::Read { path, .. } => write!(f, "reading {}", path.display()),
-            Self::Ended => f.write_str("this process is ending"),
-        }
-    }
-}
-
-impl std::error::Error for PumpError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Incoming(error) => std::error::Error::source(error),
-            Self::Read { source, .. } => Some(source),
-            Self::Interrupted | Self::Refused(_) | Self::Misbehaved(_) | Self::Ended => None,
-        }
     }
 }
 

@@ -75,13 +75,6 @@ impl<'de> Deserialize<'de> for JobCursor {
 }
 
 /// Error: the text is not a cursor into a list of jobs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a cursor has the form MILLISECONDS:ID, as an earlier answer gave it")]
 pub struct JobCursorError;
-
-impl fmt::Display for JobCursorError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a cursor has the form MILLISECONDS:ID, as an earlier answer gave it")
-    }
-}
-
-impl std::error::Error for JobCursorError {}

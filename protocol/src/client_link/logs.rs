@@ -59,16 +59,9 @@ impl<'de> Deserialize<'de> for Cursor {
 }
 
 /// Error: the text is not a cursor.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a cursor has the form ATTEMPT:POSITION, as an earlier answer gave it")]
 pub struct CursorError;
-
-impl fmt::Display for CursorError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a cursor has the form ATTEMPT:POSITION, as an earlier answer gave it")
-    }
-}
-
-impl std::error::Error for CursorError {}
 
 /// A position in one text of a log.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]

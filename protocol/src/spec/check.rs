@@ -3,7 +3,6 @@
 use super::{JobSpec, Setup, Source, TemplateSpec};
 use crate::glob;
 use crate::limits;
-use std::fmt;
 use std::path::{Component, Path};
 
 impl JobSpec {
@@ -233,7 +232,8 @@ fn check_bytes(field: &'static str, text: &str, most: usize) -> Result<(), SpecE
 }
 
 /// An invalid field of a spec.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{field}: {reason}")]
 pub struct SpecError {
     /// Name of the field.
     pub field: &'static str,
@@ -246,14 +246,6 @@ impl SpecError {
         Self { field, reason: reason.into() }
     }
 }
-
-impl fmt::Display for SpecError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.reason)
-    }
-}
-
-impl std::error::Error for SpecError {}
 
 /// Checks the name of a label, resource, worker or token.
 ///

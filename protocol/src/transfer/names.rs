@@ -143,16 +143,9 @@ fn is_lower_hex(text: &str) -> bool {
 }
 
 /// Error: the text is not an id or a checksum.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("that is no {what}, which has {digits} hexadecimal digits in lower case")]
 pub struct NotHexadecimal {
     what: &'static str,
     digits: &'static str,
 }
-
-impl fmt::Display for NotHexadecimal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "that is no {}, which has {} hexadecimal digits in lower case", self.what, self.digits)
-    }
-}
-
-impl std::error::Error for NotHexadecimal {}

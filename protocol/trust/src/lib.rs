@@ -9,7 +9,6 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
-use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::{Path, PathBuf};
@@ -87,24 +86,13 @@ impl Distrust {
 }
 
 /// Error: a file of authorities is not usable.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{}: no certificates to trust", .path.display())]
 pub struct AuthoritiesError {
     /// Path of the file.
     pub path: PathBuf,
     /// The reason.
     pub source: io::Error,
-}
-
-impl fmt::Display for AuthoritiesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: no certificates to trust", self.path.display())
-    }
-}
-
-impl std::error::Error for AuthoritiesError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
-    }
 }
 
 /// Returns the TLS settings for a connection with this trust.
