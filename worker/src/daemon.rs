@@ -53,53 +53,32 @@ use buildpool_protocol::worker_link::ToWorker;
 use event::Event;
 use files::Files;
 use home::Home;
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tracing::{debug, error, info, warn};
 
 /// Error that ends a worker or prevents its start.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
     /// The configuration is invalid.
+    #[error(transparent)]
     Config(ConfigError),
     /// The data directory is not usable.
+    #[error(transparent)]
     Home(HomeError),
     /// The client for the coordinator cannot be created.
+    #[error(transparent)]
     Dialler(DiallerError),
     /// The workspaces are not usable.
+    #[error(transparent)]
     Workspaces(WorkspaceError),
     /// The data of earlier attempts cannot be read.
-    Startup(io::Error),
+    #[error("the files of earlier attempts can't be read")]
+    Startup(#[source] io::Error),
     /// The token is not a valid worker token.
+    #[error(transparent)]
     Token(ConnectError),
-}
-
-impl fmt::Display for WorkerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Config(error) => error.fmt(f),
-            Self::Home(error) => error.fmt(f),
-            Self::Dialler(error) => error.fmt(f),
-            Self::Workspaces(error) => error.fmt(f),
-            Self::Startup(_) => f.write_str("the files of earlier attempts can't be read"),
-            Self::Token(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for WorkerError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Config(error) => error.source(),
-            Self::Home(error) => error.source(),
-            Self::Dialler(error) => error.source(),
-            Self::Workspaces(error) => error.source(),
-            Self::Startup(source) => Some(source),
-            Self::Token(error) => error.source(),
-        }
-    }
 }
 
 /// Runs a worker until shutdown. An unreachable or refusing coordinator is retried.

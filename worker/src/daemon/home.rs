@@ -3,7 +3,6 @@
 
 use crate::keeper::place::Places;
 use buildpool_protocol::ids::{AttemptId, WorkerId};
-use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, symlink};
@@ -31,11 +30,13 @@ pub(super) struct Home {
 }
 
 /// Error of the data directory.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum HomeError {
     /// Another daemon uses it.
+    #[error("{}: another worker runs in this data directory", .0.display())]
     Taken(PathBuf),
     /// A file in it cannot be created or read.
+    #[error("{} can't be used", .path.display())]
     Io {
         /// The path.
         path: PathBuf,
@@ -43,33 +44,11 @@ pub enum HomeError {
         source: io::Error,
     },
     /// The identity file is invalid.
+    #[error("{} holds no worker id; remove it to start as a new worker", .0.display())]
     Identity(PathBuf),
     /// The short directory for sockets belongs to another user.
+    #[error("{} belongs to another user", .0.display())]
     Foreign(PathBuf),
-}
-
-impl fmt::Display for HomeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Taken(path) => {
-                write!(f, "{}: another worker runs in this data directory", path.display())
-            }
-            Self::Io { path, .. } => write!(f, "{} can't be used", path.display()),
-            Self::Identity(path) => {
-                write!(f, "{} holds no worker id; remove it to start as a new worker", path.display())
-            }
-            Self::Foreign(path) => write!(f, "{} belongs to another user", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for HomeError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            Self::Taken(_) | Self::Identity(_) | Self::Foreign(_) => None,
-        }
-    }
 }
 
 impl Home {

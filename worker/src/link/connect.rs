@@ -23,54 +23,31 @@ pub struct Dialler {
 }
 
 /// Error of a configuration that permits no connection.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum DiallerError {
     /// The URL is invalid.
+    #[error(transparent)]
     Url(UrlError),
     /// The token would leave this machine unencrypted.
+    #[error(
+        "the token would go to {0} unencrypted; give wss:// in place of ws://, or, where the network itself is \
+         encrypted, say `--insecure-plain-text` (`insecure_plain_text = true` in the worker's configuration)"
+    )]
     PlainBeyondLoopback(PoolUrl),
     /// Neither a fingerprint nor a file of authorities is configured.
+    #[error(
+        "a wss:// coordinator needs a token that carries its fingerprint, or `ca_file`, or `fingerprint`"
+    )]
     NobodyTrusted,
     /// The fingerprint is not 64 hexadecimal digits.
+    #[error("`{0}` is no fingerprint; valid are 64 hexadecimal digits")]
     Fingerprint(String),
     /// The file of authorities is not usable.
+    #[error(transparent)]
     Authorities(AuthoritiesError),
     /// The token contains invalid characters.
+    #[error("the token has characters that no token has")]
     Token,
-}
-
-impl fmt::Display for DiallerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Url(error) => error.fmt(f),
-            Self::PlainBeyondLoopback(url) => write!(
-                f,
-                "the token would go to {url} unencrypted; give wss:// in place of ws://, or, where the network itself is \
-                 encrypted, say `--insecure-plain-text` (`insecure_plain_text = true` in the worker's configuration)"
-            ),
-            Self::NobodyTrusted => f.write_str(
-                "a wss:// coordinator needs a token that carries its fingerprint, or `ca_file`, or `fingerprint`",
-            ),
-            Self::Fingerprint(text) => {
-                write!(f, "`{text}` is no fingerprint; valid are 64 hexadecimal digits")
-            }
-            Self::Authorities(error) => error.fmt(f),
-            Self::Token => f.write_str("the token has characters that no token has"),
-        }
-    }
-}
-
-impl std::error::Error for DiallerError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Url(_)
-            | Self::PlainBeyondLoopback(_)
-            | Self::NobodyTrusted
-            | Self::Fingerprint(_)
-            | Self::Token => None,
-            Self::Authorities(error) => error.source(),
-        }
-    }
 }
 
 /// Error of a connection attempt.

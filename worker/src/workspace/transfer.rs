@@ -10,7 +10,6 @@ use buildpool_protocol::ids::Lease;
 use buildpool_protocol::limits::TRANSFER_BYTES_MAX;
 use buildpool_protocol::report::ArtifactEntry;
 use buildpool_protocol::transfer::{Message, Subject};
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,30 +20,14 @@ const TRIES_MAX: u32 = 8;
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Error of a transfer.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum CarryError {
     /// The transfer failed.
+    #[error(transparent)]
     Pump(PumpError),
     /// The received data is not usable.
+    #[error(transparent)]
     Workspace(WorkspaceError),
-}
-
-impl fmt::Display for CarryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Pump(error) => error.fmt(f),
-            Self::Workspace(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for CarryError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Pump(error) => std::error::Error::source(error),
-            Self::Workspace(error) => std::error::Error::source(error),
-        }
-    }
 }
 
 impl<E: Into<PumpError>> From<E> for CarryError {
