@@ -8,7 +8,6 @@ mod json;
 
 pub use clients::McpClient;
 use clients::{Scope, Style};
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -31,9 +30,10 @@ pub struct Installation {
 }
 
 /// Reason why a configuration can't be written.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// The file can't be read or written.
+    #[error("{} can't be read or written", .path.display())]
     File {
         /// The file.
         path: PathBuf,
@@ -41,6 +41,7 @@ pub enum InstallError {
         source: io::Error,
     },
     /// The existing content can't be changed.
+    #[error("{}: {reason}; it is left as it is, add the printed entry by hand", .path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -48,34 +49,14 @@ pub enum InstallError {
         reason: String,
     },
     /// The user has no home directory.
+    #[error("this user has no home directory")]
     NoHome,
     /// The client has no file that is known.
+    #[error(
+        "`generic` has no file of its own: run `buildpool install mcp-client generic` without --write or --remove, \
+         and copy the printed entry into the client's configuration"
+    )]
     NoFile,
-}
-
-impl fmt::Display for InstallError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File { path, .. } => write!(f, "{} can't be read or written", path.display()),
-            Self::Unreadable { path, reason } => {
-                write!(f, "{}: {reason}; it is left as it is, add the printed entry by hand", path.display())
-            }
-            Self::NoHome => f.write_str("this user has no home directory"),
-            Self::NoFile => f.write_str(
-                "`generic` has no file of its own: run `buildpool install mcp-client generic` without --write or --remove, \
-                 and copy the printed entry into the client's configuration",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for InstallError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::File { source, .. } => Some(source),
-            Self::Unreadable { .. } | Self::NoHome | Self::NoFile => None,
-        }
-    }
 }
 
 /// Whether `PATH` finds this file under the name `buildpool`.

@@ -8,7 +8,6 @@ use buildpool_protocol::limits::TRANSFER_BYTES_MAX;
 use buildpool_protocol::report::ArtifactEntry;
 use buildpool_protocol::transfer::Message;
 use std::ffi::OsStr;
-use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -21,23 +20,38 @@ const TRIES_MAX: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Reason why an artifact could not be downloaded.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// An error of the link.
+    #[error(transparent)]
     Client(ClientError),
     /// An error during the transfer.
+    #[error(transparent)]
     Pump(PumpError),
     /// The path leads out of the directory, or through a link.
+    #[error(
+        "`{}` leads out of the directory, or something else than a directory is in its way",
+        .path.escape_debug()
+    )]
     Path {
         /// Path of the artifact.
         path: String,
     },
     /// The file would be in a git directory.
+    #[error(
+        "`{}` is in a git directory, and git trusts and runs files there; fetch into another directory",
+        .path.escape_debug()
+    )]
     GitDirectory {
         /// Path of the artifact, or the target directory.
         path: String,
     },
     /// This file system treats the path as that of another existing file.
+    #[error(
+        "`{}` and `{}` are one file on this disk, which ignores case; fetch into another directory",
+        .path.escape_debug(),
+        .other.escape_debug()
+    )]
     SameAs {
         /// Path of the artifact.
         path: String,
@@ -45,49 +59,13 @@ pub enum FetchError {
         other: String,
     },
     /// An error of the local file system.
+    #[error("{} can't be written", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// Error of the system.
         source: io::Error,
     },
-}
-
-impl fmt::Display for FetchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Client(error) => error.fmt(f),
-            Self::Pump(error) => error.fmt(f),
-            Self::Path { path } => write!(
-                f,
-                "`{}` leads out of the directory, or something else than a directory is in its way",
-                path.escape_debug()
-            ),
-            Self::GitDirectory { path } => write!(
-                f,
-                "`{}` is in a git directory, and git trusts and runs files there; fetch into another directory",
-                path.escape_debug()
-            ),
-            Self::SameAs { path, other } => write!(
-                f,
-                "`{}` and `{}` are one file on this disk, which ignores case; fetch into another directory",
-                path.escape_debug(),
-                other.escape_debug()
-            ),
-            Self::Io { path, .. } => write!(f, "{} can't be written", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for FetchError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Client(error) => std::error::Error::source(error),
-            Self::Pump(error) => std::error::Error::source(error),
-            Self::Io { source, .. } => Some(source),
-            Self::Path { .. } | Self::GitDirectory { .. } | Self::SameAs { .. } => None,
-        }
-    }
 }
 
 impl<E: Into<PumpError>> From<E> for FetchError {

@@ -100,16 +100,9 @@ impl FromStr for AccessToken {
 }
 
 /// Error for a text that can't be a token.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the token is empty or has characters that no token has; `buildpool token create` prints valid ones")]
 pub struct TokenError;
-
-impl fmt::Display for TokenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the token is empty or has characters that no token has; `buildpool token create` prints valid ones")
-    }
-}
-
-impl std::error::Error for TokenError {}
 
 #[cfg(test)]
 mod tests {

@@ -20,20 +20,13 @@ pub(crate) struct Arguments {
 }
 
 /// An invalid argument.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{field}` {reason}. A valid call has arguments like {example}")]
 pub(crate) struct ArgumentError {
     field: String,
     reason: String,
     example: &'static str,
 }
-
-impl fmt::Display for ArgumentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` {}. A valid call has arguments like {}", self.field, self.reason, self.example)
-    }
-}
-
-impl std::error::Error for ArgumentError {}
 
 impl Arguments {
     /// Creates the parser. `example` contains valid arguments as JSON.

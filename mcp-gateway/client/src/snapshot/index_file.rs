@@ -1,8 +1,6 @@
 //! Parser of git's index: paths with sizes and flags. Supports versions 2 to 4 as in git's
 //! `index-format` documentation. No I/O.
 
-use std::fmt;
-
 /// A parsed index.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct IndexFile {
@@ -39,19 +37,12 @@ pub(super) const GITLINK: u32 = 0o160_000;
 pub(super) const SPARSE_DIRECTORY: u32 = 0o040_000;
 
 /// Error for an index that can't be parsed.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the index is damaged at byte {offset}: {what}")]
 pub struct IndexError {
     offset: usize,
     what: &'static str,
 }
-
-impl fmt::Display for IndexError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the index is damaged at byte {}: {}", self.offset, self.what)
-    }
-}
-
-impl std::error::Error for IndexError {}
 
 struct Reader<'a> {
     bytes: &'a [u8],
