@@ -8,7 +8,6 @@ use buildpool_protocol::spec::check_name;
 use buildpool_protocol::version::VersionRange;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -266,21 +265,14 @@ impl QuotaTable {
 }
 
 /// A configuration file that can't be used.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{}: {}", .path.display(), .reason)]
 pub struct ConfigError {
     /// Path of the file.
     pub path: PathBuf,
     /// The key and the reason.
     pub reason: String,
 }
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.reason)
-    }
-}
-
-impl std::error::Error for ConfigError {}
 
 #[cfg(test)]
 mod tests {

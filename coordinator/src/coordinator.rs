@@ -23,7 +23,6 @@ use crate::transfer::{Limits, TransferStore};
 use crate::trust::Trust;
 use crate::webhooks::{self, Webhooks};
 use buildpool_pool::{Input, Pool};
-use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -50,17 +49,22 @@ pub struct Coordinator {
 }
 
 /// Reason why a coordinator can't start or continue.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum CoordinatorError {
     /// The data directory can't be used.
-    Store(StoreError),
+    #[error("the data directory can't be used")]
+    Store(#[from] StoreError),
     /// The certificate can't be used.
-    Tls(TlsError),
+    #[error("the TLS certificate can't be used")]
+    Tls(#[from] TlsError),
     /// The thread of the pool can't be started.
-    Thread(io::Error),
+    #[error("no thread can be had for the pool")]
+    Thread(#[source] io::Error),
     /// The process may open too few files.
-    Descriptors(io::Error),
+    #[error("the process may open too few files")]
+    Descriptors(#[source] io::Error),
     /// The address can't be used for listening.
+    #[error("can't listen on {address}")]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -68,39 +72,8 @@ pub enum CoordinatorError {
         source: io::Error,
     },
     /// The server ended with an error.
-    Serve(io::Error),
-}
-
-impl fmt::Display for CoordinatorError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Store(_) => f.write_str("the data directory can't be used"),
-            Self::Tls(_) => f.write_str("the TLS certificate can't be used"),
-            Self::Thread(_) => f.write_str("no thread can be had for the pool"),
-            Self::Descriptors(_) => f.write_str("the process may open too few files"),
-            Self::Listen { address, .. } => write!(f, "can't listen on {address}"),
-            Self::Serve(_) => f.write_str("serving ended"),
-        }
-    }
-}
-
-impl std::error::Error for CoordinatorError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Store(error) => Some(error),
-            Self::Tls(error) => Some(error),
-            Self::Listen { source, .. }
-            | Self::Serve(source)
-            | Self::Thread(source)
-            | Self::Descriptors(source) => Some(source),
-        }
-    }
-}
-
-impl From<StoreError> for CoordinatorError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
+    #[error("serving ended")]
+    Serve(#[source] io::Error),
 }
 
 impl From<StartError> for CoordinatorError {
@@ -109,12 +82,6 @@ impl From<StartError> for CoordinatorError {
             StartError::Store(error) => Self::Store(error),
             StartError::Thread(error) => Self::Thread(error),
         }
-    }
-}
-
-impl From<TlsError> for CoordinatorError {
-    fn from(error: TlsError) -> Self {
-        Self::Tls(error)
     }
 }
 

@@ -13,7 +13,6 @@ use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -41,9 +40,10 @@ pub enum TlsSource {
 }
 
 /// Reason why there is no usable certificate.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file can't be used.
+    #[error("can't {doing} {}", .path.display())]
     File {
         /// The attempted operation, as in "can't … PATH".
         doing: &'static str,
@@ -53,6 +53,7 @@ pub enum TlsError {
         source: io::Error,
     },
     /// A file contains no certificate or key in PEM form.
+    #[error("{} has no certificate or no private key in PEM form", .path.display())]
     Pem {
         /// The file.
         path: PathBuf,
@@ -60,6 +61,11 @@ pub enum TlsError {
         source: rustls_pki_types::pem::Error,
     },
     /// Certificate and key can't be used together.
+    #[error(
+        "the certificate {} and the key {} can't be used together",
+        .certificate.display(),
+        .key.display()
+    )]
     Unusable {
         /// The certificate's file.
         certificate: PathBuf,
@@ -69,52 +75,17 @@ pub enum TlsError {
         source: rustls::Error,
     },
     /// A certificate can't be created.
-    Generate(rcgen::Error),
+    #[error("can't make a certificate; are the host names valid?")]
+    Generate(#[source] rcgen::Error),
     /// The data directory can't be used.
-    Store(StoreError),
+    #[error("can't keep a certificate in the data directory")]
+    Store(#[from] StoreError),
 }
 
 impl TlsError {
     fn file(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { doing, path, source }
-    }
-}
-
-impl fmt::Display for TlsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File { doing, path, .. } => write!(f, "can't {doing} {}", path.display()),
-            Self::Pem { path, .. } => {
-                write!(f, "{} has no certificate or no private key in PEM form", path.display())
-            }
-            Self::Unusable { certificate, key, .. } => write!(
-                f,
-                "the certificate {} and the key {} can't be used together",
-                certificate.display(),
-                key.display()
-            ),
-            Self::Generate(_) => f.write_str("can't make a certificate; are the host names valid?"),
-            Self::Store(_) => f.write_str("can't keep a certificate in the data directory"),
-        }
-    }
-}
-
-impl std::error::Error for TlsError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::File { source, .. } => Some(source),
-            Self::Pem { source, .. } => Some(source),
-            Self::Unusable { source, .. } => Some(source),
-            Self::Generate(source) => Some(source),
-            Self::Store(source) => Some(source),
-        }
-    }
-}
-
-impl From<StoreError> for TlsError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
     }
 }
 

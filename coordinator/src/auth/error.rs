@@ -5,23 +5,27 @@ use buildpool_protocol::client_link::Role;
 use buildpool_protocol::error::{ErrorCode, LinkError, chain};
 use buildpool_protocol::spec::SpecError;
 use buildpool_protocol::token::FormError;
-use std::error::Error;
-use std::fmt;
 
 /// Reason why authentication or the management of a token failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum AuthError {
     /// No token was sent.
+    #[error("no token was given; pass one with --token or in BUILDPOOL_TOKEN")]
     Missing,
     /// The text does not have the form of a token.
+    #[error("this is no token: {0}")]
     Malformed(FormError),
     /// The token does not exist, or the secret is wrong.
+    #[error("the token is not known here")]
     Unknown,
     /// The token has expired.
+    #[error("the token has expired; ask for a new one")]
     Expired,
     /// The token was revoked.
+    #[error("the token was revoked; ask for a new one")]
     Revoked,
     /// The token's role does not allow the request.
+    #[error("the token has role `{}`; this needs `{}`", .have.name(), .need.name())]
     Forbidden {
         /// Role of the token.
         have: Role,
@@ -29,28 +33,35 @@ pub enum AuthError {
         need: Role,
     },
     /// No token has this id or name.
+    #[error("no token that is in force has the id or name `{token}`")]
     NoSuchToken {
         /// The requested id or name.
         token: String,
     },
     /// Several valid tokens with this name have different roles.
+    #[error("tokens of several roles have the name `{token}`; name one by its id")]
     SeveralRoles {
         /// The requested id or name.
         token: String,
     },
     /// Several valid tokens with this name have different restrictions.
+    #[error("tokens of the name `{token}` have different restrictions; name one by its id")]
     SeveralRestrictions {
         /// The requested id or name.
         token: String,
     },
     /// A restriction that no token can have.
+    #[error("{0}")]
     Restriction(String),
     /// The name is not a valid token name.
+    #[error(transparent)]
     Name(SpecError),
     /// The operating system returned no random bytes.
-    Random(getrandom::Error),
+    #[error("the system gave no random bytes")]
+    Random(#[source] getrandom::Error),
     /// The tokens can't be read or written.
-    Store(StoreError),
+    #[error("tokens can't be read or written")]
+    Store(#[from] StoreError),
 }
 
 impl AuthError {
@@ -73,49 +84,5 @@ impl AuthError {
 impl From<&AuthError> for LinkError {
     fn from(error: &AuthError) -> Self {
         Self::new(error.code(), chain(error))
-    }
-}
-
-impl From<StoreError> for AuthError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl fmt::Display for AuthError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing => f.write_str("no token was given; pass one with --token or in BUILDPOOL_TOKEN"),
-            Self::Malformed(error) => write!(f, "this is no token: {error}"),
-            Self::Unknown => f.write_str("the token is not known here"),
-            Self::Expired => f.write_str("the token has expired; ask for a new one"),
-            Self::Revoked => f.write_str("the token was revoked; ask for a new one"),
-            Self::Forbidden { have, need } => {
-                write!(f, "the token has role `{}`; this needs `{}`", have.name(), need.name())
-            }
-            Self::NoSuchToken { token } => {
-                write!(f, "no token that is in force has the id or name `{token}`")
-            }
-            Self::SeveralRoles { token } => {
-                write!(f, "tokens of several roles have the name `{token}`; name one by its id")
-            }
-            Self::SeveralRestrictions { token } => {
-                write!(f, "tokens of the name `{token}` have different restrictions; name one by its id")
-            }
-            Self::Restriction(reason) => f.write_str(reason),
-            Self::Name(error) => error.fmt(f),
-            Self::Random(_) => f.write_str("the system gave no random bytes"),
-            Self::Store(_) => f.write_str("tokens can't be read or written"),
-        }
-    }
-}
-
-impl Error for AuthError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Store(error) => Some(error),
-            Self::Random(error) => Some(error),
-            _ => None,
-        }
     }
 }

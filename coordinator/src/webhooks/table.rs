@@ -6,7 +6,6 @@ use crate::store::{
     Disk, EventKind, StoreError, WEBHOOKS, make_directory, migrate, now_ms, open_database, setup_lock,
 };
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
-use std::fmt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
@@ -84,28 +83,17 @@ pub(crate) struct DeadLetter {
 }
 
 /// Why a webhook can't be created.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum WebhookError {
     /// There are [`WEBHOOKS_MAX`] webhooks.
+    #[error("the pool has {WEBHOOKS_MAX} webhooks, and no more are valid; delete one")]
     TooMany,
     /// The system has no random bytes.
+    #[error("no secret can be made: {0}")]
     Random(getrandom::Error),
+    #[error("webhooks can't be written")]
     Store(StoreError),
 }
-
-impl fmt::Display for WebhookError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooMany => {
-                write!(f, "the pool has {WEBHOOKS_MAX} webhooks, and no more are valid; delete one")
-            }
-            Self::Random(error) => write!(f, "no secret can be made: {error}"),
-            Self::Store(_) => f.write_str("webhooks can't be written"),
-        }
-    }
-}
-
-impl std::error::Error for WebhookError {}
 
 impl From<StoreError> for WebhookError {
     fn from(error: StoreError) -> Self {

@@ -3,14 +3,14 @@
 use crate::store::error::{StoreError, is_full};
 use buildpool_protocol::AttemptId;
 use buildpool_protocol::output::Stream;
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
 /// Reason why a log could not be written or read.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// A file could not be used.
+    #[error("can't {doing} {}", .path.display())]
     File {
         /// The attempted operation, as in "can't … PATH".
         doing: &'static str,
@@ -21,6 +21,7 @@ pub enum LogError {
     },
     /// The received bytes are not a valid sequence of chunks of this attempt. This is an error of
     /// the sender.
+    #[error("log chunk at position {position}: {reason}")]
     Malformed {
         /// Position in the log.
         position: u64,
@@ -29,35 +30,46 @@ pub enum LogError {
     },
     /// The received chunks do not match the stored ones, although they begin at a valid position.
     /// One of the two is wrong. Restart at position 0 ([`super::LogWriter::restart`]).
+    #[error("the bytes sent at position {position} of the log differ from the stored ones")]
     Diverged {
         /// Position in the log.
         position: u64,
     },
     /// The log exceeds the limit.
+    #[error("the log is over the limit of {limit} bytes")]
     TooLong {
         /// The limit in bytes.
         limit: u64,
     },
     /// The log is sealed and accepts no more chunks.
+    #[error("the log is sealed: nothing may follow")]
     Sealed,
     /// A newer writer has replaced this one, for example after a reconnect.
+    #[error("a newer connection writes this log")]
     Superseded,
     /// After an earlier failure, it is unknown which part of the log is on disk. The log must
     /// restart at position 0 ([`super::LogWriter::restart`]).
+    #[error("the log must start again from position 0 after a failure of the disk")]
     Broken,
     /// The log existed and has been removed.
+    #[error("the log is not kept any more; the oldest available position is {oldest}")]
     Evicted {
         /// The oldest position that can be read, which is the log's end.
         oldest: u64,
     },
     /// The attempt does not exist.
+    #[error("there is no such attempt")]
     Unknown,
     /// No chunk begins at this position.
+    #[error("no chunk of the log begins at position {position}; use a cursor as it was given")]
     NotAPosition {
         /// The requested position.
         position: u64,
     },
     /// A part of the stored log is missing, and retention did not remove it.
+    #[error(
+        "the stored log is damaged: {position} of {declared} bytes can be read; `buildpool doctor --full` on the coordinator checks all logs"
+    )]
     Damaged {
         /// End of what can be read.
         position: u64,
@@ -65,6 +77,10 @@ pub enum LogError {
         declared: u64,
     },
     /// Stored bytes do not match their checksum.
+    #[error(
+        "the stored log is damaged at position {position}: {} does not agree with its checksum",
+        .path.display()
+    )]
     Corrupt {
         /// Position in the log.
         position: u64,
@@ -72,7 +88,8 @@ pub enum LogError {
         path: PathBuf,
     },
     /// Records could not be read.
-    Store(StoreError),
+    #[error("records can't be read")]
+    Store(#[from] StoreError),
 }
 
 impl LogError {
@@ -110,66 +127,17 @@ impl LogError {
     }
 }
 
-impl From<StoreError> for LogError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl fmt::Display for LogError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File { doing, path, .. } => write!(f, "can't {doing} {}", path.display()),
-            Self::Malformed { position, reason } => write!(f, "log chunk at position {position}: {reason}"),
-            Self::Diverged { position } => {
-                write!(f, "the bytes sent at position {position} of the log differ from the stored ones")
-            }
-            Self::TooLong { limit } => write!(f, "the log is over the limit of {limit} bytes"),
-            Self::Sealed => f.write_str("the log is sealed: nothing may follow"),
-            Self::Superseded => f.write_str("a newer connection writes this log"),
-            Self::Broken => {
-                f.write_str("the log must start again from position 0 after a failure of the disk")
-            }
-            Self::Evicted { oldest } => {
-                write!(f, "the log is not kept any more; the oldest available position is {oldest}")
-            }
-            Self::Unknown => f.write_str("there is no such attempt"),
-            Self::NotAPosition { position } => {
-                write!(f, "no chunk of the log begins at position {position}; use a cursor as it was given")
-            }
-            Self::Damaged { position, declared } => write!(
-                f,
-                "the stored log is damaged: {position} of {declared} bytes can be read; `buildpool doctor --full` on the coordinator checks all logs"
-            ),
-            Self::Corrupt { position, path } => write!(
-                f,
-                "the stored log is damaged at position {position}: {} does not agree with its checksum",
-                path.display()
-            ),
-            Self::Store(_) => f.write_str("records can't be read"),
-        }
-    }
-}
-
-impl std::error::Error for LogError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::File { source, .. } => Some(source),
-            Self::Store(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
 /// Reason why a log can't be sealed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum SealError {
     /// The log is incomplete. The worker must send the rest from this position.
+    #[error("the log is complete only up to position {position}")]
     Missing {
         /// End position of the stored log.
         position: u64,
     },
     /// The stored log is longer than declared.
+    #[error("the log has {stored} bytes and was declared to have {declared}")]
     Longer {
         /// End position of the stored log.
         stored: u64,
@@ -178,6 +146,7 @@ pub enum SealError {
     },
     /// The length or checksum of a stream differs from the declared one. The worker must send the
     /// whole log again ([`super::LogWriter::restart`]).
+    #[error("{stream} of attempt {attempt} is stored with another length or checksum than declared")]
     Mismatch {
         /// The attempt.
         attempt: AttemptId,
@@ -185,38 +154,6 @@ pub enum SealError {
         stream: Stream,
     },
     /// The log could not be read or made durable.
-    Log(LogError),
-}
-
-impl From<LogError> for SealError {
-    fn from(error: LogError) -> Self {
-        Self::Log(error)
-    }
-}
-
-impl fmt::Display for SealError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing { position } => write!(f, "the log is complete only up to position {position}"),
-            Self::Longer { stored, declared } => {
-                write!(f, "the log has {stored} bytes and was declared to have {declared}")
-            }
-            Self::Mismatch { attempt, stream } => {
-                write!(
-                    f,
-                    "{stream} of attempt {attempt} is stored with another length or checksum than declared"
-                )
-            }
-            Self::Log(_) => f.write_str("the log can't be sealed"),
-        }
-    }
-}
-
-impl std::error::Error for SealError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Log(error) => Some(error),
-            Self::Missing { .. } | Self::Longer { .. } | Self::Mismatch { .. } => None,
-        }
-    }
+    #[error("the log can't be sealed")]
+    Log(#[from] LogError),
 }
