@@ -1,6 +1,7 @@
 //! Parses a command line to find the tools that it runs. It covers the part of shell syntax that
 //! needs no shell.
 
+use crate::tool::ToolId;
 use crate::xcodebuild;
 
 /// Programs that run the program named in their arguments.
@@ -69,12 +70,12 @@ impl Command {
     }
 
     /// Returns true if each run of this tool ignores its failure: `tsc || true`.
-    pub(crate) fn forgives(&self, tool: &str) -> bool {
+    pub(crate) fn forgives(&self, tools: &[&str]) -> bool {
         let is_pardon = |after: &Simple| {
             after.words.first().is_some_and(|word| PARDONS.contains(&word.as_str()))
                 || after.words == ["exit", "0"]
         };
-        let mut runs = self.0.iter().enumerate().filter(|(_, part)| part.is_of(tool)).peekable();
+        let mut runs = self.0.iter().enumerate().filter(|(_, part)| part.is_of(tools)).peekable();
         runs.peek().is_some()
             && runs.all(|(at, part)| part.operator == "||" && self.0.get(at + 1).is_some_and(is_pardon))
     }
@@ -87,7 +88,7 @@ impl Command {
 
     /// Last action of the last xcodebuild call.
     pub(crate) fn xcodebuild_action(&self) -> Option<&'static str> {
-        let last = self.0.iter().rev().find(|part| part.is_of("xcodebuild"))?;
+        let last = self.0.iter().rev().find(|part| part.is_of(ToolId::Xcodebuild.commands()))?;
         xcodebuild::last_action(last.words.iter().map(String::as_str))
     }
 
@@ -103,25 +104,23 @@ impl Command {
     }
 
     /// Returns true if the command runs this tool.
-    pub(crate) fn runs(&self, tool: &str) -> bool {
-        self.0.iter().any(|part| part.is_of(tool))
+    pub(crate) fn runs(&self, tools: &[&str]) -> bool {
+        self.0.iter().any(|part| part.is_of(tools))
     }
 
     /// Test filter of a Maven call that also accepts it if no test matches. Many modules have no
     /// test of the given name.
     pub(crate) fn tests_asked_of_maven(&self) -> Option<&str> {
-        self.0.iter().filter(|part| ["mvn", "mvnw", "mvnd"].iter().any(|tool| part.is_of(tool))).find_map(
-            |part| {
-                let of = |starts: &[&str]| {
-                    part.words.iter().find(|word| starts.iter().any(|start| word.starts_with(start)))
-                };
-                of(NO_MATTER_IF_NONE)?;
-                if of(&["-DskipTests", "-DskipITs", "-Dmaven.test.skip"]).is_some() {
-                    return None;
-                }
-                of(&["-Dtest=", "-Dit.test="]).map(String::as_str)
-            },
-        )
+        self.0.iter().filter(|part| part.is_of(ToolId::Maven.commands())).find_map(|part| {
+            let of = |starts: &[&str]| {
+                part.words.iter().find(|word| starts.iter().any(|start| word.starts_with(start)))
+            };
+            of(NO_MATTER_IF_NONE)?;
+            if of(&["-DskipTests", "-DskipITs", "-Dmaven.test.skip"]).is_some() {
+                return None;
+            }
+            of(&["-Dtest=", "-Dit.test="]).map(String::as_str)
+        })
     }
 
     /// Returns true if the command selects tests by name: with an option, or with a node id of
@@ -135,26 +134,29 @@ impl Command {
     }
 
     /// Returns true if the command runs only this tool, apart from `cd`.
-    pub(crate) fn runs_only(&self, tool: &str) -> bool {
+    pub(crate) fn runs_only(&self, tools: &[&str]) -> bool {
         let mut others = self.0.iter().filter(|part| part.words.first().is_none_or(|word| word != "cd"));
-        others.next().is_some_and(|part| part.is_of(tool)) && others.next().is_none()
+        others.next().is_some_and(|part| part.is_of(tools)) && others.next().is_none()
     }
 }
 
 impl Simple {
     /// Returns true if this part runs the tool. A tool can have a second word: `node --test`.
-    fn is_of(&self, tool: &str) -> bool {
+    fn is_of(&self, tools: &[&str]) -> bool {
         let is_set = |word: &String| word.contains('=') && !word.starts_with('-');
         let is_carrier = |word: &String| CARRIERS.contains(&word.as_str());
         let mut words = self.words.iter().skip_while(|word| is_set(word) || is_carrier(word));
         let Some(program) = words.next() else { return false };
         let name = program.rsplit('/').next().unwrap_or_default();
         let rest: Vec<&str> = words.map(String::as_str).collect();
-        let mut parts = tool.split(' ');
-        let (first, second) = (parts.next().unwrap_or_default(), parts.next());
-        let is_named = name == first && second.is_none_or(|second| rest.contains(&second));
-        let is_module = name.starts_with("python") && rest.windows(2).any(|pair| pair == ["-m", tool]);
-        is_named || is_module || name == "py.test" && tool == "pytest"
+        let is_one = |tool: &&str| {
+            let mut parts = tool.split(' ');
+            let (first, second) = (parts.next().unwrap_or_default(), parts.next());
+            let is_named = name == first && second.is_none_or(|second| rest.contains(&second));
+            let is_module = name.starts_with("python") && rest.windows(2).any(|pair| pair == ["-m", tool]);
+            is_named || is_module
+        };
+        tools.iter().any(is_one)
     }
 }
 
@@ -221,7 +223,7 @@ mod tests {
             ("tsc &>log || true; tsc -p b || :", "tsc"),
             ("node --test || true\npytest", "node --test"),
         ] {
-            assert!(Command::new(line).forgives(tool), "{line}");
+            assert!(Command::new(line).forgives(&[tool]), "{line}");
         }
         for (line, tool) in [
             ("tsc; pytest -q", "tsc"),
@@ -233,7 +235,7 @@ mod tests {
             ("cargo clippy || true; cargo build | tee log", "cargo"),
             ("", "tsc"),
         ] {
-            assert!(!Command::new(line).forgives(tool), "{line}");
+            assert!(!Command::new(line).forgives(&[tool]), "{line}");
         }
     }
 
@@ -279,12 +281,12 @@ mod tests {
             ("node --test a.mjs", "node --test"),
             ("python3 -m unittest discover", "unittest"),
         ] {
-            assert!(Command::new(line).runs_only(tool), "{line}");
+            assert!(Command::new(line).runs_only(&[tool]), "{line}");
         }
         for (line, tool) in
             [("tsc; pytest", "pytest"), ("make test", "pytest"), ("node a.js", "node --test"), ("", "pytest")]
         {
-            assert!(!Command::new(line).runs_only(tool), "{line}");
+            assert!(!Command::new(line).runs_only(&[tool]), "{line}");
         }
     }
 }

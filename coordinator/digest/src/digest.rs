@@ -15,10 +15,10 @@ use crate::prompts;
 use crate::reports::{self, believed_tests};
 use crate::rules::Kind;
 use crate::signs::{Seen, Signs};
-use crate::tally::Family;
 use crate::template::Capture;
 use crate::text::{TailLine, clip_chars, front_length};
 use crate::tier::{self, Ranked};
+use crate::tool::ToolId;
 use crate::transcript::Ends;
 use crate::verdict::{self, Ruling};
 use crate::view::counted;
@@ -183,7 +183,7 @@ impl Digest {
             tests_missed: command
                 .tests_asked_of_maven()
                 .filter(|_| tests.as_ref().is_none_or(|tests| tests.total == 0))
-                .filter(|_| tally.has_parts_without_tests(Family::Maven))
+                .filter(|_| tally.has_parts_without_tests(ToolId::Surefire))
                 .map(str::to_owned),
             failures_are_past: tally.failures_are_past(),
             last_line: last_line(&tails),

@@ -34,7 +34,7 @@ pub(crate) fn standing_error(
         is_evidence(found)
             && !runs.contains(found.order)
             && !runs.is_past(found.order)
-            && !command.forgives(found.rule.split('.').next().unwrap_or_default())
+            && !command.forgives(&[found.rule.split('.').next().unwrap_or_default()])
     };
     let orders: Vec<u64> =
         finds.errors.iter().filter(|found| stands(found)).map(|found| found.order).collect();

@@ -3,7 +3,7 @@
 
 use crate::signs::Seen;
 use crate::tally::hashed;
-use crate::toolbox::{self, Apart, JUNIT_CONTAINERS, MAKE_RECIPE};
+use crate::tool::{Apart, ToolId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most failures that are kept. A further one takes the place of the last.
@@ -28,14 +28,14 @@ type Command = (u64, u64);
 impl Scope {
     /// Whether `other` is of the same invocation: it has each unit, or the same command line was announced again. Units of some
     /// tools are parts of a command line and need both.
-    fn is_within(&self, other: &Self, tool: &'static str) -> bool {
+    fn is_within(&self, other: &Self, tool: ToolId) -> bool {
         let is_known = !self.units.is_empty() && self.units.len() < UNITS_MAX;
         let has_units = is_known && self.units.is_subset(&other.units);
         let again = |command: Command| {
             other.command.is_some_and(|(line, order)| line == command.0 && order > command.1)
         };
         let has_command = self.command.is_some_and(again);
-        match toolbox::of(tool).units_of_command {
+        match tool.units_of_command {
             true => has_command && has_units,
             false => has_units || self.units.is_empty() && has_command,
         }
@@ -44,7 +44,7 @@ impl Scope {
 
 #[derive(Debug)]
 struct Failure {
-    seen: Seen<&'static str>,
+    seen: Seen<ToolId>,
     scope: Scope,
     /// It is a total of tests. The tally decides whether the same tests passed later.
     counted: bool,
@@ -54,7 +54,7 @@ struct Failure {
 
 #[derive(Debug)]
 struct Success {
-    tool: &'static str,
+    tool: ToolId,
     order: u64,
     /// The order of the line with which the run began, if the log has one.
     began: Option<u64>,
@@ -67,9 +67,9 @@ pub(crate) struct Runs {
     failures: Vec<Failure>,
     successes: Vec<Success>,
     /// The order of the line with which a tool's run began that has not ended.
-    began: BTreeMap<&'static str, u64>,
-    /// Units of the run under way, by the first word of the tool's name.
-    units: BTreeMap<&'static str, BTreeSet<u64>>,
+    began: BTreeMap<ToolId, u64>,
+    /// Units of the run under way, by the tool's program.
+    units: BTreeMap<ToolId, BTreeSet<u64>>,
     /// The command line that the log announced last.
     command: Option<Command>,
     /// The last action of a command line, until the log has its result.
@@ -79,47 +79,42 @@ pub(crate) struct Runs {
     /// An action without a result before the next command line.
     left: Option<&'static str>,
     /// Tools whose failed tests did not all pass later.
-    of_others: BTreeSet<&'static str>,
+    of_others: BTreeSet<ToolId>,
     /// The only tool that the command runs.
-    alone: Option<&'static str>,
-}
-
-/// `cargo` of `cargo build`.
-fn first_word(tool: &'static str) -> &'static str {
-    tool.split([' ', ',']).next().unwrap_or(tool)
+    alone: Option<ToolId>,
 }
 
 impl Runs {
     /// Begins a run of a tool, and ends the previous one.
-    pub(crate) fn begins(&mut self, tool: &'static str, order: u64) {
-        self.units.remove(first_word(tool));
+    pub(crate) fn begins(&mut self, tool: ToolId, order: u64) {
+        self.units.remove(&tool.program());
         self.began.insert(tool, order);
     }
 
     /// Begins a run of a tool unless one is open.
-    pub(crate) fn at_work(&mut self, tool: &'static str, order: u64) {
+    pub(crate) fn at_work(&mut self, tool: ToolId, order: u64) {
         self.began.entry(tool).or_insert(order);
     }
 
     /// The run under way is of this unit: a package, a project, a target.
-    pub(crate) fn works_on(&mut self, tool: &'static str, unit: &str) {
-        let units = self.units.entry(first_word(tool)).or_default();
+    pub(crate) fn works_on(&mut self, tool: ToolId, unit: &str) {
+        let units = self.units.entry(tool.program()).or_default();
         if units.len() < UNITS_MAX {
             units.insert(hashed(unit));
         }
     }
 
     /// The run under way failed at this unit.
-    pub(crate) fn fails_at(&mut self, tool: &'static str, unit: &str) {
-        self.units.insert(first_word(tool), BTreeSet::from([hashed(unit)]));
+    pub(crate) fn fails_at(&mut self, tool: ToolId, unit: &str) {
+        self.units.insert(tool.program(), BTreeSet::from([hashed(unit)]));
     }
 
     /// Begins a retry of the last failure by the same process, which watches its files.
-    pub(crate) fn tries_again(&mut self, tool: &'static str, order: u64) {
+    pub(crate) fn tries_again(&mut self, tool: ToolId, order: u64) {
         let again = hashed(("again", order));
         if let Some(last) = self.failures.last_mut().filter(|last| last.seen.what == tool) {
             last.scope.units = BTreeSet::from([again]);
-            self.units.entry(first_word(tool)).or_default().insert(again);
+            self.units.entry(tool.program()).or_default().insert(again);
         }
     }
 
@@ -150,14 +145,14 @@ impl Runs {
 
     /// Ends the run under way and gives its scope. A result may have several lines: a later one without a run of its own is of
     /// the run that ended last.
-    fn ended(&mut self, tool: &'static str) -> Scope {
-        Scope { units: self.units.get(first_word(tool)).cloned().unwrap_or_default(), command: self.command }
+    fn ended(&mut self, tool: ToolId) -> Scope {
+        Scope { units: self.units.get(&tool.program()).cloned().unwrap_or_default(), command: self.command }
     }
 
     /// Records a success of a tool.
-    pub(crate) fn succeeded(&mut self, tool: &'static str, order: u64) {
+    pub(crate) fn succeeded(&mut self, tool: ToolId, order: u64) {
         let scope = self.ended(tool);
-        let began = self.began.remove(tool);
+        let began = self.began.remove(&tool);
         let last_failure = self.last_failure();
         let same = self.successes.iter_mut().rev().find(|success| success.tool == tool);
         // A total has several lines.
@@ -169,15 +164,15 @@ impl Runs {
                 self.successes.remove(0);
             }
             // A driver that does not print its start began after its last result.
-            let began = began.or_else(|| toolbox::of(tool).drives.then(|| self.last_result(tool)));
+            let began = began.or_else(|| tool.drives.then(|| self.last_result(tool)));
             self.successes.push(Success { tool, order, began, scope });
         }
-        self.units.remove(first_word(tool));
+        self.units.remove(&tool.program());
     }
 
     /// The order of the last result of a tool, 0 if there is none.
-    fn last_result(&self, tool: &'static str) -> u64 {
-        let same = |other: &'static str| first_word(other) == first_word(tool);
+    fn last_result(&self, tool: ToolId) -> u64 {
+        let same = |other: ToolId| other.is_of_program(tool);
         let failed = self.failures.iter().filter(|failure| same(failure.seen.what) && !failure.counted);
         let succeeded = self.successes.iter().filter(|success| same(success.tool));
         let orders = failed.map(|failure| failure.seen.order).chain(succeeded.map(|success| success.order));
@@ -185,18 +180,18 @@ impl Runs {
     }
 
     /// Records a failure of a tool.
-    pub(crate) fn failed(&mut self, seen: Seen<&'static str>, shown: bool, counted: bool) {
+    pub(crate) fn failed(&mut self, seen: Seen<ToolId>, shown: bool, counted: bool) {
         let tool = seen.what;
         let scope = self.ended(tool);
         if counted {
             // Only the tests have ended, not the tool that runs them.
-            self.began.remove(tool);
+            self.began.remove(&tool);
         } else {
-            self.began.retain(|other, _| first_word(other) != first_word(tool));
-            self.units.remove(first_word(tool));
+            self.began.retain(|other, _| !other.is_of_program(tool));
+            self.units.remove(&tool.program());
         }
         let last_success = self.successes.last().map_or(0, |success| success.order);
-        let counted = counted || toolbox::of(tool).names_failed_part;
+        let counted = counted || tool.names_failed_part;
         let mut failure = Failure { seen, scope, counted, shown };
         let full = self.failures.len() == FAILURES_MAX;
         if let Some(last) = self.failures.last_mut()
@@ -213,20 +208,20 @@ impl Runs {
     }
 
     /// Moves the last failure if it is this tool's and was printed after `after`: the tool repeats it. False if there is none.
-    pub(crate) fn fails_still(&mut self, tool: &'static str, after: u64, order: u64) -> bool {
+    pub(crate) fn fails_still(&mut self, tool: ToolId, after: u64, order: u64) -> bool {
         let last = self.failures.last_mut().filter(|last| last.seen.what == tool && last.seen.order > after);
         last.map(|last| last.seen.order = order).is_some()
     }
 
     /// Removes a tool's failures after its success. A failure that was not counted is removed if it is
     /// within the run that has just ended. Counted failures are removed unless they belong to other tests.
-    pub(crate) fn takes_back(&mut self, tool: &'static str) {
+    pub(crate) fn takes_back(&mut self, tool: ToolId) {
         let scope = self.ended(tool);
-        self.units.remove(first_word(tool));
+        self.units.remove(&tool.program());
         let of_others = &self.of_others;
         self.failures.retain(|failure| {
             let is_past = if failure.counted {
-                !of_others.contains(tool)
+                !of_others.contains(&tool)
             } else {
                 failure.scope.is_within(&scope, tool)
             };
@@ -240,7 +235,7 @@ impl Runs {
     }
 
     /// Returns the last failure, whether it stands or not.
-    pub(crate) fn last(&self) -> Option<&Seen<&'static str>> {
+    pub(crate) fn last(&self) -> Option<&Seen<ToolId>> {
         self.failures.last().map(|failure| &failure.seen)
     }
 
@@ -248,28 +243,26 @@ impl Runs {
     /// ignores, and the command's only tool.
     pub(crate) fn heed(
         &mut self,
-        of_others: impl Iterator<Item = &'static str>,
-        forgives: impl Fn(&'static str) -> bool,
-        is_only: impl Fn(&'static str) -> bool,
+        of_others: impl Iterator<Item = ToolId>,
+        forgives: impl Fn(ToolId) -> bool,
+        is_only: impl Fn(ToolId) -> bool,
     ) {
         self.of_others.extend(of_others);
         let success = self.successes.last().map_or(0, |success| success.order);
         self.failures.retain(|failure| failure.seen.order > success || !forgives(failure.seen.what));
-        self.alone = self.successes.iter().map(|success| success.tool).find(|tool| is_only(tool));
+        self.alone = self.successes.iter().map(|success| success.tool).find(|tool| is_only(*tool));
     }
 
     /// Returns the last failure of tools of this kind that no success cleared. With `trusts`, text that a test may have printed
     /// counts as a test's output.
-    pub(crate) fn standing(&self, is: fn(Apart) -> bool, trusts: bool) -> Option<&Seen<&'static str>> {
-        let stands = |failure: &&Failure| {
-            is(toolbox::of(failure.seen.what).apart) && !self.is_taken_back(failure, trusts)
-        };
+    pub(crate) fn standing(&self, is: fn(Apart) -> bool, trusts: bool) -> Option<&Seen<ToolId>> {
+        let stands = |failure: &&Failure| is(failure.seen.what.apart) && !self.is_taken_back(failure, trusts);
         self.failures.iter().filter(stands).map(|failure| &failure.seen).max_by_key(|seen| seen.order)
     }
 
     /// Whether a tool that builds failed, and did not take that back.
     pub(crate) fn build_failed(&self) -> bool {
-        let builds = |failure: &&Failure| toolbox::of(failure.seen.what).builds;
+        let builds = |failure: &&Failure| failure.seen.what.builds;
         self.failures.iter().filter(builds).any(|failure| !self.is_taken_back(failure, false))
     }
 
@@ -283,7 +276,7 @@ impl Runs {
         if success.order <= seen.order {
             return false;
         }
-        let contains = self.has_begun(success, seen.order) && !toolbox::of(seen.what).judges_by_itself;
+        let contains = self.has_begun(success, seen.order) && !seen.what.judges_by_itself;
         contains
             || trusts && self.may_be_printed_by(success, failure)
             || self.is_of_same_invocation(success, failure)
@@ -292,21 +285,21 @@ impl Runs {
     /// Returns true if a runner without a start line may have run the test that printed a failure: only the total of a linter's
     /// errors, without the errors.
     fn may_be_printed_by(&self, success: &Success, failure: &Failure) -> bool {
-        let (tool, by) = (toolbox::of(failure.seen.what), toolbox::of(success.tool));
+        let (tool, by) = (failure.seen.what, success.tool);
         let is_total = tool.apart == Apart::Always && !tool.builds && !failure.counted && !failure.shown;
         by.begins_in_silence
             && success.began.is_none()
             && is_total
-            && first_word(failure.seen.what) != first_word(success.tool)
+            && !failure.seen.what.is_of_program(success.tool)
     }
 
     fn is_of_same_invocation(&self, success: &Success, failure: &Failure) -> bool {
         let tool = failure.seen.what;
-        if [MAKE_RECIPE, JUNIT_CONTAINERS].contains(&tool) || first_word(tool) != first_word(success.tool) {
+        if tool.outlives_invocation || !tool.is_of_program(success.tool) {
             return false;
         }
         if failure.counted {
-            !self.of_others.contains(tool)
+            !self.of_others.contains(&tool)
         } else {
             failure.scope.is_within(&success.scope, tool)
         }
@@ -337,8 +330,8 @@ impl Runs {
     }
 
     /// Returns a tool that runs other tools, has started and has no success.
-    pub(crate) fn unended(&self) -> Option<&'static str> {
-        let has_ended = |tool: &str| self.successes.iter().any(|success| success.tool == tool);
-        self.began.keys().copied().find(|tool| toolbox::of(tool).drives && !has_ended(tool))
+    pub(crate) fn unended(&self) -> Option<ToolId> {
+        let has_ended = |tool: ToolId| self.successes.iter().any(|success| success.tool == tool);
+        self.began.keys().copied().find(|tool| tool.drives && !has_ended(*tool))
     }
 }

@@ -3,8 +3,8 @@
 use crate::command::Command;
 use crate::rules::{Indicator, Sign};
 use crate::runs::Runs;
-use crate::tally::{Counts, Family};
-use crate::toolbox::{self, Apart};
+use crate::tally::Counts;
+use crate::tool::{Apart, ToolId};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::CrashIndicators;
 use std::collections::BTreeSet;
@@ -24,11 +24,11 @@ pub(crate) struct Seen<T> {
 /// All signs of a run, bounded: the last success, the runs, and the first crash signs.
 #[derive(Debug, Default)]
 pub(crate) struct Signs {
-    pub(crate) success: Option<Seen<&'static str>>,
+    pub(crate) success: Option<Seen<ToolId>>,
     /// Runs that succeeded and runs that failed.
     pub(crate) runs: Runs,
     pub(crate) crashes: Vec<Seen<Indicator>>,
-    pub(crate) tools: BTreeSet<&'static str>,
+    pub(crate) tools: BTreeSet<ToolId>,
     /// Distinct lines that claim success. They are contradicted if the job failed nevertheless.
     pub(crate) claims: BTreeSet<String>,
     /// The last line that counted tests, if it counts no failure. Earlier ones count parts of the run.
@@ -42,7 +42,7 @@ pub(crate) struct Signs {
     /// Order of a line: crash messages up to it belong to a program that has ended.
     settled: u64,
     /// A crash sign that counts only if a tool of this family ran.
-    under: Option<(Family, Seen<Indicator>)>,
+    under: Option<(ToolId, Seen<Indicator>)>,
     /// Sign of the exception that was raised last.
     raised: Option<Seen<Indicator>>,
 }
@@ -114,7 +114,7 @@ impl Signs {
 
     /// Returns the last failure that no success cleared. A tool that may have run again can be silent when it succeeds. Without an
     /// exit code, its failure counts only if no tool succeeded after it.
-    pub(crate) fn standing_failure(&self, has_code: bool) -> Option<&Seen<&'static str>> {
+    pub(crate) fn standing_failure(&self, has_code: bool) -> Option<&Seen<ToolId>> {
         if has_code {
             return self.runs.standing(|_| true, true);
         }
@@ -141,12 +141,16 @@ impl Signs {
 
     /// Applies the command: it may ignore a tool's failure if another tool succeeds after it, or run only one tool. `failed` are
     /// families with failed tests that did not all pass later.
-    pub(crate) fn heed(&mut self, command: &Command, failed: impl Iterator<Item = &'static str>) {
-        let asked = |tool: &'static str| match toolbox::of(tool).host {
-            Some(host) if !command.runs(tool) => host,
+    pub(crate) fn heed(&mut self, command: &Command, failed: impl Iterator<Item = ToolId>) {
+        let asked = |tool: ToolId| match tool.host {
+            Some(host) if !command.runs(tool.commands()) => host,
             _ => tool,
         };
-        self.runs.heed(failed, |tool| command.forgives(asked(tool)), |tool| command.runs_only(tool));
+        self.runs.heed(
+            failed,
+            |tool| command.forgives(asked(tool).commands()),
+            |tool| command.runs_only(tool.commands()),
+        );
     }
 
     /// Records a line that counts tests.
@@ -156,16 +160,16 @@ impl Signs {
     }
 
     /// Adds the success or failure that a tool's own current counts imply.
-    pub(crate) fn total(&mut self, family: Family, counts: Counts, place: (&str, Stream, u64, u64)) {
+    pub(crate) fn total(&mut self, family: ToolId, counts: Counts, place: (&str, Stream, u64, u64)) {
         if counts.failed > 0 {
             self.failed_total = place.3;
-            self.tools.insert(family.name());
+            self.tools.insert(family.speaker());
             let (line, stream, from, order) = place;
             let line = crate::text::clip_chars(line, LINE_CHARS_MAX).into_owned();
-            let seen = Seen { what: family.name(), line, stream, from, order, last: order };
+            let seen = Seen { what: family.speaker(), line, stream, from, order, last: order };
             self.runs.failed(seen, false, true);
         } else if counts.is_good() {
-            self.add(Sign::Success(family.name()), place, false);
+            self.add(Sign::Success(family.speaker()), place, false);
         }
     }
 
@@ -182,12 +186,13 @@ impl Signs {
     /// if a tool reported a failure after it.
     pub(crate) fn complete(
         &mut self,
-        was_at_work: impl Fn(Family) -> bool,
+        was_at_work: impl Fn(ToolId) -> bool,
         ended_badly: Option<bool>,
         last_text: u64,
     ) {
         let under = self.under.take();
-        let under = under.filter(|(family, _)| self.tools.contains(family.name()) || was_at_work(*family));
+        let under =
+            under.filter(|(family, _)| self.tools.contains(&family.speaker()) || was_at_work(*family));
         let last_failure = self.runs.last_failure();
         let ends = |seen: &Seen<Indicator>| {
             ended_badly.unwrap_or(last_text <= seen.order || last_failure > seen.order)

@@ -6,12 +6,11 @@ mod failed;
 mod running;
 mod targets;
 
-pub(crate) use crate::family::Family;
 pub(crate) use account::Counts;
 
-use crate::family::Announced;
 use crate::limits::{RUNNING_TESTS_MAX, TESTS_MAX};
 use crate::rules::TestEvent;
+use crate::tool::{Announced, ToolId};
 use account::Account;
 use buildpool_protocol::report::TestCounts;
 use running::{Place, Running};
@@ -83,32 +82,32 @@ pub(crate) fn hashed(named: impl Hash) -> u64 {
 /// Counts of tests so far, by family.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    accounts: BTreeMap<Family, Account>,
+    accounts: BTreeMap<ToolId, Account>,
     /// The last result of each test by a hash of its name, and the number of totals before it.
     last: HashMap<u64, (TestEvent, u64), BuildHasherDefault<AsIs>>,
     running: Running,
     /// Targets of Bazel whose output with tests is in the log.
     targets: Targets,
     /// Tests that were interrupted, each with its part of the run.
-    cut: Vec<((Family, Option<u64>), String)>,
+    cut: Vec<((ToolId, Option<u64>), String)>,
     flaky: u64,
     flaky_tests: BTreeSet<String>,
     done: u64,
     expected_total: Option<u64>,
-    /// A nextest run is open. Lines of cargo's runner are then part of a test's output.
-    in_nextest: bool,
+    /// A tool with an open session, inside which lines of another one are part of a test's output.
+    host: Option<ToolId>,
     /// Logical clock: counts headings, results and totals to order them.
     clock: u64,
 }
 
 impl Tally {
     /// Whether this family's lines are currently another tool's output.
-    pub(crate) fn ignores(&self, family: Family) -> bool {
-        self.in_nextest && family == Family::Cargo
+    pub(crate) fn ignores(&self, family: ToolId) -> bool {
+        self.host.is_some_and(|host| host.hosts == Some(family))
     }
 
     /// Records the start or the end of a test. Returns false if the line is a test's own output.
-    pub(crate) fn event(&mut self, family: Family, test: &str, event: TestEvent) -> bool {
+    pub(crate) fn event(&mut self, family: ToolId, test: &str, event: TestEvent) -> bool {
         if self.ignores(family) {
             return false;
         }
@@ -116,20 +115,20 @@ impl Tally {
         if event != TestEvent::Started {
             self.mend(family, test);
         }
-        if family == Family::Bazel {
+        if family.counts_targets {
             self.closes_target();
         }
         let place = self.place(family);
         let account = self.accounts.entry(family).or_default();
         account.told_at = self.clock;
-        account.known |= event != TestEvent::Started || !family.begins_in_common_words();
+        account.known |= event != TestEvent::Started || !family.begins_in_common_words;
         if event == TestEvent::Started {
             account.begins = true;
             self.running.begin(place, test);
             return true;
         }
         let known = || self.running.is_full() || self.running.contains(place, test);
-        if family.begins_each() && account.begins && !known() {
+        if family.begins_each && account.begins && !known() {
             return false;
         }
         self.running.end(place, test);
@@ -139,9 +138,9 @@ impl Tally {
             return true;
         }
         account.named = account.named.saturating_add(1);
-        let part = account.part.filter(|_| family.shares_names_among_parts());
-        if !family.names_repeat() {
-            let id = hashed((family, part, family.one_name(test)));
+        let part = account.part.filter(|_| family.shares_names_among_parts);
+        if !family.names_repeat {
+            let id = hashed((family, part, (family.one_name)(test)));
             let kept = self.last.len() < TESTS_MAX || self.last.contains_key(&id);
             let run = account.summaries();
             let before = if kept { self.last.insert(id, (event, run)) } else { None };
@@ -165,7 +164,7 @@ impl Tally {
     }
 
     /// Ends the test of a family that started last; the line does not name it.
-    pub(crate) fn ends(&mut self, family: Family) {
+    pub(crate) fn ends(&mut self, family: ToolId) {
         let place = self.place(family);
         let latest = self.running.latest().filter(|(of, _)| *of == place);
         if let Some(test) = latest.map(|(_, test)| test.to_owned()) {
@@ -177,7 +176,7 @@ impl Tally {
     }
 
     /// Whether the log names a part of a run, but no tests or totals follow.
-    pub(crate) fn has_parts_without_tests(&self, family: Family) -> bool {
+    pub(crate) fn has_parts_without_tests(&self, family: ToolId) -> bool {
         self.accounts.get(&family).is_some_and(|account| {
             let any_told = account.heading_at.is_some() || account.told_at > 0;
             account.part.is_some()
@@ -186,7 +185,7 @@ impl Tally {
     }
 
     /// Marks the next total of a family as a rerun of the failed tests.
-    pub(crate) fn reruns_failed(&mut self, family: Family) {
+    pub(crate) fn reruns_failed(&mut self, family: ToolId) {
         self.accounts.entry(family).or_default().reruns_failed = true;
     }
 
@@ -211,7 +210,7 @@ impl Tally {
     /// Counts of the families whose tests a target of Bazel may run.
     fn inside_targets(&self) -> Counts {
         let mut sum = Counts::default();
-        for (family, account) in self.families().filter(|(family, _)| *family != Family::Bazel) {
+        for (family, account) in self.families().filter(|(family, _)| !family.counts_targets) {
             sum.add(&account.believed(family));
         }
         sum
@@ -220,7 +219,7 @@ impl Tally {
     /// Counts of Bazel's targets, without those whose own tests are counted.
     fn targets_alone(&self, mut counts: Counts) -> Counts {
         for (target, has_failures) in self.targets.of_tests(self.inside_targets()) {
-            let id = hashed((Family::Bazel, None::<u64>, target));
+            let id = hashed((ToolId::BazelTest, None::<u64>, target));
             let Some((event, _)) = self.last.get(&id) else { continue };
             if (*event != TestEvent::Failed || has_failures)
                 && let Some(slot) = counts.slot(*event)
@@ -232,22 +231,22 @@ impl Tally {
     }
 
     /// Records that the current program prints each passed test.
-    pub(crate) fn tells_passes(&mut self, family: Family) {
+    pub(crate) fn tells_passes(&mut self, family: ToolId) {
         self.accounts.entry(family).or_default().tells_passes = true;
     }
 
     /// Begins a part of the run; an empty `name` means an unnamed part.
-    pub(crate) fn part(&mut self, family: Family, name: &str) {
+    pub(crate) fn part(&mut self, family: ToolId, name: &str) {
         self.accounts.entry(family).or_default().part = (!name.is_empty()).then(|| hashed(name));
     }
 
     /// Records a failed part. Failures without a part are assigned to it.
-    pub(crate) fn failed_part(&mut self, family: Family, name: &str) {
+    pub(crate) fn failed_part(&mut self, family: ToolId, name: &str) {
         self.accounts.entry(family).or_default().own.failed_in(hashed(name));
     }
 
     /// Moves the running tests of a family to the interrupted ones.
-    pub(crate) fn cut(&mut self, family: Family) {
+    pub(crate) fn cut(&mut self, family: ToolId) {
         let (part, place) = (self.part_of(family), self.place(family));
         while let Some(test) = self.running.take_first(place) {
             if self.cut.len() < RUNNING_TESTS_MAX {
@@ -257,7 +256,7 @@ impl Tally {
     }
 
     /// Removes a finished test from the interrupted ones of this part: it was run again.
-    fn mend(&mut self, family: Family, test: &str) {
+    fn mend(&mut self, family: ToolId, test: &str) {
         if !self.cut.is_empty() {
             let part = self.part_of(family);
             self.cut.retain(|(of, cut)| *of != part || cut != test);
@@ -265,44 +264,46 @@ impl Tally {
     }
 
     /// Returns the current part of the run of a family.
-    fn part_of(&self, family: Family) -> (Family, Option<u64>) {
+    fn part_of(&self, family: ToolId) -> (ToolId, Option<u64>) {
         (family, self.accounts.get(&family).and_then(|account| account.part))
     }
 
     /// Returns the place of the tests of a family that follow.
-    fn place(&self, family: Family) -> Place {
-        let part = self.part_of(family).1.filter(|_| family.runs_parts_at_once());
+    fn place(&self, family: ToolId) -> Place {
+        let part = self.part_of(family).1.filter(|_| family.runs_parts_at_once);
         (family, part.unwrap_or_default())
     }
 
     /// Records the number of a finished test.
-    pub(crate) fn numbered(&mut self, family: Family, number: u64) {
+    pub(crate) fn numbered(&mut self, family: ToolId, number: u64) {
         let account = self.accounts.entry(family).or_default();
         account.numbered = account.numbered.max(number);
     }
 
     /// Whether a tool of this family certainly ran.
-    pub(crate) fn knows(&self, family: Family) -> bool {
+    pub(crate) fn knows(&self, family: ToolId) -> bool {
         self.accounts.get(&family).is_some_and(|account| account.known)
     }
 
     /// Begins a session of a family.
-    pub(crate) fn session(&mut self, family: Family) {
+    pub(crate) fn session(&mut self, family: ToolId) {
         if self.ignores(family) {
             return;
         }
-        self.in_nextest |= family == Family::Nextest;
+        if family.hosts.is_some() {
+            self.host = Some(family);
+        }
         let account = self.accounts.entry(family).or_default();
         account.own.close(family);
         (account.begins, account.amiss, account.session_tests) = (false, false, 0);
         // The line that begins a session of cargo could also be printed by any script.
-        account.known |= family != Family::Cargo;
+        account.known |= !family.shares_format;
     }
 
     /// Ends a program of a family. `completely`: it reports that all its tests passed.
-    pub(crate) fn over(&mut self, family: Family, completely: bool) {
-        if family == Family::Nextest {
-            self.in_nextest = false;
+    pub(crate) fn over(&mut self, family: ToolId, completely: bool) {
+        if self.host == Some(family) {
+            self.host = None;
         }
         if completely && self.last_one_is_open(family) {
             self.cut(family);
@@ -312,7 +313,7 @@ impl Tally {
             account.told();
         }
         if completely {
-            let event = if family.by_test() { TestEvent::Passed } else { TestEvent::Ended };
+            let event = if family.by_test { TestEvent::Passed } else { TestEvent::Ended };
             let place = self.place(family);
             while let Some(test) = self.running.take_first(place) {
                 self.event(family, &test, event);
@@ -327,44 +328,44 @@ impl Tally {
 
     /// Returns true if a program that prints passed tests has printed the ends of all tests but the last: that test ended its
     /// process with 0, and the program took this for the end of all. If more are open, they may be skipped tests.
-    fn last_one_is_open(&self, family: Family) -> bool {
+    fn last_one_is_open(&self, family: ToolId) -> bool {
         self.accounts.get(&family).is_some_and(|account| account.begins && account.tells_passes)
             && self.running.times(self.place(family)) == 1
             && self.running.latest().is_some_and(|(of, _)| of == self.place(family))
     }
 
     /// Records a heading that announces a total.
-    pub(crate) fn heading(&mut self, family: Family, at: Standing) {
+    pub(crate) fn heading(&mut self, family: ToolId, at: Standing) {
         self.clock += 1;
         let account = self.accounts.entry(family).or_default();
         account.heading = Some(at.number);
         account.amiss = false;
         account.heading_at.get_or_insert(self.clock);
         account.known = true;
-        if family.adds_below_a_heading() {
+        if family.adds_below_a_heading {
             account.at().open = None;
         }
     }
 
     /// Marks the total: something besides its tests failed, so its other lines are not a success.
-    pub(crate) fn amiss(&mut self, family: Family) {
+    pub(crate) fn amiss(&mut self, family: ToolId) {
         self.accounts.entry(family).or_default().amiss = true;
     }
 
     /// Whether the current total reports a failure besides its tests.
-    pub(crate) fn is_amiss(&self, family: Family) -> bool {
+    pub(crate) fn is_amiss(&self, family: ToolId) -> bool {
         self.accounts.get(&family).is_some_and(|account| account.amiss)
     }
 
     /// Whether a heading at most [`HEADING_LINES_MAX`] lines before announced a total.
-    pub(crate) fn is_announced(&self, family: Family, at: Standing) -> bool {
+    pub(crate) fn is_announced(&self, family: ToolId, at: Standing) -> bool {
         let heading = self.accounts.get(&family).and_then(|account| account.heading);
         heading.is_some_and(|heading| at.number.saturating_sub(heading) <= HEADING_LINES_MAX)
     }
 
     /// A summary. Within a session the last one counts; a tool that has a header for each is summed over them. Gives the
     /// counts that stand now, if they are the tool's own.
-    pub(crate) fn summary(&mut self, family: Family, counts: Counts, at: Standing) -> Option<Counts> {
+    pub(crate) fn summary(&mut self, family: ToolId, counts: Counts, at: Standing) -> Option<Counts> {
         if self.ignores(family) {
             return None;
         }
@@ -375,7 +376,7 @@ impl Tally {
         let of = std::mem::take(&mut account.session_tests);
         account.told();
         let counts = account.with_failures_told(family, counts);
-        account.at_loose = match family.announces() {
+        account.at_loose = match family.announces {
             None => false,
             Some(announced) => {
                 let headed =
@@ -394,7 +395,7 @@ impl Tally {
         let ledger = account.at();
         // The counts of one program only grow, so smaller counts belong to another one.
         let is_another = |open: Counts| counts.failed < open.failed || counts.total() < open.total();
-        if !family.nests_totals() && ledger.open.is_some_and(is_another) {
+        if !family.nests_totals && ledger.open.is_some_and(is_another) {
             ledger.close(family);
         }
         ledger.begin(counts, part, of);
@@ -404,18 +405,18 @@ impl Tally {
 
     /// Adds a line to the open summary of a tool that prints one kind of result a line.
     /// Returns the current counts.
-    pub(crate) fn adds(&mut self, family: Family, counts: Counts, at: Standing) -> Option<Counts> {
+    pub(crate) fn adds(&mut self, family: ToolId, counts: Counts, at: Standing) -> Option<Counts> {
         if self.ignores(family) {
             return None;
         }
         let account = self.accounts.entry(family).or_default();
-        if family.adds_below_a_heading() {
+        if family.adds_below_a_heading {
             account.heading = account.heading.filter(|heading| at.number - heading <= HEADING_LINES_MAX);
             // The next one may stand below this one.
             *account.heading.as_mut()? = at.number;
         }
         let ledger = account.at();
-        if family.totals_begin() && ledger.open.is_none() {
+        if family.totals_begin && ledger.open.is_none() {
             return None;
         }
         let mut sum = ledger.open.unwrap_or_default();
@@ -429,7 +430,7 @@ impl Tally {
     }
 
     /// Moves tests of the open summary from passed to other results. Returns the current counts.
-    pub(crate) fn moves(&mut self, family: Family, counts: Counts) -> Option<Counts> {
+    pub(crate) fn moves(&mut self, family: ToolId, counts: Counts) -> Option<Counts> {
         let account = self.accounts.get_mut(&family)?;
         let ledger = account.at();
         let open = ledger.open.as_mut()?;
@@ -441,24 +442,24 @@ impl Tally {
     }
 
     /// Records an announced number of tests; a total is expected after them.
-    pub(crate) fn announce(&mut self, family: Family, tests: u64, at: Standing) {
+    pub(crate) fn announce(&mut self, family: ToolId, tests: u64, at: Standing) {
         // Any script may print the line of cargo's runner; cargo prints a blank line before it.
-        if !self.ignores(family) && (family != Family::Cargo || at.after_blank) {
+        if !self.ignores(family) && (!family.shares_format || at.after_blank) {
             let account = self.accounts.entry(family).or_default();
             account.announced = account.announced.saturating_add(tests);
             account.session_tests = account.session_tests.saturating_add(tests);
-            account.known |= !family.announces_in_common_words();
+            account.known |= !family.announces_in_common_words;
         }
     }
 
     /// Records the header of a program that may run tests.
-    pub(crate) fn header(&mut self, family: Family, at: Standing) {
+    pub(crate) fn header(&mut self, family: ToolId, at: Standing) {
         let account = self.accounts.entry(family).or_default();
         (account.header, account.has_settings) = (Some(at.number), false);
     }
 
     /// Records that the new program printed its test settings.
-    pub(crate) fn settings(&mut self, family: Family) {
+    pub(crate) fn settings(&mut self, family: ToolId) {
         if let Some(account) = self.accounts.get_mut(&family) {
             account.has_settings = account.header.is_some();
         }
@@ -466,7 +467,7 @@ impl Tally {
 
     /// Handles a line of marks: a test ran, and a total follows, if such a program has just begun. A total may be missing after
     /// all tests ran without a failure.
-    pub(crate) fn marks(&mut self, family: Family, marks: &str, is_last: bool, at: Standing) {
+    pub(crate) fn marks(&mut self, family: ToolId, marks: &str, is_last: bool, at: Standing) {
         let Some(account) = self.accounts.get_mut(&family) else { return };
         let is_first = (at.after_blank || account.has_settings)
             && account.header.take().is_some_and(|header| at.number - header <= HEADER_LINES_MAX);
@@ -483,7 +484,7 @@ impl Tally {
     }
 
     /// Drops the mark on the line before if it was a single one: it was not a test's mark.
-    pub(crate) fn no_marks(&mut self, family: Family, at: Standing) {
+    pub(crate) fn no_marks(&mut self, family: ToolId, at: Standing) {
         let Some(account) = self.accounts.get_mut(&family) else { return };
         if account.lone_mark.take().is_some_and(|mark| mark + 1 == at.number) {
             account.announced = account.announced.saturating_sub(1);
@@ -491,7 +492,7 @@ impl Tally {
     }
 
     /// Records a plan: the number of tests whose results follow one by one.
-    pub(crate) fn plan(&mut self, family: Family, tests: u64) {
+    pub(crate) fn plan(&mut self, family: ToolId, tests: u64) {
         let account = self.accounts.entry(family).or_default();
         let done = account.by_test.total().saturating_sub(account.settled);
         if account.planned > 0 && done.max(account.numbered) >= account.planned {
@@ -506,7 +507,7 @@ impl Tally {
     }
 
     /// Returns the results of a family's tests once all planned tests have one.
-    pub(crate) fn planned(&self, family: Family) -> Option<Counts> {
+    pub(crate) fn planned(&self, family: ToolId) -> Option<Counts> {
         let account = self.accounts.get(&family)?;
         let all = account.settled + account.planned;
         (account.planned > 0 && all == account.by_test.total()).then_some(account.by_test)
@@ -528,14 +529,14 @@ impl Tally {
     /// Returns the number of tests that began or were announced and have not ended. It is 0 for a tool with a total of all
     /// started tests: the line with an end was not recognized.
     pub(crate) fn unfinished(&self) -> u64 {
-        let mut running: BTreeMap<Family, u64> = BTreeMap::new();
+        let mut running: BTreeMap<ToolId, u64> = BTreeMap::new();
         for (family, tests) in self.running.of_families().filter(|(family, _)| self.knows(*family)) {
             let times: u64 = tests.values().copied().map(u64::from).sum();
             if times > 0 {
                 *running.entry(family).or_default() += times;
             }
         }
-        let is_complete = |family: &Family, running: u64| {
+        let is_complete = |family: &ToolId, running: u64| {
             self.accounts.get(family).is_some_and(|account| {
                 account.own.summaries > 0
                     && account.own.sum().total() >= account.by_test.total().saturating_add(running)
@@ -580,33 +581,33 @@ impl Tally {
     }
 
     /// Returns the families with counts, without families that another one drives.
-    fn families(&self) -> impl Iterator<Item = (Family, &Account)> {
+    fn families(&self) -> impl Iterator<Item = (ToolId, &Account)> {
         self.accounts
             .iter()
-            .filter(|(family, _)| !family.counts_no_tests())
+            .filter(|(family, _)| !family.counts_no_tests)
             .filter(|(_, account)| account.summaries() > 0 || account.by_test.total() > 0)
             .map(|(family, account)| (*family, account))
             .filter(|(family, _)| !self.is_driven(*family) && !self.is_borrowed(*family))
     }
 
     /// Whether unannounced lines like cargo's `test it adds ... ok` come from another runner.
-    fn is_borrowed(&self, family: Family) -> bool {
-        let counts = |(other, account): (&Family, &Account)| *other != family && account.summaries() > 0;
+    fn is_borrowed(&self, family: ToolId) -> bool {
+        let counts = |(other, account): (&ToolId, &Account)| *other != family && account.summaries() > 0;
         let is_bare = |account: &Account| {
             account.summaries() == 0 && account.announced == 0 && account.by_test.failed == 0
         };
-        family == Family::Cargo
+        family.shares_format
             && self.accounts.get(&family).is_some_and(is_bare)
             && self.accounts.iter().any(counts)
     }
 
     /// Whether another family with counts ran this family's tests: it can run this family, and it had
     /// begun before these tests were reported.
-    fn is_driven(&self, family: Family) -> bool {
+    fn is_driven(&self, family: ToolId) -> bool {
         let told_at = self.accounts.get(&family).map_or(0, |account| account.told_at);
         self.accounts.iter().any(|(driver, other)| {
             let began_after = other.heading_at.is_some_and(|at| at > told_at);
-            other.summaries() > 0 && family.inside(*driver) && !began_after
+            other.summaries() > 0 && family.is_inside(*driver) && !began_after
         })
     }
 
@@ -617,11 +618,11 @@ impl Tally {
     }
 
     /// Returns families with a failed run that no later run of the same tests took back.
-    pub(crate) fn failed_apart(&self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn failed_apart(&self) -> impl Iterator<Item = ToolId> {
         self.accounts
             .iter()
             .filter(|(family, account)| !account.failures_are_past(**family))
-            .map(|(family, _)| family.name())
+            .map(|(family, _)| family.speaker())
     }
 
     /// Returns the counts for the result, or `None` if no tool counted.
@@ -630,13 +631,13 @@ impl Tally {
         let mut names = Vec::new();
         for (family, account) in self.families() {
             let mut believed = account.believed(family);
-            if family == Family::Bazel {
+            if family.counts_targets {
                 believed = self.targets_alone(believed);
             }
             let is_told = account.summaries() > 0 && self.targets.is_empty();
             if believed.total() > 0 || is_told {
                 sum.add(&believed);
-                names.push(family.name());
+                names.push(family.name);
             }
         }
         (!names.is_empty()).then(|| TestCounts {

@@ -2,6 +2,7 @@
 
 use crate::command::Command;
 use crate::text::{clip_chars, lossy};
+use crate::tool::ToolId;
 
 /// Maximum number of bytes of a line that are searched.
 const LOOKED_BYTES_MAX: usize = 200;
@@ -12,8 +13,6 @@ const TEST_WORDS: &[&str] = &["test", "spec", "mocha", "phpunit", "check", "ava"
 /// Words of totals. A line with one of them and a number ends the results before it.
 const TOTAL_WORDS: &[&str] =
     &["pass", "fail", "total", "test", "spec", "example", "success", "finish", "complet", "ran "];
-/// Runners that print marks or lines of results, and always a total.
-const RUNNERS: &[&str] = &["pytest", "rspec", "mocha", "unittest"];
 
 /// Layout of results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,7 +42,7 @@ pub(crate) struct Unclosed {
 impl Unclosed {
     /// A new state for a command.
     pub(crate) fn new(command: &str) -> Self {
-        Self { is_rspec: Command::new(command).runs("rspec"), ..Self::default() }
+        Self { is_rspec: Command::new(command).runs(ToolId::RSpec.commands()), ..Self::default() }
     }
 
     /// Adds a line. `is_cut`: the stream ended inside it.
@@ -82,7 +81,7 @@ impl Unclosed {
     /// alone may be the progress of a program that is not a test runner.
     pub(crate) fn result(&self, command: &Command, is_test_run: bool) -> Option<&str> {
         let (layout, line) = self.open.as_ref()?;
-        let runner = RUNNERS.iter().any(|runner| command.runs(runner));
+        let runner = ToolId::all().any(|tool| tool.always_totals && command.runs(tool.commands()));
         let may_test = is_test_run || command.is_empty() || command.names_any(TEST_WORDS);
         let counts = match layout {
             Layout::Percent => true,

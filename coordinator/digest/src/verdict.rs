@@ -12,6 +12,7 @@ mod tests;
 
 use crate::rules::Indicator;
 use crate::signs::Seen;
+use crate::tool::ToolId;
 use buildpool_protocol::evidence::MemoryEvidence;
 use buildpool_protocol::outcome::{Acted, CrashType, Ending, SetupOutcome};
 use buildpool_protocol::report::{Cause, CrashReport, KnownFrom, Verdict};
@@ -36,16 +37,16 @@ pub(crate) struct Case<'a> {
     /// Crash signs in the log, in order.
     pub(crate) crashes: &'a [Seen<Indicator>],
     /// Last success marker of a known tool, if nothing after it contradicts it.
-    pub(crate) success: Option<&'a Seen<&'static str>>,
+    pub(crate) success: Option<&'a Seen<ToolId>>,
     /// Last failure marker of a known tool.
-    pub(crate) failure: Option<&'a Seen<&'static str>>,
+    pub(crate) failure: Option<&'a Seen<ToolId>>,
     /// The success marker came after the last crash sign and the last failure.
     pub(crate) success_is_last: bool,
     /// Line before that success that reports a failure or a crash. Only an exit code can override
     /// it.
     pub(crate) contradiction: Option<&'a str>,
     /// Driver of other tools that has not reported its end.
-    pub(crate) unended: Option<&'a str>,
+    pub(crate) unended: Option<ToolId>,
     pub(crate) tests_failed: u64,
     /// The last total of each tool that counted failed tests has no failures.
     pub(crate) failures_are_past: bool,
@@ -194,9 +195,9 @@ fn failure_type(case: &Case<'_>) -> CrashType {
 
 /// Returns true if the marker reports a failed build. xcodebuild prints `TEST FAILED` after a
 /// failed build as well.
-fn is_of_build(failure: &Seen<&'static str>) -> bool {
+fn is_of_build(failure: &Seen<ToolId>) -> bool {
     let marks = ["** BUILD FAILED", "** TEST BUILD FAILED", "** ARCHIVE FAILED"];
-    failure.what == "xcodebuild" && marks.iter().any(|mark| failure.line.contains(mark))
+    failure.what == ToolId::Xcodebuild && marks.iter().any(|mark| failure.line.contains(mark))
 }
 
 fn tests(count: u64) -> String {

@@ -7,6 +7,7 @@ use crate::rules::{Indicator, Kind};
 use crate::signs::{Seen, Signs};
 use crate::tally::Tally;
 use crate::tier::{self, Ranked};
+use crate::tool::ToolId;
 use crate::verdict::Case;
 use buildpool_protocol::outcome::Ending;
 use buildpool_protocol::report::{KnownFrom, Severity, TestCounts};
@@ -71,7 +72,7 @@ pub(super) struct CaseParts<'a> {
 const STACKS: [&str; 3] = ["go.quit", "python.fatal", "gdb.thread"];
 
 /// Returns the failure marker that no success cancels, otherwise the last one.
-pub(super) fn failure_of<'s>(signs: &'s Signs, facts: &Facts) -> Option<&'s Seen<&'static str>> {
+pub(super) fn failure_of<'s>(signs: &'s Signs, facts: &Facts) -> Option<&'s Seen<ToolId>> {
     signs.standing_failure(facts.ending.is_some()).or(signs.runs.last())
 }
 
@@ -137,7 +138,7 @@ pub(super) fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
         test_errors: parts.finds.errors.iter().any(|found| is(found, Kind::Test)),
         infrastructure: first.is_some_and(|ranked| ranked.found.kind == Kind::Infrastructure),
         panics_are_tests: reports::panics_are_tests(parts.tally, parts.facts),
-        xcodebuild: signs.tools.contains("xcodebuild"),
+        xcodebuild: signs.tools.contains(&ToolId::Xcodebuild),
     }
 }
 

@@ -4,8 +4,9 @@ use super::{Digester, Line, SummaryLine};
 use crate::limits::SUMMARY_LINES_MAX;
 use crate::probes;
 use crate::rules::{Act, Asker, Groups, Indicator, Rule, Sign, TestEvent};
-use crate::tally::{Counts, Family, Standing, Task};
+use crate::tally::{Counts, Standing, Task};
 use crate::text::{clip_chars, lossy};
+use crate::tool::ToolId;
 use crate::xcodebuild;
 use buildpool_protocol::output::Stream;
 
@@ -18,7 +19,7 @@ type Said = (String, Stream, u64, u64);
 /// A total that counts only if the next line confirms that the tool printed it.
 #[derive(Debug)]
 pub(super) struct Awaited {
-    family: Family,
+    family: ToolId,
     counts: Counts,
     place: Said,
     standing: Standing,
@@ -113,7 +114,7 @@ impl Digester {
     fn sign(&mut self, sign: Sign, line: &Line<'_>) {
         let sign = match sign {
             Sign::TotalOfErrors(tool) if probes::has_own_errors(&self.finds) => Sign::Failure(tool),
-            Sign::FailureUnder(family) if self.tally.knows(family) => Sign::Failure(family.name()),
+            Sign::FailureUnder(family) if self.tally.knows(family) => Sign::Failure(family.speaker()),
             Sign::TotalOfErrors(_) | Sign::FailureUnder(_) => return,
             sign => sign,
         };
@@ -132,27 +133,27 @@ impl Digester {
     fn count(&mut self, act: Act, groups: &Groups<'_>, line: &Line<'_>, heard: &mut Hearing) {
         if let Some(family) = act.at_work() {
             let nested = line.body.starts_with(b"    ");
-            let suite = self.suite.filter(|_| family == Family::Mocha && nested);
-            self.signs.runs.at_work(family.name(), suite.unwrap_or(self.order));
+            let suite = self.suite.filter(|_| family.begins_at_suite && nested);
+            self.signs.runs.at_work(family.speaker(), suite.unwrap_or(self.order));
         }
         let task = &line.text[line.front.task.clone()];
         let counted = || Standing { task: Task::of(task), ..line.standing };
         match act {
             Act::Test(family, event) => {
                 let Some(test) = groups.text("t") else { return };
-                if family == Family::Tap {
+                if family.numbers_tests {
                     self.tally.numbered(family, groups.number("k"));
                 }
                 if matches!(event, TestEvent::Passed | TestEvent::Skipped) {
                     self.logs.take(&test);
                 }
                 let is_own = self.tally.event(family, &test, event);
-                if is_own && family.begins_each() {
+                if is_own && family.begins_each {
                     self.within_test(event);
                 }
                 if !is_own {
                     heard.problem_seen = true;
-                } else if family.runs_them_itself() && self.signs.survived() {
+                } else if family.runs_them_itself && self.signs.survived() {
                     self.finds.take_back_words(self.signs.settled(), self.order);
                 }
                 self.total(family, self.tally.planned(family), line);
@@ -178,7 +179,7 @@ impl Digester {
             }
             Act::ActionResult => {
                 if let Some(action) = groups.text("u").and_then(|result| xcodebuild::action_of(&result)) {
-                    self.signs.runs.works_on("xcodebuild", action);
+                    self.signs.runs.works_on(ToolId::Xcodebuild, action);
                     self.signs.runs.has_result_of(action);
                 }
             }
@@ -197,7 +198,7 @@ impl Digester {
             Act::Heading(family) => self.tally.heading(family, line.standing),
             Act::Amiss(family) => {
                 self.tally.amiss(family);
-                self.sign(Sign::Failure(family.name()), line);
+                self.sign(Sign::Failure(family.speaker()), line);
             }
             Act::Header(family) => self.tally.header(family, line.standing),
             Act::Settings(family) => self.tally.settings(family),
@@ -251,9 +252,9 @@ impl Digester {
             Act::Session(family) => {
                 self.tally.session(family);
                 self.tally.expect(groups.number("n"));
-                if family.runs_them_itself() {
+                if family.runs_them_itself {
                     self.signs.settle(self.order);
-                    self.signs.runs.begins(family.name(), self.order);
+                    self.signs.runs.begins(family.speaker(), self.order);
                 }
             }
             Act::Over(family, completely) => {
@@ -281,7 +282,7 @@ impl Digester {
     /// Records a confirmed total of a tool as a session of its own.
     fn own_total(
         &mut self,
-        family: Family,
+        family: ToolId,
         counts: Counts,
         (text, stream, from, order): Said,
         standing: Standing,
@@ -289,8 +290,8 @@ impl Digester {
         self.signs.counted(counts.failed, &text);
         self.tally.session(family);
         if let Some(counts) = self.tally.summary(family, counts, standing) {
-            if counts.failed == 0 && family.judges_more_than_tests() {
-                self.signs.add(Sign::TakesBack(family.name()), (&text, stream, from, order), false);
+            if counts.failed == 0 && family.judges_more_than_tests {
+                self.signs.add(Sign::TakesBack(family.speaker()), (&text, stream, from, order), false);
             } else {
                 self.signs.total(family, counts, (&text, stream, from, order));
             }
@@ -299,7 +300,7 @@ impl Digester {
     }
 
     /// Records the success or failure that a tool's own counts imply.
-    fn total(&mut self, family: Family, counts: Option<Counts>, line: &Line<'_>) {
+    fn total(&mut self, family: ToolId, counts: Option<Counts>, line: &Line<'_>) {
         // Another line of the same total reported a problem, so these counts are not a success.
         let contradicts = |counts: &Counts| counts.failed == 0 && self.tally.is_amiss(family);
         if let Some(counts) = counts.filter(|counts| !contradicts(counts)) {

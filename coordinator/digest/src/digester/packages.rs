@@ -2,9 +2,9 @@
 //! `-json`.
 
 use super::{Asker, Digester};
-use crate::tally::Family;
 use crate::text::{Carried, TailLine, carried};
 use crate::text::{Cleaner, PackageOutput};
+use crate::tool::ToolId;
 use crate::transcript::Ends;
 use buildpool_protocol::output::Stream;
 use std::collections::BTreeMap;
@@ -142,7 +142,7 @@ impl Digester {
     }
 
     fn package_line(&mut self, asker: &mut Asker<'_>, package: &str, line: &PackageLine) {
-        self.tally.part(Family::Go, package);
+        self.tally.part(ToolId::GoTest, package);
         self.logs.speaks(&line.test);
         let mut cleaner = Cleaner::default();
         self.heard_line(asker, line.stream, cleaner.clean(&line.text), line.from, line.to);

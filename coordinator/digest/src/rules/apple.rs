@@ -8,7 +8,8 @@ use super::{
     Act, Count, Draft, ERROR, FATAL, Indicator, Kind, Next, Rule, Sign, WARNING, indented, indented_or_blank,
     problem,
 };
-use crate::tally::{Counts, Family};
+use crate::tally::Counts;
+use crate::tool::ToolId;
 
 const EXECUTED: Count = |groups| {
     let (total, failed) = (groups.number("n"), groups.number("failed"));
@@ -68,23 +69,23 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "xctest.started",
         pattern: r"^.*Test [Cc]ase '(?P<t>[^']+)' started(?: at .*|\.)?$",
-        acts: &[Act::Test(Family::XcTest, Started)],
+        acts: &[Act::Test(ToolId::XcTest, Started)],
     },
     Rule {
         name: "xctest.passed",
         pattern: r"^.*Test [Cc]ase '(?P<t>[^']+)' passed (?:on '|\()",
-        acts: &[Act::Test(Family::XcTest, Passed)],
+        acts: &[Act::Test(ToolId::XcTest, Passed)],
     },
     Rule {
         name: "xctest.skipped",
         pattern: r"^.*Test [Cc]ase '(?P<t>[^']+)' skipped (?:on '|\()",
-        acts: &[Act::Test(Family::XcTest, Skipped)],
+        acts: &[Act::Test(ToolId::XcTest, Skipped)],
     },
     Rule {
         name: "xctest.failed",
         pattern: r"^.*Test [Cc]ase '(?P<t>[^']+)' failed (?:on '|\()",
         acts: &[
-            Act::Test(Family::XcTest, Failed),
+            Act::Test(ToolId::XcTest, Failed),
             Act::Problem(problem(ERROR, Kind::Test, 90).bare().refine(xctest_name)),
         ],
     },
@@ -106,42 +107,42 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "xctest.executed",
         pattern: r"^\s*Executed (?P<n>\d+) tests?, with (?:(?P<skipped>\d+) tests? skipped and )?(?P<failed>\d+) failures?",
-        acts: &[Act::Partial(Family::XcTest, EXECUTED)],
+        acts: &[Act::Partial(ToolId::XcTest, EXECUTED)],
     },
     Rule {
         name: "xctest.executed_failed",
         pattern: r"^\s*Executed \d+ tests?, with (?:\d+ tests? skipped and )?[1-9]\d* failures?",
-        acts: &[Act::Sign(Sign::Failure("XCTest")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure(ToolId::XcTest)), Act::Summary],
     },
     Rule {
         name: "xctest.all_passed",
         pattern: r"^Test Suite '(?:All tests|Selected tests)' passed",
-        acts: &[Act::Sign(Sign::Success("XCTest")), Act::Summary],
+        acts: &[Act::Sign(Sign::Success(ToolId::XcTest)), Act::Summary],
     },
     Rule {
         name: "xctest.all_failed",
         pattern: r"^Test Suite '(?:All tests|Selected tests|.*\.xctest)' failed",
-        acts: &[Act::Sign(Sign::Failure("XCTest"))],
+        acts: &[Act::Sign(Sign::Failure(ToolId::XcTest))],
     },
     Rule {
         name: "swift_testing.started",
         pattern: r"^(?:\xe2\x97\x87|\xf4\x80\x9f\x88|\xf4\x80\x80\x80|>) +Test (?P<t>\x22(?:[^\x22\\]|\\.)*\x22|`[^`]+`\([^)]*\)|[^\s\x22`]+\([^)]*\)) started\.$",
-        acts: &[Act::Test(Family::SwiftTesting, Started)],
+        acts: &[Act::Test(ToolId::SwiftTesting, Started)],
     },
     Rule {
         name: "swift_testing.passed",
         pattern: r"^(?:\xe2\x9c\x94|\xf4\x81\x81\x9b|\xe2\x9c\x93) +Test (?P<t>\x22(?:[^\x22\\]|\\.)*\x22|`[^`]+`\([^)]*\)|[^\s\x22`]+\([^)]*\))(?: with \d+ test cases?)? passed after ",
-        acts: &[Act::Test(Family::SwiftTesting, Passed)],
+        acts: &[Act::Test(ToolId::SwiftTesting, Passed)],
     },
     Rule {
         name: "swift_testing.failed",
         pattern: r"^(?:\xe2\x9c\x98|\xf4\x80\xa2\x84|\xe2\x9c\x96|\xf4\x80\x80\xb3) +Test (?P<t>\x22(?:[^\x22\\]|\\.)*\x22|`[^`]+`\([^)]*\)|[^\s\x22`]+\([^)]*\))(?: with \d+ test cases?)? failed after [\d.]+ seconds",
-        acts: &[Act::Test(Family::SwiftTesting, Failed), Act::Problem(problem(ERROR, Kind::Test, 90).bare())],
+        acts: &[Act::Test(ToolId::SwiftTesting, Failed), Act::Problem(problem(ERROR, Kind::Test, 90).bare())],
     },
     Rule {
         name: "swift_testing.skipped",
         pattern: r"^(?:\xe2\x9e\x9c|\xe2\x86\xb7|\xf4\x80\x99\x9f|\xf4\x81\x99\x8d) +Test (?P<t>\x22(?:[^\x22\\]|\\.)*\x22|`[^`]+`\([^)]*\)|[^\s\x22`]+\([^)]*\)) skipped",
-        acts: &[Act::Test(Family::SwiftTesting, Skipped)],
+        acts: &[Act::Test(ToolId::SwiftTesting, Skipped)],
     },
     Rule {
         name: "swift_testing.known_issue",
@@ -151,7 +152,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "swift_testing.expected",
         pattern: r"^\S+ +Test (?P<t>\x22(?:[^\x22\\]|\\.)*\x22|`[^`]+`\([^)]*\)|[^\s\x22`]+\([^)]*\)) passed after .* with \d+ known issues?",
-        acts: &[Act::Test(Family::SwiftTesting, ExpectedFailure)],
+        acts: &[Act::Test(ToolId::SwiftTesting, ExpectedFailure)],
     },
     Rule {
         name: "swift_testing.issue",
@@ -167,9 +168,9 @@ pub(super) const RULES: &[Rule] = &[
         name: "swift_testing.run_passed",
         pattern: r"^\S+ +Test run with (?P<n>\d+) tests?(?: in \d+ suites?)? passed after",
         acts: &[
-            Act::Partial(Family::SwiftTesting, SWIFT_RUN),
-            Act::Session(Family::SwiftTesting),
-            Act::Sign(Sign::Success("Swift Testing")),
+            Act::Partial(ToolId::SwiftTesting, SWIFT_RUN),
+            Act::Session(ToolId::SwiftTesting),
+            Act::Sign(Sign::Success(ToolId::SwiftTesting)),
             Act::Summary,
         ],
     },
@@ -177,9 +178,9 @@ pub(super) const RULES: &[Rule] = &[
         name: "swift_testing.run_failed",
         pattern: r"^\S+ +Test run with (?P<n>\d+) tests?(?: in \d+ suites?)? failed after",
         acts: &[
-            Act::Partial(Family::SwiftTesting, SWIFT_RUN_FAILED),
-            Act::Session(Family::SwiftTesting),
-            Act::Sign(Sign::Failure("Swift Testing")),
+            Act::Partial(ToolId::SwiftTesting, SWIFT_RUN_FAILED),
+            Act::Session(ToolId::SwiftTesting),
+            Act::Sign(Sign::Failure(ToolId::SwiftTesting)),
             Act::Summary,
         ],
     },
@@ -188,8 +189,8 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^\*\* (?P<u>BUILD|TEST|TEST BUILD|TEST EXECUTE|ARCHIVE|CLEAN|ANALYZE|INSTALL|EXPORT|DOCBUILD) SUCCEEDED \*\*",
         acts: &[
             Act::ActionResult,
-            Act::Sign(Sign::Success("xcodebuild")),
-            Act::Sign(Sign::Tool("xcodebuild")),
+            Act::Sign(Sign::Success(ToolId::Xcodebuild)),
+            Act::Sign(Sign::Tool(ToolId::Xcodebuild)),
             Act::Summary,
         ],
     },
@@ -198,8 +199,8 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^\*\* (?P<u>BUILD|TEST|TEST BUILD|TEST EXECUTE|ARCHIVE|CLEAN|ANALYZE|INSTALL|EXPORT|DOCBUILD) (?:FAILED|INTERRUPTED) \*\*",
         acts: &[
             Act::ActionResult,
-            Act::Sign(Sign::Failure("xcodebuild")),
-            Act::Sign(Sign::Tool("xcodebuild")),
+            Act::Sign(Sign::Failure(ToolId::Xcodebuild)),
+            Act::Sign(Sign::Tool(ToolId::Xcodebuild)),
             Act::Summary,
         ],
     },
@@ -207,7 +208,11 @@ pub(super) const RULES: &[Rule] = &[
         // As xcpretty and xcbeautify have it. Their words of success may follow a failure of Swift Testing.
         name: "xcodebuild.formatted_failed",
         pattern: r"^(?:\xe2\x96\xb8 )?(?:Test|Build|Archive|Analyze|Clean) Failed$",
-        acts: &[Act::Sign(Sign::Failure("xcodebuild")), Act::Sign(Sign::Tool("xcodebuild")), Act::Summary],
+        acts: &[
+            Act::Sign(Sign::Failure(ToolId::Xcodebuild)),
+            Act::Sign(Sign::Tool(ToolId::Xcodebuild)),
+            Act::Summary,
+        ],
     },
     Rule {
         name: "xcpretty.error",
@@ -217,7 +222,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "fastlane.failed",
         pattern: r"^fastlane finished with errors$",
-        acts: &[Act::Sign(Sign::Failure("fastlane")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Fastlane)), Act::Summary],
     },
     Rule {
         // SwiftPM 6, of the process that ran the tests.
@@ -234,19 +239,19 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^(?:\S+ )?xcodebuild(?:\[[\d:]+\])?:? ?error: (?P<m>.*)",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Build, 95).follow(indented_or_blank)),
-            Act::Sign(Sign::Failure("xcodebuild")),
-            Act::Sign(Sign::Tool("xcodebuild")),
+            Act::Sign(Sign::Failure(ToolId::Xcodebuild)),
+            Act::Sign(Sign::Tool(ToolId::Xcodebuild)),
         ],
     },
     Rule {
         name: "xcodebuild.tool",
         pattern: r"^(?:Command line invocation:|Build settings from command line:|User defaults from command line:|\S+ xcodebuild\[\d+:\d+\])",
-        acts: &[Act::Sign(Sign::Tool("xcodebuild"))],
+        acts: &[Act::Sign(Sign::Tool(ToolId::Xcodebuild))],
     },
     Rule {
         name: "xcodebuild.begins",
         pattern: r"^Command line invocation:$",
-        acts: &[Act::Sign(Sign::Begins("xcodebuild"))],
+        acts: &[Act::Sign(Sign::Begins(ToolId::Xcodebuild))],
     },
     Rule {
         name: "xcodebuild.invocation",
@@ -269,14 +274,14 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^(?:xcodebuild: )?error: archive not found at path ",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Consequence, 60)),
-            Act::Sign(Sign::Failure("xcodebuild")),
+            Act::Sign(Sign::Failure(ToolId::Xcodebuild)),
             Act::Summary,
         ],
     },
     Rule {
         name: "swift.command",
         pattern: r"^error: (?:emit-module|compile|merge-module|link) command failed with exit code",
-        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 55)), Act::Sign(Sign::Failure("swift build"))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 55)), Act::Sign(Sign::Failure(ToolId::Swift))],
     },
     Rule {
         name: "xcodebuild.commands",
@@ -303,7 +308,7 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^Testing failed:",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Test, 75).follow(indented)),
-            Act::Sign(Sign::Failure("xcodebuild")),
+            Act::Sign(Sign::Failure(ToolId::Xcodebuild)),
         ],
     },
     Rule {
@@ -328,7 +333,7 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[
             Act::Problem(problem(FATAL, Kind::Crash, 92)),
             Act::Sign(Sign::Crash(Indicator::RestartedAfterCrash)),
-            Act::Sign(Sign::Tool("xcodebuild")),
+            Act::Sign(Sign::Tool(ToolId::Xcodebuild)),
         ],
     },
     Rule {
@@ -386,7 +391,7 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^(?:error: (?:fatalError|Build failed|terminated\(\d+\)).*|Build failed)$",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Consequence, 50)),
-            Act::Sign(Sign::Failure("swift build")),
+            Act::Sign(Sign::Failure(ToolId::Swift)),
             Act::Summary,
         ],
     },
@@ -427,7 +432,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "swiftpm.complete",
         pattern: r"^Build complete!",
-        acts: &[Act::Sign(Sign::Success("swift build")), Act::Summary],
+        acts: &[Act::Sign(Sign::Success(ToolId::Swift)), Act::Summary],
     },
     Rule {
         name: "apple.code_sign",

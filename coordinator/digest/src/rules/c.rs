@@ -1,11 +1,10 @@
 //! C, C++, Fortran, Ada and assembler compilers, linkers, and their build drivers: make, ninja, cmake.
 
-use crate::toolbox::SCONS_TARGET;
-
 use super::{
     Act, Draft, ERROR, FATAL, Kind, Level, Next, Problem, Rule, Sign, WARNING, indented_or_blank, one_more,
     problem,
 };
+use crate::tool::ToolId;
 
 /// Source excerpts under a message: `  12 |  code`, `     |  ^~~`, or clang's bare source line above a caret line;
 /// `note:` lines with the same.
@@ -109,17 +108,17 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "clang.total",
         pattern: r"^(?:\d+ warnings? and )?[1-9]\d* errors? generated(?: when compiling for .*)?\.?$",
-        acts: &[Act::Sign(Sign::TotalOfErrors("clang")), Act::Summary],
+        acts: &[Act::Sign(Sign::TotalOfErrors(ToolId::Clang)), Act::Summary],
     },
     Rule {
         name: "errors.total",
         pattern: r"^[1-9]\d* errors?(?: found)?\.?$",
-        acts: &[Act::Sign(Sign::TotalOfErrors("compiler"))],
+        acts: &[Act::Sign(Sign::TotalOfErrors(ToolId::Compiler))],
     },
     Rule {
         name: "linker.failed",
         pattern: r"^(?:[\w./+-]*/)?(?:collect2(?:\.exe)?: (?:fatal )?error: ld returned |clang(?:\+\+)?(?:-[\d.]+)?: error: linker command failed|ld: symbol\(s\) not found)",
-        acts: &[Act::Sign(Sign::TotalOfErrors("linker"))],
+        acts: &[Act::Sign(Sign::TotalOfErrors(ToolId::Linker))],
     },
     Rule {
         name: "c.driver",
@@ -151,7 +150,7 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^g?n?make(?:\[\d+\])?: \*\*\* (?P<m>.*)",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Consequence, 40)),
-            Act::Sign(Sign::Failure("make")),
+            Act::Sign(Sign::Failure(ToolId::Make)),
             Act::Summary,
         ],
     },
@@ -161,7 +160,7 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^\*\*\* (?:\[.*\] )?Error (?:code )?\d+(?: \(ignored\))?$",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Consequence, 40)),
-            Act::Sign(Sign::Failure("make")),
+            Act::Sign(Sign::Failure(ToolId::Make)),
             Act::Summary,
         ],
     },
@@ -170,37 +169,37 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^scons: \*\*\* (?P<m>.*)",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Consequence, 40)),
-            Act::Sign(Sign::Failure(SCONS_TARGET)),
+            Act::Sign(Sign::Failure(ToolId::SconsTarget)),
             Act::Summary,
         ],
     },
     Rule {
         name: "scons.begun",
         pattern: r"^scons: Building targets \.\.\.$",
-        acts: &[Act::Sign(Sign::Begins("scons"))],
+        acts: &[Act::Sign(Sign::Begins(ToolId::Scons))],
     },
     Rule {
         name: "scons.ended_badly",
         pattern: r"^scons: (?:building terminated because of errors|done building targets \(errors occurred during build\))\.$",
-        acts: &[Act::Sign(Sign::Failure("scons")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Scons)), Act::Summary],
     },
     Rule {
         // With `-i` it prints this for any result of the targets, so it cancels its own failures.
         name: "scons.ended",
         pattern: r"^scons: done building targets\.$",
-        acts: &[Act::Sign(Sign::Success("scons")), Act::Summary],
+        acts: &[Act::Sign(Sign::Success(ToolId::Scons)), Act::Summary],
     },
     Rule {
         name: "ninja.failed",
         pattern: r"^FAILED: (?P<m>.*\.(?:o|obj|a|so|dylib|exe|d|stamp)\b.*|\[code=\d+\].*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 40)), Act::Sign(Sign::Failure("ninja"))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 40)), Act::Sign(Sign::Failure(ToolId::Ninja))],
     },
     Rule {
         name: "ninja.stopped",
         pattern: r"^ninja: (?:build stopped|error|fatal): (?P<m>.*)",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Consequence, 45)),
-            Act::Sign(Sign::Failure("ninja")),
+            Act::Sign(Sign::Failure(ToolId::Ninja)),
             Act::Summary,
         ],
     },
@@ -209,7 +208,7 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^CMake Error(?: at (?P<f>[^:]+):(?P<l>\d+))?.*",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Build, 93).follow(cmake_lines)),
-            Act::Sign(Sign::Failure("cmake")),
+            Act::Sign(Sign::Failure(ToolId::Cmake)),
         ],
     },
     Rule {
@@ -220,7 +219,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "cmake.incomplete",
         pattern: r"^(?:-- Configuring incomplete, errors occurred!|CMake Generate step failed)",
-        acts: &[Act::Sign(Sign::Failure("cmake")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Cmake)), Act::Summary],
     },
     Rule {
         name: "gfortran.place",

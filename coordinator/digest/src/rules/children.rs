@@ -2,7 +2,7 @@
 //! about the processes of their tests.
 
 use super::{Act, ERROR, FATAL, Indicator, Kind, Next, Problem, Rule, Sign, TestEvent, indented, problem};
-use crate::tally::Family;
+use crate::tool::ToolId;
 
 const DIED: Problem = problem(FATAL, Kind::Crash, 93);
 /// A tool reports the death of its process, with the signal in group `sig` if the line names one.
@@ -167,7 +167,7 @@ pub(super) const RULES: &[Rule] = &[
         pattern: concat!(r"^signal: (?P<sig>", words!(), r")(?: \(core dumped\))?$"),
         acts: &[
             Act::Problem(problem(ERROR, Kind::Runtime, 80)),
-            Act::Sign(Sign::CrashUnder(Family::Go, Indicator::Died(""))),
+            Act::Sign(Sign::CrashUnder(ToolId::GoTest, Indicator::Died(""))),
         ],
     },
     Rule {
@@ -198,7 +198,7 @@ pub(super) const RULES: &[Rule] = &[
             r")(?:: \d+)?(?: \(core dumped\))?$"
         ),
         acts: &[
-            Act::Test(Family::Pytest, TestEvent::Started),
+            Act::Test(ToolId::Pytest, TestEvent::Started),
             Act::Problem(DIED),
             Act::Sign(Sign::Crash(Indicator::Died(""))),
         ],
@@ -221,7 +221,7 @@ pub(super) const RULES: &[Rule] = &[
             r")(?:: \d+)?(?: \(core dumped\))?$"
         ),
         acts: &[
-            Act::Test(Family::Unittest, TestEvent::Started),
+            Act::Test(ToolId::Unittest, TestEvent::Started),
             Act::Problem(DIED),
             Act::Sign(Sign::Crash(Indicator::Died(""))),
         ],
@@ -234,7 +234,7 @@ pub(super) const RULES: &[Rule] = &[
             r")(?:: \d+)?(?: \(core dumped\))?$"
         ),
         acts: &[
-            Act::Test(Family::Cargo, TestEvent::Started),
+            Act::Test(ToolId::CargoTest, TestEvent::Started),
             Act::Problem(DIED),
             Act::Sign(Sign::Crash(Indicator::Died(""))),
         ],

@@ -1,6 +1,7 @@
 //! Lines of CI systems and of the machine: annotations, missing credentials, network, disk, limits.
 
 use super::{Act, Draft, ERROR, Indicator, Kind, Rule, Sign, WARNING, problem};
+use crate::tool::ToolId;
 
 /// `file=a.c,line=3,col=1` of GitHub and `sourcepath=a.c;linenumber=3;columnnumber=1` of Azure.
 fn annotated(draft: &mut Draft) {
@@ -28,7 +29,7 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^(?:##\[error\]|::error(?: [^:]*)?::)\s*(?:Process completed with exit code|The operation was canceled|The process '.*' failed with exit code).*",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Consequence, 45)),
-            Act::Sign(Sign::Failure("CI step")),
+            Act::Sign(Sign::Failure(ToolId::CiStep)),
             Act::Summary,
         ],
     },
@@ -37,7 +38,7 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^(?:##\[error\]|##vso\[task\.logissue [^\]]*type=error[^\]]*\]|::error(?: .*?)?::)(?P<m>.*)",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Runtime, 74).refine(annotated)),
-            Act::Sign(Sign::Failure("CI step")),
+            Act::Sign(Sign::Failure(ToolId::CiStep)),
             Act::Summary,
         ],
     },

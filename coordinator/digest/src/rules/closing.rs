@@ -5,7 +5,8 @@ use super::{
     Act, Count, Draft, ERROR, Kind, Next, Rule, SORTS, Sign, TOTAL, indented, place, problem, set_place,
     up_to_rule,
 };
-use crate::tally::{Counts, Family};
+use crate::tally::Counts;
+use crate::tool::ToolId;
 
 /// Boost.Test counts the failures and not the tests.
 const SOME_FAILED: Count = |_| Some(Counts { failed: 1, ..Counts::default() });
@@ -115,7 +116,7 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^Error: execution of an external program failed: ",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Consequence, 50)),
-            Act::Sign(Sign::Failure("nim")),
+            Act::Sign(Sign::Failure(ToolId::Nim)),
             Act::Summary,
         ],
     },
@@ -134,15 +135,15 @@ pub(super) const RULES: &[Rule] = &[
         // A failure names the module, a success does not: the number of its tests identifies a run.
         name: "boost.begun",
         pattern: r"^Running (?P<t>\d+) test cases?\.\.\.$",
-        acts: &[Act::Part(Family::BoostTest)],
+        acts: &[Act::Part(ToolId::BoostTest)],
     },
     Rule {
         name: "boost.bad",
         pattern: r#"^\*\*\* (?:\d+ failures? (?:(?:is|are) )?detected(?: \(\d+ failures? (?:(?:is|are) )?expected\))? in (?:the )?test (?:module|suite|case) ".*"|[Ee]rrors (?:w?h?ere )?detected in (?:the )?test (?:module|suite|case) ".*"; see standard output for details|The test (?:module|suite|case) ".*" was (?:aborted|timed out); see standard output for details)$"#,
         acts: &[
-            Act::Session(Family::BoostTest),
-            Act::Partial(Family::BoostTest, SOME_FAILED),
-            Act::Sign(Sign::Failure("Boost.Test")),
+            Act::Session(ToolId::BoostTest),
+            Act::Partial(ToolId::BoostTest, SOME_FAILED),
+            Act::Sign(Sign::Failure(ToolId::BoostTest)),
             Act::Summary,
         ],
     },
@@ -150,9 +151,9 @@ pub(super) const RULES: &[Rule] = &[
         name: "boost.good",
         pattern: r#"^(?:\*\*\* No errors detected|Test module ".*" has passed with:)$"#,
         acts: &[
-            Act::Session(Family::BoostTest),
-            Act::Partial(Family::BoostTest, ALL_PASSED),
-            Act::Sign(Sign::Success("Boost.Test")),
+            Act::Session(ToolId::BoostTest),
+            Act::Partial(ToolId::BoostTest, ALL_PASSED),
+            Act::Sign(Sign::Success(ToolId::BoostTest)),
             Act::Summary,
         ],
     },
@@ -160,16 +161,16 @@ pub(super) const RULES: &[Rule] = &[
         name: "boost.report",
         pattern: r#"^Test module ".*" (?:has failed|was aborted) with:$"#,
         acts: &[
-            Act::Session(Family::BoostTest),
-            Act::Partial(Family::BoostTest, SOME_FAILED),
-            Act::Sign(Sign::Failure("Boost.Test")),
+            Act::Session(ToolId::BoostTest),
+            Act::Partial(ToolId::BoostTest, SOME_FAILED),
+            Act::Sign(Sign::Failure(ToolId::BoostTest)),
             Act::Summary,
         ],
     },
     Rule {
         name: "check.total",
         pattern: r"^\d+%: Checks: (?P<n>\d+), Failures: (?P<failed>\d+), Errors: (?P<errors>\d+)$",
-        acts: &[Act::Session(Family::Check), Act::Counts(Family::Check, TOTAL), Act::Summary],
+        acts: &[Act::Session(ToolId::Check), Act::Counts(ToolId::Check, TOTAL), Act::Summary],
     },
     Rule {
         name: "check.failed",
@@ -179,12 +180,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "cunit.summary",
         pattern: r"^(?:--)?Run Summary: +Type +Total +Ran +Passed +Failed",
-        acts: &[Act::Session(Family::CUnit), Act::Heading(Family::CUnit)],
+        acts: &[Act::Session(ToolId::CUnit), Act::Heading(ToolId::CUnit)],
     },
     Rule {
         name: "cunit.tests",
         pattern: r"^ +tests +\d+ +\d+ +(?P<passed>\d+) +(?P<failed>\d+)(?: +(?P<skipped>\d+))?$",
-        acts: &[Act::Counts(Family::CUnit, SORTS), Act::Summary],
+        acts: &[Act::Counts(ToolId::CUnit, SORTS), Act::Summary],
     },
     Rule {
         name: "cunit.failed",
@@ -199,22 +200,22 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "stestr.ran",
         pattern: r"^Ran: \d+ tests? in [\d.]+ sec\.$",
-        acts: &[Act::Session(Family::Stestr), Act::Partial(Family::Stestr, SORTS)],
+        acts: &[Act::Session(ToolId::Stestr), Act::Partial(ToolId::Stestr, SORTS)],
     },
     Rule {
         name: "stestr.sorts",
         pattern: r"^ - (?:Passed: (?P<passed>\d+)|Skipped: (?P<skipped>\d+)|Expected Fail: (?P<expected>\d+)|(?:Unexpected Success|Failed): (?P<failed>\d+))$",
-        acts: &[Act::Adds(Family::Stestr, SORTS), Act::Summary, Act::Harmless],
+        acts: &[Act::Adds(ToolId::Stestr, SORTS), Act::Summary, Act::Harmless],
     },
     Rule {
         name: "lab.total",
         pattern: r"^(?:(?P<failed>\d+) of (?P<n>\d+) tests? failed|(?P<all>\d+) tests? (?:passed|complete))(?: \((?:(?P<skipped>\d+) skipped|\d+ todo)(?:, \d+ todo)?\))?$",
-        acts: &[Act::Awaits(Family::Lab, WITHOUT_SKIPPED)],
+        acts: &[Act::Awaits(ToolId::Lab, WITHOUT_SKIPPED)],
     },
     Rule {
         name: "lab.duration",
         pattern: r"^Test duration: [\d.]+ ms$",
-        acts: &[Act::Confirms(Family::Lab)],
+        acts: &[Act::Confirms(ToolId::Lab)],
     },
     Rule {
         name: "alcotest.test",
@@ -224,12 +225,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "alcotest.failed",
         pattern: r"^(?P<failed>\d+) (?:failure|error)s?! in [\d.]+s\. (?P<n>\d+) tests? run\.$",
-        acts: &[Act::Session(Family::Alcotest), Act::Counts(Family::Alcotest, TOTAL), Act::Summary],
+        acts: &[Act::Session(ToolId::Alcotest), Act::Counts(ToolId::Alcotest, TOTAL), Act::Summary],
     },
     Rule {
         name: "alcotest.good",
         pattern: r"^Test Successful in [\d.]+s\. (?P<n>\d+) tests? run\.$",
-        acts: &[Act::Session(Family::Alcotest), Act::Counts(Family::Alcotest, TOTAL), Act::Summary],
+        acts: &[Act::Session(ToolId::Alcotest), Act::Counts(ToolId::Alcotest, TOTAL), Act::Summary],
     },
     Rule {
         // Else it looks like a file of jest or vitest.
@@ -240,12 +241,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "ward.encountered",
         pattern: r"^\xe2\x94\x82 +\d+ +Tests? Encountered +\xe2\x94\x82$",
-        acts: &[Act::Session(Family::Ward), Act::Partial(Family::Ward, SORTS)],
+        acts: &[Act::Session(ToolId::Ward), Act::Partial(ToolId::Ward, SORTS)],
     },
     Rule {
         name: "ward.sorts",
         pattern: r"^\xe2\x94\x82 +(?:(?P<passed>\d+) +Pass(?:es)?|(?P<failed>\d+) +(?:Failures?|Unexpected Pass(?:es)?)|(?P<skipped>\d+) +Skips?|(?P<expected>\d+) +Expected Failures?) +\([\d.]+%\) +\xe2\x94\x82$",
-        acts: &[Act::Adds(Family::Ward, SORTS), Act::Summary, Act::Harmless],
+        acts: &[Act::Adds(ToolId::Ward, SORTS), Act::Summary, Act::Harmless],
     },
     Rule {
         name: "kyua.failed",
@@ -255,41 +256,41 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "kyua.results",
         pattern: r"^Results saved to \S.*\.db$",
-        acts: &[Act::Session(Family::Kyua), Act::Heading(Family::Kyua)],
+        acts: &[Act::Session(ToolId::Kyua), Act::Heading(ToolId::Kyua)],
     },
     Rule {
         name: "kyua.total",
         pattern: r"^(?P<passed>\d+)/\d+ passed \((?P<failed>\d+) failed\)$",
-        acts: &[Act::Counts(Family::Kyua, SORTS), Act::Summary],
+        acts: &[Act::Counts(ToolId::Kyua, SORTS), Act::Summary],
     },
     Rule {
         // One of each layer.
         name: "zope.layer",
         pattern: r"^  Ran (?P<n>\d+) tests with (?P<failed>\d+) failures(?:, | and )(?P<errors>\d+) errors(?: and (?P<skipped>\d+) skipped)? in (?:\d+ \w+ )*[\d.]+ seconds\.$",
-        acts: &[Act::Adds(Family::Zope, TOTAL), Act::Summary],
+        acts: &[Act::Adds(ToolId::Zope, TOTAL), Act::Summary],
     },
     Rule {
         // Of all layers, where there were more than one.
         name: "zope.total",
         pattern: r"^Total: (?P<n>\d+) tests, (?P<failed>\d+) failures(?:, | and )(?P<errors>\d+) errors(?: and (?P<skipped>\d+) skipped)? in (?:\d+ \w+ )*[\d.]+ seconds\.$",
-        acts: &[Act::Counts(Family::Zope, TOTAL), Act::Session(Family::Zope), Act::Summary],
+        acts: &[Act::Counts(ToolId::Zope, TOTAL), Act::Session(ToolId::Zope), Act::Summary],
     },
     Rule {
         // The number of passed tests is missing.
         name: "catch2.compact_failed",
         pattern: r"^Failed (?:both |all )?(?P<failed>[1-9]\d*) test cases?, failed (?:both |all )?\d+ assertions?\.$",
-        acts: &[Act::Session(Family::Catch2), Act::Counts(Family::Catch2, SORTS), Act::Summary],
+        acts: &[Act::Session(ToolId::Catch2), Act::Counts(ToolId::Catch2, SORTS), Act::Summary],
     },
     Rule {
         name: "catch2.compact_passed",
         pattern: r"^Passed (?:both |all )?(?P<passed>\d+) test cases? (?:with \d+ assertions?|\(no assertions\))\.$",
-        acts: &[Act::Session(Family::Catch2), Act::Counts(Family::Catch2, SORTS), Act::Summary],
+        acts: &[Act::Session(ToolId::Catch2), Act::Counts(ToolId::Catch2, SORTS), Act::Summary],
     },
     Rule {
         // rebar3 counts the tests that were cancelled among all, and fails for them.
         name: "eunit.cancelled",
         pattern: r"^(?P<n>\d+) tests?, (?P<failed>\d+) failures?(?:, (?P<skipped>\d+) skipped)?, (?P<errors>\d+) cancelled$",
-        acts: &[Act::Session(Family::Bats), Act::Counts(Family::Bats, TOTAL), Act::Summary],
+        acts: &[Act::Session(ToolId::Bats), Act::Counts(ToolId::Bats, TOTAL), Act::Summary],
     },
     Rule {
         name: "common_test.failed",
@@ -302,19 +303,19 @@ pub(super) const RULES: &[Rule] = &[
         // Progress, or the result of a case; the total of a good run comes directly after the last one.
         name: "common_test.case",
         pattern: r"^(?:%%% \w+_SUITE(?:: \.*$| ==> )|Testing \S+: TEST COMPLETE, )",
-        acts: &[Act::Heading(Family::CommonTest)],
+        acts: &[Act::Heading(ToolId::CommonTest)],
     },
     Rule {
         name: "common_test.good",
         pattern: r"^All (?P<n>\d+) tests passed\. ?$",
-        acts: &[Act::Announced(Family::CommonTest, TOTAL)],
+        acts: &[Act::Announced(ToolId::CommonTest, TOTAL)],
     },
     Rule {
         name: "common_test.total",
         pattern: r"^(?:Failed (?P<failed>\d+) tests\. (?:Skipped (?P<skipped>\d+) \(\d+, \d+\) tests\. )?|Skipped (?P<skipped_only>\d+) \(\d+, \d+\) tests\. )Passed (?P<passed>\d+) tests\. ?$",
         acts: &[
-            Act::Session(Family::CommonTest),
-            Act::Counts(Family::CommonTest, |groups| {
+            Act::Session(ToolId::CommonTest),
+            Act::Counts(ToolId::CommonTest, |groups| {
                 Some(Counts {
                     passed: groups.number("passed"),
                     failed: groups.number("failed"),
@@ -330,13 +331,13 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^===> (?:Error running tests$|Failures occurred running tests: |Compiling \S+ failed$)",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Consequence, 40)),
-            Act::Sign(Sign::Failure("rebar3")),
+            Act::Sign(Sign::Failure(ToolId::Rebar3)),
             Act::Summary,
         ],
     },
     Rule {
         name: "vet.failed",
         pattern: r"^vet: \S+\.go:\d+:\d+: ",
-        acts: &[Act::Sign(Sign::Failure("vet"))],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Vet))],
     },
 ];

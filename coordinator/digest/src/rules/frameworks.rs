@@ -1,7 +1,8 @@
 //! Test frameworks of languages that have no table of their own: EUnit, tcltest, DejaGnu, SRFI 64.
 
 use super::{Act, Count, Draft, ERROR, Kind, Next, Rule, SORTS, Sign, problem};
-use crate::tally::{Counts, Family};
+use crate::tally::Counts;
+use crate::tool::ToolId;
 
 /// Begins a total with its numbers on separate lines.
 const NONE_YET: Count = |_| Some(Counts::default());
@@ -58,9 +59,9 @@ pub(super) const RULES: &[Rule] = &[
         name: "eunit.summary",
         pattern: r"^  Failed: (?P<failed>\d+)\.  Skipped: (?P<skipped>\d+)\.  Passed: (?P<passed>\d+)\.$",
         acts: &[
-            Act::Session(Family::EUnit),
-            Act::Partial(Family::EUnit, SORTS),
-            Act::Sign(Sign::Failure("EUnit")),
+            Act::Session(ToolId::EUnit),
+            Act::Partial(ToolId::EUnit, SORTS),
+            Act::Sign(Sign::Failure(ToolId::EUnit)),
             Act::Summary,
         ],
     },
@@ -73,32 +74,32 @@ pub(super) const RULES: &[Rule] = &[
         name: "tcltest.summary",
         pattern: r"^(?P<t>[^\s:]+):\tTotal\t\d+\tPassed\t(?P<passed>\d+)\tSkipped\t(?P<skipped>\d+)\tFailed\t(?P<failed>\d+)$",
         acts: &[
-            Act::Session(Family::TclTest),
-            Act::Part(Family::TclTest),
-            Act::Counts(Family::TclTest, SORTS),
+            Act::Session(ToolId::TclTest),
+            Act::Part(ToolId::TclTest),
+            Act::Counts(ToolId::TclTest, SORTS),
             Act::Summary,
         ],
     },
     Rule {
         name: "tcltest.exited",
         pattern: r"^Test files exiting with errors: *$",
-        acts: &[Act::Sign(Sign::Failure("tcltest")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure(ToolId::TclTest)), Act::Summary],
     },
     Rule {
         // Of several targets each has a summary as well; this is that of all.
         name: "dejagnu.summary",
         pattern: r"^\t\t=== \S+ Summary ===$",
-        acts: &[Act::Heading(Family::DejaGnu), Act::Partial(Family::DejaGnu, NONE_YET)],
+        acts: &[Act::Heading(ToolId::DejaGnu), Act::Partial(ToolId::DejaGnu, NONE_YET)],
     },
     Rule {
         name: "dejagnu.part",
         pattern: r"^\t\t=== \S+ Summary for .* ===$",
-        acts: &[Act::Partial(Family::DejaGnu, NONE_YET)],
+        acts: &[Act::Partial(ToolId::DejaGnu, NONE_YET)],
     },
     Rule {
         name: "dejagnu.sorts",
         pattern: r"^# of (?:expected passes\t\t(?P<passed>\d+)|(?:unexpected failures|unexpected successes|unknown successes|unresolved testcases)\t(?P<failed>\d+)|(?:expected|known) failures\t\t(?P<expected>\d+)|(?:untested testcases|unsupported tests)\t{1,2}(?P<skipped>\d+))$",
-        acts: &[Act::Adds(Family::DejaGnu, SORTS), Act::Summary, Act::Harmless],
+        acts: &[Act::Adds(ToolId::DejaGnu, SORTS), Act::Summary, Act::Harmless],
     },
     Rule {
         name: "srfi64.failed",
@@ -108,6 +109,6 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "srfi64.sorts",
         pattern: r"^# of (?:expected passes {6}(?P<passed>\d+)|unexpected (?:failures {2}|successes )(?P<failed>\d+)|expected failures {4}(?P<expected>\d+)|skipped tests {8}(?P<skipped>\d+))$",
-        acts: &[Act::Adds(Family::Srfi64, SORTS), Act::Summary, Act::Harmless],
+        acts: &[Act::Adds(ToolId::Srfi64, SORTS), Act::Summary, Act::Harmless],
     },
 ];

@@ -2,7 +2,7 @@
 
 use super::TestEvent::{Failed, Passed, Skipped, Started};
 use super::{Act, Draft, ERROR, FATAL, Indicator, Kind, Next, Problem, Rule, Sign, problem};
-use crate::tally::Family;
+use crate::tool::ToolId;
 
 /// Output of a failed test: indented lines.
 fn test_lines(_: &[String], line: &str) -> Next {
@@ -130,25 +130,25 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "go.run",
         pattern: r"^.*=== RUN\s+(?P<t>\S+)$",
-        acts: &[Act::Test(Family::Go, Started), Act::Speaks],
+        acts: &[Act::Test(ToolId::GoTest, Started), Act::Speaks],
     },
     Rule { name: "go.goes_on", pattern: r"^=== (?:CONT|NAME)\s+(?P<t>\S+)$", acts: &[Act::Speaks] },
     // The last output of a test may precede its result on the same line.
     Rule {
         name: "go.pass",
         pattern: r"^.*--- PASS: (?P<t>\S+) \([\d.]+s\)$",
-        acts: &[Act::Test(Family::Go, Passed)],
+        acts: &[Act::Test(ToolId::GoTest, Passed)],
     },
     Rule {
         name: "go.skip",
         pattern: r"^.*--- SKIP: (?P<t>\S+) \([\d.]+s\)$",
-        acts: &[Act::Test(Family::Go, Skipped)],
+        acts: &[Act::Test(ToolId::GoTest, Skipped)],
     },
     Rule {
         name: "go.fail",
         pattern: r"^.*--- FAIL: (?P<t>\S+) \([\d.]+s\)$",
         acts: &[
-            Act::Test(Family::Go, Failed),
+            Act::Test(ToolId::GoTest, Failed),
             Act::Problem(problem(ERROR, Kind::Test, 94).follow(test_lines).lead(logged).refine(log_place)),
         ],
     },
@@ -158,17 +158,17 @@ pub(super) const RULES: &[Rule] = &[
         name: "go.package_failed",
         pattern: r"^FAIL\s+\S+\s+(?:[\d.]+s|\((?:cached|[\d.]+s)\)|\[(?:build|setup) failed\])$",
         acts: &[
-            Act::Over(Family::Go, false),
-            Act::Sign(Sign::Failure("go test")),
+            Act::Over(ToolId::GoTest, false),
+            Act::Sign(Sign::Failure(ToolId::GoTest)),
             Act::Summary,
             Act::Harmless,
         ],
     },
-    Rule { name: "go.failed", pattern: r"^FAIL$", acts: &[Act::Sign(Sign::StillFailure("go test"))] },
+    Rule { name: "go.failed", pattern: r"^FAIL$", acts: &[Act::Sign(Sign::StillFailure(ToolId::GoTest))] },
     Rule {
         name: "go.package_ok",
         pattern: r"^ok\s+\S+\s+(?:[\d.]+s|\(cached\))",
-        acts: &[Act::Over(Family::Go, true), Act::Sign(Sign::Success("go test"))],
+        acts: &[Act::Over(ToolId::GoTest, true), Act::Sign(Sign::Success(ToolId::GoTest))],
     },
     // A package without a test that the filter selects.
     Rule {

@@ -1,6 +1,7 @@
 //! tsc, eslint, rollup, and errors of node.
 
 use super::{Act, Draft, ERROR, FATAL, Indicator, Kind, Level, Next, Rule, Sign, problem};
+use crate::tool::ToolId;
 
 /// Lines under a message of tsc: indented, or an excerpt with its caret line.
 fn tsc_lines(so_far: &[String], line: &str) -> Next {
@@ -81,43 +82,43 @@ pub(super) const RULES: &[Rule] = &[
         name: "tsc.says",
         // Output of a test follows a sign in TAP.
         pattern: r"^(?:[^\s(#][^(]*\(\d+,\d+\): |[^\s:]+:\d+:\d+ - )?error TS\d+: ",
-        acts: &[Act::Sign(Sign::Failure("tsc"))],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Tsc))],
     },
     Rule {
         name: "tsc.found",
         // mypy prints the number of checked files after it.
         pattern: r"^Found (?P<n>[1-9]\d*) errors?(?: in [^(]*)?\.?$",
-        acts: &[Act::Sign(Sign::Failure("tsc")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Tsc)), Act::Summary],
     },
     Rule {
         name: "tsc.again",
         pattern: r"^(?:\[?\d+:\d+:\d+(?: [AP]M)?\]? ?(?:- )?)?(?:[AP]M\]? )?(?:- )?File change detected\.",
-        acts: &[Act::TriesAgain("tsc")],
+        acts: &[Act::TriesAgain(ToolId::Tsc)],
     },
     Rule {
         name: "tsc.clean",
         // A compiler that watches compiles again. Most of its stamp was taken for the stamp of the line.
         pattern: r"^(?:\[?\d+:\d+:\d+(?: [AP]M)?\]? ?(?:- )?)?(?:[AP]M\]? )?(?:- )?Found 0 errors\.",
-        acts: &[Act::Sign(Sign::Success("tsc")), Act::Harmless],
+        acts: &[Act::Sign(Sign::Success(ToolId::Tsc)), Act::Harmless],
     },
     Rule {
         name: "eslint.warnings",
         pattern: r"^\s*(?:\xe2\x9c\x96|\xe2\x9c\x98|\xc3\x97|\xe2\x9a\xa0) \d+ problems? \(0 errors?, \d+ warnings?",
-        acts: &[Act::Sign(Sign::Tool("eslint")), Act::Summary, Act::Harmless, Act::Alone],
+        acts: &[Act::Sign(Sign::Tool(ToolId::Eslint)), Act::Summary, Act::Harmless, Act::Alone],
     },
     Rule {
         name: "eslint.too_many",
         pattern: r"^ESLint found too many warnings \(maximum: \d+\)\.",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Lint, 90)),
-            Act::Sign(Sign::Failure("eslint")),
+            Act::Sign(Sign::Failure(ToolId::Eslint)),
             Act::Summary,
         ],
     },
     Rule {
         name: "eslint.total",
         pattern: r"^\s*(?:\xe2\x9c\x96|\xe2\x9c\x98|\xc3\x97|\xe2\x9a\xa0) \d+ problems?\b",
-        acts: &[Act::Sign(Sign::Failure("eslint")), Act::Summary, Act::Harmless],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Eslint)), Act::Summary, Act::Harmless],
     },
     Rule {
         name: "node.uncaught",
@@ -140,12 +141,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "node.version",
         pattern: r"^Node\.js v\d+\.\d+\.\d+$",
-        acts: &[Act::Within("    at ", &Act::Sign(Sign::Failure("node")))],
+        acts: &[Act::Within("    at ", &Act::Sign(Sign::Failure(ToolId::Node)))],
     },
     Rule {
         name: "rollup.failed",
         pattern: r"^\[!\] (?:\(plugin .*\) )?(?:[A-Z]\w*)?Error: ",
-        acts: &[Act::Sign(Sign::Failure("rollup"))],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Rollup))],
     },
     Rule {
         name: "js.error",

@@ -2,7 +2,8 @@
 
 use super::javascript::js_place;
 use super::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, problem};
-use crate::tally::{Counts, Family};
+use crate::tally::Counts;
+use crate::tool::ToolId;
 
 /// Limit on lines that count as output of a vitest test.
 const PRINTED_LINES_MAX: usize = 40;
@@ -277,17 +278,17 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "jest.file",
         pattern: r"^ ?(?:FAIL|PASS) {1,2}(?:[^\s./]+ )?(?P<f>\S+\.[cm]?[jt]sx?)(?: \([\d.]+ m?s\))?(?: \([\d.]+ MB heap size\))?$",
-        acts: &[Act::File, Act::Harmless, Act::AtWork(Family::Jest)],
+        acts: &[Act::File, Act::Harmless, Act::AtWork(ToolId::Jest)],
     },
     Rule {
         name: "jest.console",
         pattern: r"^  console\.(?:log|error|warn|info|debug)$",
-        acts: &[Act::AtWork(Family::Jest)],
+        acts: &[Act::AtWork(ToolId::Jest)],
     },
     Rule {
         name: "jest.exited",
         pattern: r"^\s*\xe2\x97\x8f +process\.exit called with ",
-        acts: &[Act::Sign(Sign::Failure("jest"))],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Jest))],
     },
     Rule {
         name: "jest.bullet",
@@ -299,17 +300,17 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "jest.tests",
         pattern: r"^Tests:\s+(?:(?:(?P<failed>\d+) failed|(?P<skipped>\d+) skipped|(?P<todo>\d+) todo|(?P<passed>\d+) passed)(?:, )?)+(?:, )?\d+ total",
-        acts: &[Act::Counts(Family::Jest, JEST), Act::Summary],
+        acts: &[Act::Counts(ToolId::Jest, JEST), Act::Summary],
     },
-    Rule { name: "jest.suites", pattern: r"^Test Suites: +\d+ ", acts: &[Act::Heading(Family::Jest)] },
-    Rule { name: "jest.bad", pattern: r"^Test Suites: +[1-9]\d* failed", acts: &[Act::Amiss(Family::Jest)] },
+    Rule { name: "jest.suites", pattern: r"^Test Suites: +\d+ ", acts: &[Act::Heading(ToolId::Jest)] },
+    Rule { name: "jest.bad", pattern: r"^Test Suites: +[1-9]\d* failed", acts: &[Act::Amiss(ToolId::Jest)] },
     Rule {
         // Of jest, and of those that ask as istanbul does: nyc, c8, vitest. The tests may all have passed.
         name: "istanbul.short",
         pattern: r#"^(?:Jest: (?:Coverage for \w+ \([\d.]+%\) does not meet ".+" threshold \([\d.]+%\)|Uncovered count for \w+ \(\d+\) exceeds ".+" threshold \(\d+\)|".+" coverage threshold for \w+ \(-?[\d.]+%?\) not met: [\d.]+%?|Coverage data for .+ was not found\.)|ERROR: Coverage for \w+ \([\d.]+%\) does not meet (?:.+ )?threshold \([\d.]+%\)(?: for .+)?)$"#,
         acts: &[
             Act::Problem(problem(ERROR, Kind::Test, 88)),
-            Act::Sign(Sign::Failure("coverage")),
+            Act::Sign(Sign::Failure(ToolId::Coverage)),
             Act::Summary,
         ],
     },
@@ -330,19 +331,23 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "vitest.tests",
         pattern: r"^\s*Tests  +(?:(?:(?P<failed>\d+) failed|(?P<passed>\d+) passed|(?P<expected>\d+) expected fail|(?P<skipped>\d+) skipped|(?P<todo>\d+) todo)(?: \| )?)+ \(\d+\)",
-        acts: &[Act::Counts(Family::Vitest, JEST), Act::Summary],
+        acts: &[Act::Counts(ToolId::Vitest, JEST), Act::Summary],
     },
-    Rule { name: "vitest.run", pattern: r"^\s*(?:RUN|DEV) +v\d", acts: &[Act::Sign(Sign::Begins("vitest"))] },
-    Rule { name: "vitest.files", pattern: r"^\s*Test Files  +\d+ ", acts: &[Act::Heading(Family::Vitest)] },
+    Rule {
+        name: "vitest.run",
+        pattern: r"^\s*(?:RUN|DEV) +v\d",
+        acts: &[Act::Sign(Sign::Begins(ToolId::Vitest))],
+    },
+    Rule { name: "vitest.files", pattern: r"^\s*Test Files  +\d+ ", acts: &[Act::Heading(ToolId::Vitest)] },
     Rule {
         name: "vitest.bad",
         pattern: r"^\s*Test Files  +[1-9]\d* failed",
-        acts: &[Act::Amiss(Family::Vitest)],
+        acts: &[Act::Amiss(ToolId::Vitest)],
     },
     Rule {
         name: "vitest.errors",
         pattern: r"^\s*(?:Errors  +[1-9]\d* errors?|Type Errors  +[1-9]\d* failed|Vitest caught \d+ unhandled errors? during the test run.*)$",
-        acts: &[Act::Sign(Sign::Failure("vitest")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Vitest)), Act::Summary],
     },
     Rule {
         name: "mocha.numbered",
@@ -358,22 +363,22 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "mocha.passed",
         pattern: r"^ {2,}\xe2\x9c[\x93\x94] \S",
-        acts: &[Act::AtWork(Family::Mocha)],
+        acts: &[Act::AtWork(ToolId::Mocha)],
     },
     Rule {
         name: "mocha.passing",
         pattern: r"^\s+(?P<n>\d+) passing \(",
-        acts: &[Act::Counts(Family::Mocha, PASSING), Act::Summary],
+        acts: &[Act::Counts(ToolId::Mocha, PASSING), Act::Summary],
     },
     Rule {
         name: "mocha.pending",
         pattern: r"^\s+(?P<n>[1-9]\d*) pending$",
-        acts: &[Act::Adds(Family::Mocha, PENDING), Act::Summary],
+        acts: &[Act::Adds(ToolId::Mocha, PENDING), Act::Summary],
     },
     Rule {
         name: "mocha.failing",
         pattern: r"^\s+(?P<n>[1-9]\d*) failing$",
-        acts: &[Act::Adds(Family::Mocha, FAILING), Act::Summary],
+        acts: &[Act::Adds(ToolId::Mocha, FAILING), Act::Summary],
     },
     Rule {
         // Of a file that it could not load. No test ran then, and no total follows.
@@ -383,14 +388,14 @@ pub(super) const RULES: &[Rule] = &[
             Act::Problem(
                 problem(ERROR, Kind::Runtime, 90).follow(exception_lines).owning().refine(exception),
             ),
-            Act::Sign(Sign::Failure("mocha")),
+            Act::Sign(Sign::Failure(ToolId::Mocha)),
             Act::Summary,
         ],
     },
     Rule {
         name: "mocha.no_files",
         pattern: r"^Error: No test files found: ",
-        acts: &[Act::Sign(Sign::Failure("mocha")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Mocha)), Act::Summary],
     },
     Rule {
         name: "mocha.stream_failed",
@@ -401,8 +406,8 @@ pub(super) const RULES: &[Rule] = &[
         name: "mocha.stream_end",
         pattern: r#"^\["end",\{"suites":\d+,"tests":\d+,"passes":(?P<passed>\d+),"pending":(?P<skipped>\d+),"failures":(?P<failed>\d+),"#,
         acts: &[
-            Act::Session(Family::MochaJson),
-            Act::Counts(Family::MochaJson, JEST),
+            Act::Session(ToolId::MochaJson),
+            Act::Counts(ToolId::MochaJson, JEST),
             Act::Summary,
             Act::Harmless,
         ],
@@ -410,22 +415,22 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "uvu.marks",
         pattern: r"^(?:(?:\xe2\x80\xa2|\xe2\x9c\x98) )+ *\((?P<passed>\d+) / (?P<n>\d+)\)$",
-        acts: &[Act::Session(Family::Uvu), Act::Counts(Family::Uvu, MARKS), Act::Summary],
+        acts: &[Act::Session(ToolId::Uvu), Act::Counts(ToolId::Uvu, MARKS), Act::Summary],
     },
     Rule {
         name: "jest.json",
         pattern: r#"^\{"num[A-Z]\w+":\d+,.*"numFailedTests":[1-9]"#,
-        acts: &[Act::Sign(Sign::Failure("jest")), Act::Harmless],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Jest)), Act::Harmless],
     },
     Rule {
         name: "mocha.json_stats",
         pattern: r#"^  "stats": \{$"#,
-        acts: &[Act::Session(Family::MochaJson), Act::Partial(Family::MochaJson, JEST)],
+        acts: &[Act::Session(ToolId::MochaJson), Act::Partial(ToolId::MochaJson, JEST)],
     },
     Rule {
         name: "mocha.json_counts",
         pattern: r#"^    "(?:passes": (?P<passed>\d+)|failures": (?P<failed>\d+)|pending": (?P<skipped>\d+)),$"#,
-        acts: &[Act::Adds(Family::MochaJson, JEST), Act::Harmless],
+        acts: &[Act::Adds(ToolId::MochaJson, JEST), Act::Harmless],
     },
     Rule {
         name: "mocha.json_test",
@@ -440,7 +445,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "jasmine.summary",
         pattern: r"^(?P<n>\d+) specs?, (?P<failed>\d+) failures?(?:, (?P<skipped>\d+) pending specs?)?$",
-        acts: &[Act::Session(Family::Jasmine), Act::Counts(Family::Jasmine, SPECS), Act::Summary],
+        acts: &[Act::Session(ToolId::Jasmine), Act::Counts(ToolId::Jasmine, SPECS), Act::Summary],
     },
     Rule {
         // jasmine exits with 2 for it, however its specs ended.
@@ -448,7 +453,7 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^Incomplete: (?P<m>fit\(\) or fdescribe\(\) was found|No specs found)$",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Test, 88)),
-            Act::Sign(Sign::Failure("jasmine")),
+            Act::Sign(Sign::Failure(ToolId::Jasmine)),
             Act::Summary,
         ],
     },
@@ -456,7 +461,7 @@ pub(super) const RULES: &[Rule] = &[
         // The files that it counts in TAP are not tests.
         name: "node_tap.total",
         pattern: r"^# \{ total: \d+(?:, (?:pass: (?P<passed>\d+)|fail: (?P<failed>\d+)|todo: (?P<todo>\d+)|skip: (?P<skipped>\d+)))* \}$",
-        acts: &[Act::Session(Family::NodeTap), Act::Counts(Family::NodeTap, JEST), Act::Summary],
+        acts: &[Act::Session(ToolId::NodeTap), Act::Counts(ToolId::NodeTap, JEST), Act::Summary],
     },
     Rule {
         name: "node_test.heading",
@@ -478,7 +483,7 @@ pub(super) const RULES: &[Rule] = &[
             Act::Problem(
                 problem(ERROR, Kind::Test, 93).follow(super::indented_or_blank).owning().refine(node_test),
             ),
-            Act::Sign(Sign::Failure("node --test")),
+            Act::Sign(Sign::Failure(ToolId::NodeTest)),
             Act::Alone,
         ],
     },
@@ -498,12 +503,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "ava.counts",
         pattern: r"^\s+(?:(?P<failed>\d+) tests? (?:failed|remained pending after a timeout)|(?P<passed>\d+) tests? passed|(?P<skipped>\d+) tests? (?:skipped|todo)|(?P<expected>\d+) known failures?)$",
-        acts: &[Act::Adds(Family::Ava, JEST)],
+        acts: &[Act::Adds(ToolId::Ava, JEST)],
     },
     Rule {
         name: "ava.amiss",
         pattern: r"^  (?:[1-9]\d* (?:uncaught exceptions?|unhandled rejections?|hooks? failed)|(?:\xe2\x9c\x98|\xe2\x9c\x96|\xc3\x97) (?:No tests found in .*|Exiting due to process\.exit\(\) when running .*|Timed out while running tests|Internal error(?: when running .*)?|Error in shared worker|\S+\.[cm]?[jt]sx? exited (?:due to .*|with a non-zero exit code: \d+)|\d+ tests? remaining in .*))$",
-        acts: &[Act::Amiss(Family::Ava), Act::Summary],
+        acts: &[Act::Amiss(ToolId::Ava), Act::Summary],
     },
     Rule {
         name: "ava.summary",
@@ -513,23 +518,23 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "node_test.tests",
         pattern: r"^(?:# |\xe2\x84\xb9 )tests (?P<n>\d+)$",
-        acts: &[Act::Session(Family::NodeTest), Act::Summary],
+        acts: &[Act::Session(ToolId::NodeTest), Act::Summary],
     },
     Rule {
         name: "node_test.pass",
         pattern: r"^(?:# |\xe2\x84\xb9 )pass (?P<n>\d+)$",
-        acts: &[Act::Adds(Family::NodeTest, PASSING), Act::Summary],
+        acts: &[Act::Adds(ToolId::NodeTest, PASSING), Act::Summary],
     },
     Rule {
         name: "node_test.skipped",
         pattern: r"^(?:# |\xe2\x84\xb9 )(?:skipped|todo) (?P<n>[1-9]\d*)$",
-        acts: &[Act::Adds(Family::NodeTest, PENDING)],
+        acts: &[Act::Adds(ToolId::NodeTest, PENDING)],
     },
     Rule {
         name: "node_test.fail",
         // A test that is cancelled did not end, or not in its time.
         pattern: r"^(?:# |\xe2\x84\xb9 )(?:fail|cancelled) (?P<n>[1-9]\d*)$",
-        acts: &[Act::Adds(Family::NodeTest, FAILING), Act::Summary],
+        acts: &[Act::Adds(ToolId::NodeTest, FAILING), Act::Summary],
     },
 ];
 

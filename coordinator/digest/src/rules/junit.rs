@@ -2,8 +2,8 @@
 
 use super::jvm::{java_place, stack_any};
 use super::{Act, Count, Draft, ERROR, Kind, Next, Rule, SORTS, Sign, indented, problem};
-use crate::tally::{Counts, Family};
-use crate::toolbox::JUNIT_CONTAINERS;
+use crate::tally::Counts;
+use crate::tool::ToolId;
 
 /// Maximum number of lines of a JUnitCore failure: its stacks are complete.
 const FAILURE_LINES_MAX: usize = 80;
@@ -65,12 +65,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "junit.counts",
         pattern: r"^\[\s+(?:(?P<passed>\d+) tests successful|(?P<failed>\d+) tests failed|(?P<skipped>\d+) tests (?:skipped|aborted))\s+\]$",
-        acts: &[Act::Adds(Family::JUnit, SORTS), Act::Summary],
+        acts: &[Act::Adds(ToolId::JUnit, SORTS), Act::Summary],
     },
     Rule {
         name: "junit.bad",
         pattern: r"^\[\s+[1-9]\d* containers failed\s+\]$",
-        acts: &[Act::Sign(Sign::Failure(JUNIT_CONTAINERS))],
+        acts: &[Act::Sign(Sign::Failure(ToolId::JUnitContainers))],
     },
     Rule {
         name: "junit.other_counts",
@@ -84,23 +84,23 @@ pub(super) const RULES: &[Rule] = &[
             problem(ERROR, Kind::Test, 92).follow(core_lines).owning().refine(core_failure),
         )],
     },
-    Rule { name: "junit4.time", pattern: r"^Time: [\d.,]+$", acts: &[Act::Heading(Family::JUnitCore)] },
+    Rule { name: "junit4.time", pattern: r"^Time: [\d.,]+$", acts: &[Act::Heading(ToolId::JUnit4)] },
     Rule {
         name: "junit4.bad",
         pattern: r"^FAILURES!!!$",
-        acts: &[Act::Heading(Family::JUnitCore), Act::Sign(Sign::Failure("JUnit 4"))],
+        acts: &[Act::Heading(ToolId::JUnit4), Act::Sign(Sign::Failure(ToolId::JUnit4))],
     },
     Rule {
         name: "junit4.counts",
         pattern: r"^(?:Tests run: (?P<n>\d+),  Failures: (?P<failed>\d+)|OK \((?P<n2>\d+) tests?\))$",
-        acts: &[Act::Counts(Family::JUnitCore, CORE), Act::Summary],
+        acts: &[Act::Counts(ToolId::JUnit4, CORE), Act::Summary],
     },
     Rule {
         name: "ant.test_failed",
         pattern: r"^\s*\[junit(?:launcher)?\] (?:Test|TEST) (?P<t>(?:[\w$]+\.)*[\w$]+) FAILED(?: \((?:crashed|timeout)\))?$",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Test, 90)),
-            Act::Sign(Sign::Failure("ant's junit")),
+            Act::Sign(Sign::Failure(ToolId::AntJUnit)),
             Act::Summary,
         ],
     },

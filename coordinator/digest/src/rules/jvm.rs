@@ -3,7 +3,8 @@
 use super::TestEvent::{Ended, Started};
 use super::javascript::stack;
 use super::{Act, Count, ERROR, FATAL, Indicator, Kind, Level, Next, Rule, Sign, WARNING, indented, problem};
-use crate::tally::{Counts, Family};
+use crate::tally::Counts;
+use crate::tool::ToolId;
 use buildpool_protocol::java;
 
 const SUREFIRE: Count = |groups| {
@@ -80,34 +81,34 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "maven.begun",
         pattern: r"^\[INFO\] Scanning for projects\.\.\.$",
-        acts: &[Act::Sign(Sign::Begins("maven"))],
+        acts: &[Act::Sign(Sign::Begins(ToolId::Maven))],
     },
     Rule {
         name: "maven.goal",
         pattern: r"^\[INFO\] --- \S+:(?P<u>[^\s:]+ \(\S+\)) @ (?P<w>\S+) ---$",
-        acts: &[Act::Unit("maven")],
+        acts: &[Act::Unit(ToolId::Maven)],
     },
     Rule {
         name: "maven.failed_unit",
         pattern: r"^\[ERROR\] Failed to execute goal \S+:(?P<u>[^\s:]+ \(\S+\)) on project (?P<w>[^\s:]+):",
-        acts: &[Act::FailedUnit("maven")],
+        acts: &[Act::FailedUnit(ToolId::Maven)],
     },
     Rule {
         name: "maven.success",
         pattern: r"^\[INFO\] BUILD SUCCESS$",
-        acts: &[Act::Over(Family::Maven, true), Act::Sign(Sign::Success("maven")), Act::Summary],
+        acts: &[Act::Over(ToolId::Surefire, true), Act::Sign(Sign::Success(ToolId::Maven)), Act::Summary],
     },
     Rule {
         name: "maven.failure",
         pattern: r"^\[(?:INFO|ERROR)\] BUILD (?:FAILURE|ERROR)$",
-        acts: &[Act::Sign(Sign::Failure("maven")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Maven)), Act::Summary],
     },
     Rule {
         name: "maven.totals",
         pattern: r"^\[(?:INFO|ERROR|WARNING)\] Tests run: (?P<n>\d+), Failures: (?P<failed>\d+), Errors: (?P<errors>\d+), Skipped: (?P<skipped>\d+)(?:, Flakes: \d+)?$",
         acts: &[
-            Act::Session(Family::Maven),
-            Act::Counts(Family::Maven, SUREFIRE),
+            Act::Session(ToolId::Surefire),
+            Act::Counts(ToolId::Surefire, SUREFIRE),
             Act::Summary,
             Act::Harmless,
         ],
@@ -120,33 +121,33 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "surefire.goal",
         pattern: r"^\[INFO\] --- \S*(?:surefire|failsafe)\S*:(?P<t>[^\s:]+ \(\S+\) @ \S+) ---$",
-        acts: &[Act::Part(Family::Maven)],
+        acts: &[Act::Part(ToolId::Surefire)],
     },
     Rule {
         // A quiet run names the goal and the module only here.
         name: "surefire.failed_goal",
         pattern: r"^\[ERROR\] Failed to execute goal \S*(?:surefire|failsafe)\S*:(?P<goal>[^\s:]+ \(\S+\)) on project (?P<project>[^\s:]+): ",
-        acts: &[Act::FailedPart(Family::Maven)],
+        acts: &[Act::FailedPart(ToolId::Surefire)],
     },
     Rule {
         name: "surefire.heading",
         pattern: r"^(?:\[INFO\] )? T E S T S$",
-        acts: &[Act::Heading(Family::Maven)],
+        acts: &[Act::Heading(ToolId::Surefire)],
     },
     Rule {
         name: "surefire.begun",
         pattern: r"^(?:\[INFO\] )?Running (?P<t>[\w$]+(?:\.[\w$]+)+)$",
-        acts: &[Act::Test(Family::Maven, Started)],
+        acts: &[Act::Test(ToolId::Surefire, Started)],
     },
     Rule {
         name: "surefire.ended",
         pattern: r"^(?:\[\w+\] )?Tests run: \d+, .*Time elapsed: .* in (?P<t>[\w$.]+)$",
-        acts: &[Act::Test(Family::Maven, Ended)],
+        acts: &[Act::Test(ToolId::Surefire, Ended)],
     },
     Rule {
         name: "surefire.ended_unnamed",
         pattern: r"^(?:\[\w+\] )?Tests run: \d+, .*Time elapsed: [\d.,]+ s(?:ec)?(?: <<< (?:FAILURE|ERROR)!)?$",
-        acts: &[Act::Ends(Family::Maven)],
+        acts: &[Act::Ends(ToolId::Surefire)],
     },
     Rule {
         name: "maven.test",
@@ -164,14 +165,14 @@ pub(super) const RULES: &[Rule] = &[
         // Surefire ended the tests itself; where failures are ignored it goes on to its success.
         name: "surefire.timeout",
         pattern: r"^\[ERROR\] (?:Failed to execute goal .*: )?There was a timeout (?:or other error )?in the fork",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93)), Act::Cut(Family::Maven)],
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93)), Act::Cut(ToolId::Surefire)],
     },
     Rule {
         name: "maven.unresolved",
         pattern: r"^\[ERROR\] Failed to execute goal .*(?:Could not resolve dependencies|Could not find artifact|Fatal error compiling|No compiler is provided)",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Build, 88)),
-            Act::Sign(Sign::Failure("maven")),
+            Act::Sign(Sign::Failure(ToolId::Maven)),
             Act::Summary,
         ],
     },
@@ -180,14 +181,14 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^\[ERROR\] Failed to execute goal (?P<m>.*)",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Consequence, 60)),
-            Act::Sign(Sign::Failure("maven")),
+            Act::Sign(Sign::Failure(ToolId::Maven)),
             Act::Summary,
         ],
     },
     Rule {
         name: "maven.told_again",
         pattern: r"^\[ERROR\] (?:  +(?:The project .* has \d+ errors?$|.* -> \[Help \d+\]$)|The build could not read \d+ projects?\b)",
-        acts: &[Act::Sign(Sign::FailureToo("maven")), Act::Harmless],
+        acts: &[Act::Sign(Sign::FailureToo(ToolId::Maven)), Act::Harmless],
     },
     Rule {
         name: "maven.pom",
@@ -203,7 +204,7 @@ pub(super) const RULES: &[Rule] = &[
         // Only a failed build ends with this; it is all that `tail` leaves of it.
         name: "maven.help",
         pattern: r"^\[ERROR\] (?:-> \[Help \d+\]|\[Help \d+\] http|To see the full stack trace of the errors, re-run Maven|Re-run Maven using|For more information about the errors and possible solutions|After correcting the problems, you can resume the build|  mvn <args> -rf )",
-        acts: &[Act::Sign(Sign::FailureToo("maven")), Act::Harmless],
+        acts: &[Act::Sign(Sign::FailureToo(ToolId::Maven)), Act::Harmless],
     },
     Rule {
         name: "maven.chatter",
@@ -228,24 +229,24 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "gradle.success",
         pattern: r"^BUILD SUCCESSFUL in ",
-        acts: &[Act::Over(Family::Gradle, true), Act::Sign(Sign::Success("gradle")), Act::Summary],
+        acts: &[Act::Over(ToolId::Gradle, true), Act::Sign(Sign::Success(ToolId::Gradle)), Act::Summary],
     },
     Rule {
         name: "gradle.failed",
         pattern: r"^BUILD FAILED in ",
-        acts: &[Act::Sign(Sign::Failure("gradle")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Gradle)), Act::Summary],
     },
     Rule {
         // Of Gradle before version 4, too.
         name: "ant.failed",
         pattern: r"^BUILD FAILED$",
-        acts: &[Act::Sign(Sign::Failure("gradle or ant")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure(ToolId::GradleOrAnt)), Act::Summary],
     },
     Rule {
         // Of both. Ant prints it too if it is configured to ignore failures.
         name: "ant.success",
         pattern: r"^BUILD SUCCESSFUL$",
-        acts: &[Act::Sign(Sign::TakesBack("gradle or ant")), Act::Summary],
+        acts: &[Act::Sign(Sign::TakesBack(ToolId::GradleOrAnt)), Act::Summary],
     },
     Rule {
         name: "gradle.wrong",
@@ -258,28 +259,28 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "gradle.task",
         pattern: r"^> Task (?P<t>\S+) FAILED$",
-        acts: &[Act::Sign(Sign::Failure("gradle")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Gradle)), Act::Summary],
     },
-    Rule { name: "gradle.at_work", pattern: r"^> Task :\S+", acts: &[Act::AtWork(Family::Gradle)] },
+    Rule { name: "gradle.at_work", pattern: r"^> Task :\S+", acts: &[Act::AtWork(ToolId::Gradle)] },
     Rule {
         name: "gradle.test_task",
         pattern: r"^> Task \S*:\w*[Tt]est\w*$",
-        acts: &[Act::Heading(Family::Gradle)],
+        acts: &[Act::Heading(ToolId::Gradle)],
     },
     Rule {
         name: "gradle.begun",
         pattern: r"^(?P<t>\S.* > .+?) STARTED$",
-        acts: &[Act::Test(Family::Gradle, Started)],
+        acts: &[Act::Test(ToolId::Gradle, Started)],
     },
     Rule {
         name: "gradle.ended",
         pattern: r"^(?P<t>\S.* > .+?) (?:PASSED|FAILED|SKIPPED)(?: \([\d.]+m?s\))?$",
-        acts: &[Act::Test(Family::Gradle, Ended)],
+        acts: &[Act::Test(ToolId::Gradle, Ended)],
     },
     Rule {
         name: "gradle.passed",
         pattern: r"^(?P<t>\S.* > .+?) PASSED(?: \([\d.]+m?s\))?$",
-        acts: &[Act::TellsPasses(Family::Gradle)],
+        acts: &[Act::TellsPasses(ToolId::Gradle)],
     },
     Rule {
         name: "gradle.test",
@@ -289,7 +290,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "gradle.tests",
         pattern: r"^(?P<n>\d+) tests? completed, (?P<failed>\d+) failed(?:, (?P<skipped>\d+) skipped)?",
-        acts: &[Act::Session(Family::Gradle), Act::Counts(Family::Gradle, SUREFIRE), Act::Summary],
+        acts: &[Act::Session(ToolId::Gradle), Act::Counts(ToolId::Gradle, SUREFIRE), Act::Summary],
     },
     Rule {
         name: "kotlin",
@@ -314,7 +315,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "sbt.task",
         pattern: r"^\[error\] \([^()]* / [^()]*\) (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 60)), Act::Sign(Sign::Failure("sbt"))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 60)), Act::Sign(Sign::Failure(ToolId::Sbt))],
     },
     Rule {
         name: "sbt",
@@ -329,7 +330,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "sbt.success",
         pattern: r"^\[success\] Total time",
-        acts: &[Act::Sign(Sign::Success("sbt")), Act::Summary],
+        acts: &[Act::Sign(Sign::Success(ToolId::Sbt)), Act::Summary],
     },
     Rule {
         name: "java.exception",

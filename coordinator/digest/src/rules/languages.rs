@@ -5,6 +5,7 @@ use super::{
     Act, Draft, ERROR, FATAL, Kind, Level, Next, Rule, Sign, indented, indented_or_blank, one_more, problem,
     set_place,
 };
+use crate::tool::ToolId;
 
 /// A stack in the words of .NET, Elixir or Lua: indented lines, its heading included.
 fn stack(so_far: &[String], line: &str) -> Next {
@@ -137,7 +138,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "dart.good",
         pattern: r"^No issues found!",
-        acts: &[Act::Sign(Sign::Success("dart analyze")), Act::Summary],
+        acts: &[Act::Sign(Sign::Success(ToolId::Dart)), Act::Summary],
     },
     Rule {
         name: "verilator",
@@ -162,12 +163,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "dotnet.build",
         pattern: r"^Build (?:FAILED\.?|failed(?: with \d+ (?:error|warning).*| in [\d.]+.*|[.!])?)$",
-        acts: &[Act::Sign(Sign::Failure("build")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Build)), Act::Summary],
     },
     Rule {
         name: "dotnet.built",
         pattern: r"^Build succeeded\.$",
-        acts: &[Act::Sign(Sign::Success("dotnet")), Act::Summary],
+        acts: &[Act::Sign(Sign::Success(ToolId::Dotnet)), Act::Summary],
     },
     Rule {
         name: "php.error",
@@ -192,7 +193,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "r.halted",
         pattern: r"^Execution halted$",
-        acts: &[Act::Sign(Sign::Failure("R")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure(ToolId::R)), Act::Summary],
     },
     Rule {
         name: "clojure.error",
@@ -222,12 +223,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "terraform.good",
         pattern: r"^(?:Success! The configuration is valid|Apply complete!|No changes\. )",
-        acts: &[Act::Sign(Sign::Success("terraform")), Act::Summary],
+        acts: &[Act::Sign(Sign::Success(ToolId::Terraform)), Act::Summary],
     },
     Rule {
         name: "make.syntax",
         pattern: r"^(?P<f>[^\s:]*[Mm]akefile[^\s:]*|[^\s:]+\.mk):(?P<l>\d+): \*\*\* (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 92)), Act::Sign(Sign::Failure("make"))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 92)), Act::Sign(Sign::Failure(ToolId::Make))],
     },
     Rule {
         name: "bazel.error",
@@ -237,12 +238,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "bazel.bad",
         pattern: r"^(?:INFO|ERROR|FAILED): Build did NOT complete successfully",
-        acts: &[Act::Sign(Sign::Failure("bazel")), Act::Summary, Act::Harmless],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Bazel)), Act::Summary, Act::Harmless],
     },
     Rule {
         name: "bazel.good",
         pattern: r"^INFO: Build completed successfully",
-        acts: &[Act::Sign(Sign::Success("bazel")), Act::Summary],
+        acts: &[Act::Sign(Sign::Success(ToolId::Bazel)), Act::Summary],
     },
     Rule {
         name: "packages.unsolved",

@@ -4,6 +4,7 @@ use super::{
     Act, Draft, ERROR, Kind, Level, Next, Rule, Sign, WARNING, drawn, indented, indented_or_blank, one_more,
     pointed, problem, set_place,
 };
+use crate::tool::ToolId;
 use buildpool_protocol::report::Severity;
 
 /// The rows of a file in a report that names each file once, above its rows.
@@ -119,7 +120,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "formatter.count",
         pattern: r"^\d+ files? would (?:be reformatted|fail to reformat)",
-        acts: &[Act::Sign(Sign::Failure("formatter")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Formatter)), Act::Summary],
     },
     Rule {
         name: "credo.issue",
@@ -149,12 +150,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "rubocop.total",
         pattern: r"^\d+ files? inspected, [1-9]\d* offenses? ",
-        acts: &[Act::Sign(Sign::Failure("rubocop")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Rubocop)), Act::Summary],
     },
     Rule {
         name: "ruff.fixed",
         pattern: r"^Found \d+ errors? \(\d+ fixed, 0 remaining\)\.$",
-        acts: &[Act::Sign(Sign::Success("linter")), Act::Summary, Act::Alone],
+        acts: &[Act::Sign(Sign::Success(ToolId::Linter)), Act::Summary, Act::Alone],
     },
     Rule {
         name: "ruff.unformatted",
@@ -169,12 +170,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "ruff.found",
         pattern: r"^Found (?P<n>[1-9]\d*) (?:errors?|diagnostics?|issues?|problems?|violations?|offenses?)\b.*$",
-        acts: &[Act::Sign(Sign::Failure("linter")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Linter)), Act::Summary],
     },
     Rule {
         name: "ruff.passed",
         pattern: r"^(?:All checks passed!|Found 0 errors?\.?)$",
-        acts: &[Act::Sign(Sign::Success("linter")), Act::Summary],
+        acts: &[Act::Sign(Sign::Success(ToolId::Linter)), Act::Summary],
     },
     Rule {
         name: "pylint.code",
@@ -206,7 +207,7 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^>>> Lint for (?P<f>\S+):$",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Lint, 88).follow(super::indented_or_blank)),
-            Act::Sign(Sign::Failure("lintrunner")),
+            Act::Sign(Sign::Failure(ToolId::Lintrunner)),
         ],
     },
     Rule {

@@ -44,7 +44,8 @@ pub(crate) use groups::Groups;
 pub(crate) use set::{Asker, RuleSet};
 
 use crate::endings::signal_named;
-use crate::tally::{Counts, Family};
+use crate::tally::Counts;
+use crate::tool::ToolId;
 use buildpool_protocol::report::Severity;
 
 /// Subject of a problem. It decides which problem is more likely to be the cause.
@@ -166,24 +167,24 @@ pub(crate) enum TestEvent {
 /// A sign about the whole run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sign {
-    /// A known tool reports success; the tool's name.
-    Success(&'static str),
-    /// A known tool reports failure; the tool's name.
-    Failure(&'static str),
-    /// A known tool reports failure in passing; its name. Its earlier report is its last word.
-    FailureToo(&'static str),
+    /// A known tool reports success.
+    Success(ToolId),
+    /// A known tool reports failure.
+    Failure(ToolId),
+    /// A known tool reports failure in passing. Its earlier report is its last word.
+    FailureToo(ToolId),
     /// A tool reports failure with a single word. It counts if the tool has reported failure before.
-    StillFailure(&'static str),
-    /// A tool reports a number of errors; its name. It counts if a build error was found.
-    TotalOfErrors(&'static str),
+    StillFailure(ToolId),
+    /// A tool reports a number of errors. It counts if a build error was found.
+    TotalOfErrors(ToolId),
     /// A tool reports failure with words that other programs use too. They count if another line shows this family's tool.
-    FailureUnder(Family),
-    /// A tool withdraws its earlier report of failure; its name. It is not a result of the run.
-    TakesBack(&'static str),
-    /// A tool is running; its name. It is not a result.
-    Tool(&'static str),
-    /// A run of a tool begins; its name. Its earlier run has ended.
-    Begins(&'static str),
+    FailureUnder(ToolId),
+    /// A tool withdraws its earlier report of failure. It is not a result of the run.
+    TakesBack(ToolId),
+    /// A tool is running. It is not a result.
+    Tool(ToolId),
+    /// A run of a tool begins. Its earlier run has ended.
+    Begins(ToolId),
     /// A test runner found no tests.
     NoTests,
     /// A part of a run had tests, so that its other parts may have none.
@@ -191,7 +192,7 @@ pub(crate) enum Sign {
     /// A sign of a crash.
     Crash(Indicator),
     /// A sign of a crash if this family's tool is running, by its own lines before or after.
-    CrashUnder(Family, Indicator),
+    CrashUnder(ToolId, Indicator),
     /// An exception reports the end of its program. A later trace cancels it, because the program went on.
     Raised(Indicator),
     /// A trace begins.
@@ -281,49 +282,49 @@ pub(crate) enum Act {
     /// Begins a problem.
     Problem(Problem),
     /// Reports an event of the test in group `t`.
-    Test(Family, TestEvent),
+    Test(ToolId, TestEvent),
     /// Ends the test that began last. The line does not name it.
-    Ends(Family),
+    Ends(ToolId),
     /// A tool's summary of its tests, which is a result of the run.
-    Counts(Family, Count),
+    Counts(ToolId, Count),
     /// A summary if the next line is the tool's own, because other programs may print the same words.
-    Awaits(Family, Count),
+    Awaits(ToolId, Count),
     /// The tool's own line directly below its summary.
-    Confirms(Family),
+    Confirms(ToolId),
     /// A summary if another line announced it a few lines before.
-    Announced(Family, Count),
+    Announced(ToolId, Count),
     /// A summary of a part of the tests, or of the tests so far. It is not a result of the run.
-    Partial(Family, Count),
+    Partial(ToolId, Count),
     /// A program of this family is running.
-    AtWork(Family),
+    AtWork(ToolId),
     /// Announces a summary.
-    Heading(Family),
+    Heading(ToolId),
     /// A line of a summary that reports a failure outside the summary's tests: the run failed,
     /// with any results of its tests.
-    Amiss(Family),
+    Amiss(ToolId),
     /// Number of tests.
-    Plan(Family),
+    Plan(ToolId),
     /// Number of tests (`n`, or `selected` of them) that run now; a total follows after them.
-    Announces(Family),
+    Announces(ToolId),
     /// A program of this family begins. It may run tests or other work.
-    Header(Family),
+    Header(ToolId),
     /// A line of the program that has just begun, which shows that it runs tests.
-    Settings(Family),
+    Settings(ToolId),
     /// Marks of finished tests (`marks`), below a blank line if no settings came before. The run began with a header just
     /// before, and a total follows. The line may have the number of finished tests (`k`) of all (`n`).
-    Marks(Family),
+    Marks(ToolId),
     /// The list of a directory. The line before it looks like the mark of a test.
-    NoMarks(Family),
+    NoMarks(ToolId),
     /// Adds to the summary before it: `3 failing`.
-    Adds(Family, Count),
+    Adds(ToolId, Count),
     /// Number of tests of the summary before it that did not simply pass: `FAILED (failures=3)`.
-    Moves(Family, Count),
+    Moves(ToolId, Count),
     /// The current run of this tool works on the unit in group `u`, in that of group `w` if present.
-    Unit(&'static str),
+    Unit(ToolId),
     /// The current run failed at that unit.
-    FailedUnit(&'static str),
+    FailedUnit(ToolId),
     /// The same process tries the failed part again.
-    TriesAgain(&'static str),
+    TriesAgain(ToolId),
     /// Announces the command line in group `m`.
     Command,
     /// Announces a command line of xcodebuild, in group `m`.
@@ -331,21 +332,21 @@ pub(crate) enum Act {
     /// Reports the result of the action in group `u`.
     ActionResult,
     /// The next total of this family is of the tests that failed before.
-    RerunsFailed(Family),
+    RerunsFailed(ToolId),
     /// Begins a test session. Later counts belong to this session.
-    Session(Family),
+    Session(ToolId),
     /// A program of this family has ended, completely if all its tests passed.
-    Over(Family, bool),
+    Over(ToolId, bool),
     /// The output of the target of Bazel in group `t` follows.
     TargetOutput,
     /// The current program reports each passed test.
-    TellsPasses(Family),
+    TellsPasses(ToolId),
     /// The tests of a part of the run follow, named by group `t`. Only tests of the same part are the same tests.
-    Part(Family),
+    Part(ToolId),
     /// A part of the run failed; groups `goal` and `project` name it.
-    FailedPart(Family),
+    FailedPart(ToolId),
     /// Tests of a family that began and have not ended will never end, even if the program later reports otherwise.
-    Cut(Family),
+    Cut(ToolId),
     /// Names the file (`f`) of the failures after it.
     File,
     /// A runner names the test in group `t` as one that passed only after a failure.
@@ -375,11 +376,11 @@ pub(crate) enum Act {
 impl Act {
     /// The family whose program is running if another line shows this before its total. For many families, a session is only
     /// their total.
-    pub(crate) const fn at_work(self) -> Option<Family> {
+    pub(crate) fn at_work(self) -> Option<ToolId> {
         match self {
             Self::Test(family, _) | Self::AtWork(family) | Self::Announces(family) => Some(family),
             // A total's own heading does not begin a run.
-            Self::Heading(family) if family.announces().is_none() => Some(family),
+            Self::Heading(family) if family.announces.is_none() => Some(family),
             _ => None,
         }
     }

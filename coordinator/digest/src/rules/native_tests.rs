@@ -4,7 +4,8 @@ use super::TestEvent::{ExpectedFailure, Failed, Passed, Skipped, Started};
 use super::{
     Act, Count, Draft, ERROR, FATAL, INFO, Indicator, Kind, Next, Problem, Rule, SORTS, Sign, problem,
 };
-use crate::tally::{Counts, Family};
+use crate::tally::Counts;
+use crate::tool::ToolId;
 
 /// A GoogleTest failure's lines: up to the next bracketed line.
 fn gtest_lines(so_far: &[String], line: &str) -> Next {
@@ -158,30 +159,30 @@ pub(super) const RULES: &[Rule] = &[
         name: "gtest.session",
         pattern: r"^(?:\d+: )?\[==========\] (?:(?P<t>\S.*): )?Running (?P<n>\d+) test(?:s? from |\(s\)\.$)",
         acts: &[
-            Act::Session(Family::GoogleTest),
-            Act::Part(Family::GoogleTest),
-            Act::Announces(Family::GoogleTest),
+            Act::Session(ToolId::GoogleTest),
+            Act::Part(ToolId::GoogleTest),
+            Act::Announces(ToolId::GoogleTest),
         ],
     },
     Rule {
         name: "gtest.run",
         pattern: r"^.*\[ RUN      \] (?P<t>\S+)$",
-        acts: &[Act::Test(Family::GoogleTest, Started)],
+        acts: &[Act::Test(ToolId::GoogleTest, Started)],
     },
     Rule {
         name: "gtest.ok",
         pattern: r"^.*\[       OK \] (?P<t>[^\s,]+)(?:, where .*)?(?: \(\d+ ms\))?$",
-        acts: &[Act::Test(Family::GoogleTest, Passed)],
+        acts: &[Act::Test(ToolId::GoogleTest, Passed)],
     },
     Rule {
         name: "gtest.skipped",
         pattern: r"^.*\[  SKIPPED \] (?P<t>[^\s,]+)(?:, where .*)?(?: \(\d+ ms\))?$",
-        acts: &[Act::Test(Family::GoogleTest, Skipped)],
+        acts: &[Act::Test(ToolId::GoogleTest, Skipped)],
     },
     Rule {
         name: "gtest.failed",
         pattern: r"^.*\[  FAILED  \] (?P<t>[^\s,]+)(?:, where .*)?(?: \(\d+ ms\))?$",
-        acts: &[Act::Test(Family::GoogleTest, Failed), Act::Problem(problem(ERROR, Kind::Test, 90).bare())],
+        acts: &[Act::Test(ToolId::GoogleTest, Failed), Act::Problem(problem(ERROR, Kind::Test, 90).bare())],
     },
     Rule {
         name: "gtest.place",
@@ -201,13 +202,13 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "gtest.passed",
         pattern: r"^(?:\d+: )?\[  PASSED  \] (?P<n>\d+) test(?:s|\(s\))?\.",
-        acts: &[Act::Counts(Family::GoogleTest, GTEST_PASSED), Act::Summary],
+        acts: &[Act::Counts(ToolId::GoogleTest, GTEST_PASSED), Act::Summary],
     },
     Rule {
         // busted prints in GoogleTest's form, with sorts of its own.
         name: "busted.gtest_begun",
         pattern: r"^\[==========\] Running tests from scanned files\.$",
-        acts: &[Act::Session(Family::GoogleTest)],
+        acts: &[Act::Session(ToolId::GoogleTest)],
     },
     Rule {
         name: "busted.gtest_failed",
@@ -217,43 +218,43 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "busted.gtest_sorts",
         pattern: r"^\[ (?: ERROR  |SKIPPED ) \] (?:(?P<skipped>\d+) tests?|(?P<errors>\d+) errors?), listed below:$",
-        acts: &[Act::Adds(Family::GoogleTest, SORTS)],
+        acts: &[Act::Adds(ToolId::GoogleTest, SORTS)],
     },
     Rule {
         // A failure outside of tests: printed only after a failure. Other runners end with this line without one.
         name: "gtest.failed_outside",
         pattern: r"^(?:\d+: )?\s+0 FAILED TESTS$",
-        acts: &[Act::Sign(Sign::FailureUnder(Family::GoogleTest)), Act::Summary],
+        acts: &[Act::Sign(Sign::FailureUnder(ToolId::GoogleTest)), Act::Summary],
     },
     Rule {
         name: "gtest.failures",
         pattern: r"^(?:\d+: )?\s*(?P<n>[1-9]\d*) FAILED TEST(?:S|\(S\))?$",
-        acts: &[Act::Adds(Family::GoogleTest, FAILED), Act::Summary],
+        acts: &[Act::Adds(ToolId::GoogleTest, FAILED), Act::Summary],
     },
     Rule {
         name: "gtest.skips",
         pattern: r"^(?:\d+: )?\[  SKIPPED \] (?:\S.*: )?(?P<n>\d+) test(?:s|\(s\))?, listed below:$",
-        acts: &[Act::Adds(Family::GoogleTest, SKIPPED)],
+        acts: &[Act::Adds(ToolId::GoogleTest, SKIPPED)],
     },
     Rule {
         name: "ctest.project",
         pattern: r"^Test project (?P<t>\S.*)$",
-        acts: &[Act::Heading(Family::CTest), Act::Part(Family::CTest)],
+        acts: &[Act::Heading(ToolId::CTest), Act::Part(ToolId::CTest)],
     },
     Rule {
         name: "ctest.begun",
         pattern: r"^\s+Start\s+\d+: (?P<t>\S.*)$",
-        acts: &[Act::Test(Family::CTest, Started)],
+        acts: &[Act::Test(ToolId::CTest, Started)],
     },
     Rule {
         name: "ctest.passed",
         pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>\S.*?) \.*\s*Passed ",
-        acts: &[Act::Test(Family::CTest, Passed)],
+        acts: &[Act::Test(ToolId::CTest, Passed)],
     },
     Rule {
         name: "ctest.not_run",
         pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>\S.*?) \.*\s*\*\*\*(?:Skipped|Not Run \(Disabled\))",
-        acts: &[Act::Test(Family::CTest, Skipped)],
+        acts: &[Act::Test(ToolId::CTest, Skipped)],
     },
     Rule {
         name: "ctest.crashed",
@@ -276,28 +277,31 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>.+?) \.*\s*\*\*\*(?:Failed|Timeout|Not Run *(?:[\d.]+ sec)?$|Exception)",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Test, 88).refine(ctest_name)),
-            Act::Test(Family::CTest, Failed),
+            Act::Test(ToolId::CTest, Failed),
         ],
     },
     Rule {
         name: "ctest.list",
         pattern: r"^The following tests FAILED:",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 80).follow(list)), Act::Sign(Sign::Failure("ctest"))],
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Test, 80).follow(list)),
+            Act::Sign(Sign::Failure(ToolId::CTest)),
+        ],
     },
     Rule {
         name: "ctest.summary",
         pattern: r"^\d+% tests passed(?:, (?P<failed>\d+) tests? failed)? out of (?P<n>\d+)",
-        acts: &[Act::Session(Family::CTest), Act::Counts(Family::CTest, CTEST), Act::Summary],
+        acts: &[Act::Session(ToolId::CTest), Act::Counts(ToolId::CTest, CTEST), Act::Summary],
     },
     Rule {
         name: "ctest.skipped",
         pattern: r"^\s+\d+ - (?P<t>\S+) \(Skipped\)$",
-        acts: &[Act::Moves(Family::CTest, ONE_SKIPPED)],
+        acts: &[Act::Moves(ToolId::CTest, ONE_SKIPPED)],
     },
     Rule {
         name: "ctest.disabled",
         pattern: r"^\s+\d+ - (?P<t>\S+) \(Disabled\)$",
-        acts: &[Act::Adds(Family::CTest, ONE_SKIPPED)],
+        acts: &[Act::Adds(ToolId::CTest, ONE_SKIPPED)],
     },
     Rule {
         name: "ctest.advice",
@@ -307,7 +311,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "ctest.errors",
         pattern: r"^Errors while running CTest$",
-        acts: &[Act::Sign(Sign::Failure("ctest")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure(ToolId::CTest)), Act::Summary],
     },
     Rule {
         name: "catch2.place",
@@ -319,54 +323,54 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "catch2.passed",
         pattern: r"^All tests passed \(\d+ assertions? in (?P<passed>\d+) test cases?\)",
-        acts: &[Act::Session(Family::Catch2), Act::Counts(Family::Catch2, SORTS), Act::Summary],
+        acts: &[Act::Session(ToolId::Catch2), Act::Counts(ToolId::Catch2, SORTS), Act::Summary],
     },
     Rule {
         name: "catch2.summary",
         pattern: r"^(?:\[doctest\] )?test cases: +\d+(?: *\| *(?:(?P<passed>\d+) passed|(?P<expected>\d+) failed as expected|(?P<failed>\d+) failed|(?P<skipped>\d+) skipped))+ *$",
-        acts: &[Act::Session(Family::Catch2), Act::Counts(Family::Catch2, SORTS), Act::Summary],
+        acts: &[Act::Session(ToolId::Catch2), Act::Counts(ToolId::Catch2, SORTS), Act::Summary],
     },
     Rule {
         name: "meson.failed",
         pattern: r"^ *\d+/\d+ (?P<t>\S.*?) +(?:FAIL|TIMEOUT|ERROR|INTERRUPT|UNEXPECTEDPASS) +[\d.]+ ?s(?: .*)?$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 90)), Act::Sign(Sign::Failure("meson test"))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 90)), Act::Sign(Sign::Failure(ToolId::Meson))],
     },
     Rule {
         name: "meson.ok",
         pattern: r"^Ok: +(?P<passed>\d+) *$",
-        acts: &[Act::Session(Family::Meson), Act::Counts(Family::Meson, SORTS), Act::Summary],
+        acts: &[Act::Session(ToolId::Meson), Act::Counts(ToolId::Meson, SORTS), Act::Summary],
     },
     Rule {
         name: "meson.others",
         pattern: r"^(?:Expected Fail: +(?P<expected>\d+)|(?:Fail|Unexpected Pass|Timeout): +(?P<failed>\d+)|Skipped: +(?P<skipped>\d+)) *$",
-        acts: &[Act::Adds(Family::Meson, SORTS), Act::Harmless],
+        acts: &[Act::Adds(ToolId::Meson, SORTS), Act::Harmless],
     },
     Rule {
         name: "automake.heading",
         pattern: r"^Testsuite summary(?: for (?P<t>.*))?$",
-        acts: &[Act::Heading(Family::Automake), Act::Part(Family::Automake)],
+        acts: &[Act::Heading(ToolId::Automake), Act::Part(ToolId::Automake)],
     },
     Rule {
         // The log of all tests, which may be printed too, begins with the same numbers.
         name: "automake.total",
         pattern: r"^# TOTAL: +\d+$",
-        acts: &[Act::Partial(Family::Automake, SORTS)],
+        acts: &[Act::Partial(ToolId::Automake, SORTS)],
     },
     Rule {
         name: "automake.sorts",
         pattern: r"^# (?:PASS: +(?P<passed>\d+)|(?:FAIL|XPASS|ERROR): +(?P<failed>\d+)|SKIP: +(?P<skipped>\d+)|XFAIL: +(?P<expected>\d+))$",
-        acts: &[Act::Adds(Family::Automake, SORTS), Act::Summary],
+        acts: &[Act::Adds(ToolId::Automake, SORTS), Act::Summary],
     },
-    Rule { name: "tap.plan", pattern: r"^1\.\.(?P<n>\d+)(?: #.*)?$", acts: &[Act::Plan(Family::Tap)] },
+    Rule { name: "tap.plan", pattern: r"^1\.\.(?P<n>\d+)(?: #.*)?$", acts: &[Act::Plan(ToolId::Tap)] },
     Rule {
         name: "tap.version",
         pattern: r"^TAP version \d+$",
-        acts: &[Act::AtWork(Family::NodeTest), Act::AtWork(Family::Tap)],
+        acts: &[Act::AtWork(ToolId::NodeTest), Act::AtWork(ToolId::Tap)],
     },
     Rule {
         name: "tap.bail",
         pattern: r"^\s*Bail out!(?: +(?P<m>.*))?$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 90)), Act::Sign(Sign::Failure("TAP"))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 90)), Act::Sign(Sign::Failure(ToolId::Tap))],
     },
     Rule {
         name: "node_test.not_loaded",
@@ -379,12 +383,12 @@ pub(super) const RULES: &[Rule] = &[
         // Perl's Test::More, where too few tests ran or the program ended after them.
         name: "tap.unplanned",
         pattern: r"^# Looks like (?P<m>you planned \d+ tests? but ran \d+|your test exited with \d+ .*)\.?$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 88)), Act::Sign(Sign::Failure("TAP"))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 88)), Act::Sign(Sign::Failure(ToolId::Tap))],
     },
     Rule {
         name: "tap.todo",
         pattern: r"^not ok\b(?: (?P<k>\d+))?(?: -)? ?(?P<t>.*?) ?# *(?i:todo)\b",
-        acts: &[Act::Test(Family::Tap, ExpectedFailure), Act::Problem(TODO), Act::Alone],
+        acts: &[Act::Test(ToolId::Tap, ExpectedFailure), Act::Problem(TODO), Act::Alone],
     },
     Rule {
         name: "tap.todo_inside",
@@ -394,13 +398,13 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "tap.skip",
         pattern: r"^ok\b(?: (?P<k>\d+))?(?: -)? ?(?P<t>.*?) ?# *(?i:skip)",
-        acts: &[Act::Test(Family::Tap, Skipped), Act::Alone],
+        acts: &[Act::Test(ToolId::Tap, Skipped), Act::Alone],
     },
     Rule {
         // cmocka's line for a skipped test. Other tools print `ok` for one, without a name after the word.
         name: "tap.cmocka_skip",
         pattern: r"^not ok (?P<k>\d+) # SKIP (?P<t>\w+)$",
-        acts: &[Act::Test(Family::Tap, Skipped), Act::Alone],
+        acts: &[Act::Test(ToolId::Tap, Skipped), Act::Alone],
     },
     Rule {
         // vitest's files and suites. The tests inside are counted.
@@ -412,29 +416,29 @@ pub(super) const RULES: &[Rule] = &[
         name: "vitest.tap_failed",
         pattern: r"^ +not ok \d+ - (?P<t>.*?) # time=[\d.]+ms$",
         acts: &[
-            Act::Test(Family::Tap, Failed),
+            Act::Test(ToolId::Tap, Failed),
             Act::Problem(problem(ERROR, Kind::Test, 90).follow(tap_lines).refine(tap_place)),
-            Act::Sign(Sign::Failure("TAP")),
+            Act::Sign(Sign::Failure(ToolId::Tap)),
             Act::Alone,
         ],
     },
     Rule {
         name: "vitest.tap_passed",
         pattern: r"^ +ok \d+ - (?P<t>.*?) # time=[\d.]+ms$",
-        acts: &[Act::Test(Family::Tap, Passed), Act::Alone],
+        acts: &[Act::Test(ToolId::Tap, Passed), Act::Alone],
     },
     Rule {
         name: "vitest.tap_skipped",
         pattern: r"^ {4,}ok \d+ - (?P<t>.*?) # (?:SKIP|TODO)$",
-        acts: &[Act::Test(Family::Tap, Skipped), Act::Alone],
+        acts: &[Act::Test(ToolId::Tap, Skipped), Act::Alone],
     },
     Rule {
         name: "tap.not_ok",
         pattern: r"^not ok (?:(?P<k>\d+)(?: -)? ?)?(?P<t>.*?)(?: # .*)?$",
         acts: &[
-            Act::Test(Family::Tap, Failed),
+            Act::Test(ToolId::Tap, Failed),
             Act::Problem(problem(ERROR, Kind::Test, 90).follow(tap_lines).refine(tap_place)),
-            Act::Sign(Sign::Failure("TAP")),
+            Act::Sign(Sign::Failure(ToolId::Tap)),
         ],
     },
     Rule {
@@ -445,7 +449,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "tap.ok",
         pattern: r"^ok (?:(?P<k>\d+)(?: -)? ?|- )(?P<t>.*?)(?: # .*)?$",
-        acts: &[Act::Test(Family::Tap, Passed)],
+        acts: &[Act::Test(ToolId::Tap, Passed)],
     },
     Rule {
         name: "bats.failed",
@@ -455,6 +459,6 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "bats.summary",
         pattern: r"^(?:(?P<doctests>\d+) doctests?, )?(?:(?P<properties>\d+) propert(?:y|ies), )?(?P<n>\d+) tests?, (?P<failed>\d+) failures?(?:, (?P<excluded>\d+) excluded)?(?:, (?P<invalid>\d+) invalid)?(?:, (?P<skipped>\d+) skipped)?(?: \(\d+ excluded\))?(?: in .*)?$",
-        acts: &[Act::Session(Family::Bats), Act::Counts(Family::Bats, BATS), Act::Summary],
+        acts: &[Act::Session(ToolId::Bats), Act::Counts(ToolId::Bats, BATS), Act::Summary],
     },
 ];

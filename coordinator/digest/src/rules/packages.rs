@@ -1,6 +1,7 @@
 //! npm, yarn, pnpm, pip, bundler, git, docker, nix.
 
 use super::{Act, Draft, ERROR, Kind, Next, Rule, Sign, WARNING, indented, indented_or_blank, problem};
+use crate::tool::ToolId;
 
 fn same_mark(so_far: &[String], line: &str) -> Next {
     let mark = so_far[0].split_whitespace().take(2).collect::<Vec<_>>().join(" ");
@@ -25,7 +26,7 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^npm (?:ERR!|error)(?: (?P<m>.*))?$",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Build, 88).follow(same_mark).refine(script_failed)),
-            Act::Sign(Sign::Failure("npm")),
+            Act::Sign(Sign::Failure(ToolId::Npm)),
         ],
     },
     Rule {
@@ -36,19 +37,19 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "npm.added",
         pattern: r"^(?:added|changed|removed|up to date)\b.* packages? in [\d.]+m?s",
-        acts: &[Act::Sign(Sign::Success("npm")), Act::Summary],
+        acts: &[Act::Sign(Sign::Success(ToolId::Npm)), Act::Summary],
     },
     Rule {
         name: "pnpm.error",
         pattern: r"^\s?(?:\xe2\x80\x89)?ERR_PNPM_\w+(?:\xe2\x80\x89)?\s+(?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 90)), Act::Sign(Sign::Failure("pnpm"))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 90)), Act::Sign(Sign::Failure(ToolId::Pnpm))],
     },
     Rule {
         name: "yarn.error",
         pattern: r"^(?:error (?P<m>(?:An unexpected error|Command failed|Couldn't find|Your lockfile|Failed to|Integrity|Package|Found incompatible).*)|\xe2\x9e\xa4 YN\d{4}: .*(?:Failed|Error|error).*)",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Build, 85).follow(indented)),
-            Act::Sign(Sign::Failure("yarn")),
+            Act::Sign(Sign::Failure(ToolId::Yarn)),
         ],
     },
     Rule {
@@ -59,7 +60,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "pip.installed",
         pattern: r"^Successfully installed ",
-        acts: &[Act::Sign(Sign::Success("pip")), Act::Summary],
+        acts: &[Act::Sign(Sign::Success(ToolId::Pip)), Act::Summary],
     },
     Rule {
         name: "git.conflict",
@@ -69,7 +70,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "git.automatic",
         pattern: r"^Automatic merge failed",
-        acts: &[Act::Sign(Sign::Failure("git")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Git)), Act::Summary],
     },
     Rule {
         name: "git.fatal",
@@ -84,7 +85,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "docker.build",
         pattern: r"^(?:ERROR: failed to (?:solve|build)|failed to solve): (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 92)), Act::Sign(Sign::Failure("docker build"))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 92)), Act::Sign(Sign::Failure(ToolId::Docker))],
     },
     Rule {
         name: "nix.error",

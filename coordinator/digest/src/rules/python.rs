@@ -2,7 +2,8 @@
 
 use super::TestEvent::{Failed, Passed, Started};
 use super::{Act, Count, Draft, ERROR, FATAL, Indicator, Join, Kind, Next, Rule, Sign, problem};
-use crate::tally::{Counts, Family};
+use crate::tally::Counts;
+use crate::tool::ToolId;
 
 /// Beginning of a traceback.
 const HEADING: &str = "Traceback (most recent call last):";
@@ -232,34 +233,34 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "pytest.session",
         pattern: r"^=+ test session starts =+$",
-        acts: &[Act::Session(Family::Pytest), Act::Sign(Sign::Begins("pytest"))],
+        acts: &[Act::Session(ToolId::Pytest), Act::Sign(Sign::Begins(ToolId::Pytest))],
     },
     Rule {
         name: "pytest.reruns",
         pattern: r"^run-last-failure: rerun previous \d+ failures?",
-        acts: &[Act::RerunsFailed(Family::Pytest)],
+        acts: &[Act::RerunsFailed(ToolId::Pytest)],
     },
     Rule {
         // A quiet run has no head: its dots after another run's total are the next one's.
         name: "pytest.dots",
         pattern: r"^[.FEsxX]+ +\[ *\d+%\]$",
-        acts: &[Act::Session(Family::Pytest)],
+        acts: &[Act::Session(ToolId::Pytest)],
     },
     Rule {
         name: "pytest.collected",
         pattern: r"^(?:collecting \.\.\. )?collected (?P<n>\d+) items?(?: / .*?)?(?: / (?P<selected>\d+) selected)?$",
-        acts: &[Act::Announces(Family::Pytest)],
+        acts: &[Act::Announces(ToolId::Pytest)],
     },
     Rule {
         name: "pytest.listed",
         pattern: r"^(?:=* ?\d+(?:/\d+)? tests? collected\b.* in [\d.]+s ?=*|=+ \d+ \w+.* in [\d.]+ ?s(?:econds)?(?: \(.*\))? =+|Results \([\d.]+s.*\):)$",
-        acts: &[Act::Over(Family::Pytest, false)],
+        acts: &[Act::Over(ToolId::Pytest, false)],
     },
     Rule {
         name: "pytest.line_failed",
         pattern: r"^(?P<t>\S+\.py::\S.*?) (?:FAILED|ERROR)(?: \(.*\))?(?: +\[ *\d+%\])? *$",
         acts: &[
-            Act::Test(Family::Pytest, Failed),
+            Act::Test(ToolId::Pytest, Failed),
             Act::Problem(problem(ERROR, Kind::Test, 90).bare().refine(line_title)),
         ],
     },
@@ -267,21 +268,21 @@ pub(super) const RULES: &[Rule] = &[
         name: "pytest.worker_failed",
         pattern: r"^\[gw\d+\] \[ *\d+%\] (?:FAILED|ERROR) (?P<t>\S+\.py::\S.*?) *$",
         acts: &[
-            Act::Test(Family::Pytest, Failed),
+            Act::Test(ToolId::Pytest, Failed),
             Act::Problem(problem(ERROR, Kind::Test, 90).bare().refine(line_title)),
         ],
     },
     Rule {
         name: "pytest.line_passed",
         pattern: r"^(?P<t>\S+\.py::\S.*?) PASSED(?: +\[ *\d+%\])? *$",
-        acts: &[Act::Test(Family::Pytest, Passed)],
+        acts: &[Act::Test(ToolId::Pytest, Passed)],
     },
     Rule {
         name: "pytest.timeout",
         pattern: r"^(?:\S+\.py(?:::\S+)? [.FEsxX]*)?\+{4,} Timeout \+{4,}$",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Test, 94).follow(stacks).owning().refine(last_place)),
-            Act::Sign(Sign::Failure("pytest")),
+            Act::Sign(Sign::Failure(ToolId::Pytest)),
         ],
     },
     Rule { name: "coverage.heading", pattern: r"^_+ coverage: platform .* _+$", acts: &[Act::Harmless] },
@@ -299,7 +300,7 @@ pub(super) const RULES: &[Rule] = &[
         // A quiet run (`-qq`) ends with these lines and has no total.
         name: "pytest.failed_test",
         pattern: r"^(?:FAILED|ERROR)(?: \[[\d.]+s\])? \S+?\.py::[^\s\[]+(?:\[.*?\])?(?: - .*|\s*)$",
-        acts: &[Act::Sign(Sign::Failure("pytest"))],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Pytest))],
     },
     Rule {
         // Its tests may all have passed.
@@ -307,19 +308,19 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^(?:FAIL Required test coverage of [\d.]+% not reached\.|(?:ERROR: )?Coverage failure: total of [\d.]+ is less than fail-under=[\d.]+$).*",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Test, 88)),
-            Act::Sign(Sign::Failure("coverage")),
+            Act::Sign(Sign::Failure(ToolId::Coverage)),
             Act::Summary,
         ],
     },
     Rule {
         name: "coverage.reached",
         pattern: r"^Required test coverage of [\d.]+% reached\. Total coverage: ",
-        acts: &[Act::Sign(Sign::TakesBack("coverage"))],
+        acts: &[Act::Sign(Sign::TakesBack(ToolId::Coverage))],
     },
     Rule {
         name: "pytest.summary",
         pattern: r"^=* ?(?:(?:no tests (?:ran|collected)|(?P<failed>\d+) failed|(?P<passed>\d+) passed|(?P<skipped>\d+) skipped|(?P<errors>\d+) errors?|(?P<xfailed>\d+) xfailed|(?P<xpassed>\d+) xpassed|\d+ (?:deselected|warnings?|rerun|reruns|retried|subtests \w+))(?:, )?)+ in [\d.]+ ?s(?:econds)?(?: \(.*\))? ?=*$",
-        acts: &[Act::Counts(Family::Pytest, PYTEST), Act::Summary],
+        acts: &[Act::Counts(ToolId::Pytest, PYTEST), Act::Summary],
     },
     Rule {
         name: "pytest.none",
@@ -331,33 +332,33 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^!{4,} (?P<m>.*?) !{4,}$",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Test, 85).refine(interrupted)),
-            Act::Sign(Sign::Failure("pytest")),
+            Act::Sign(Sign::Failure(ToolId::Pytest)),
         ],
     },
     Rule {
         name: "pytest.internal",
         pattern: r"^INTERNALERROR> (?P<m>\S+(?:Error|Exception)\b.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 88)), Act::Sign(Sign::Failure("pytest"))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 88)), Act::Sign(Sign::Failure(ToolId::Pytest))],
     },
     Rule {
         name: "pytest.conftest",
         pattern: r"^ImportError while loading conftest '(?P<f>[^']+)'\.$",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Runtime, 92).follow(stack).refine(conftest)),
-            Act::Sign(Sign::Failure("pytest")),
+            Act::Sign(Sign::Failure(ToolId::Pytest)),
         ],
     },
     Rule {
         name: "isort.unsorted",
         pattern: r"^ERROR: (?P<f>\S+\.\w+) Imports are incorrectly sorted.*",
-        acts: &[Act::Problem(problem(ERROR, Kind::Lint, 90)), Act::Sign(Sign::Failure("formatter"))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Lint, 90)), Act::Sign(Sign::Failure(ToolId::Formatter))],
     },
     Rule {
         name: "pytest.usage",
         pattern: r"^(?:ERROR: (?:usage|not found|file or directory not found|file not found)|pytest: error:).*",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Test, 90).follow(super::indented)),
-            Act::Sign(Sign::Failure("pytest")),
+            Act::Sign(Sign::Failure(ToolId::Pytest)),
         ],
     },
     Rule {
@@ -373,36 +374,36 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "unittest.line_failed",
         pattern: r"^(?P<t>\S+ \([\w.]+\))(?: \[.*\])? \.\.\. (?:FAIL|ERROR)$",
-        acts: &[Act::Test(Family::Unittest, Failed), Act::Problem(problem(ERROR, Kind::Test, 90).bare())],
+        acts: &[Act::Test(ToolId::Unittest, Failed), Act::Problem(problem(ERROR, Kind::Test, 90).bare())],
     },
     Rule {
         // Output of the test may follow on the same line.
         name: "unittest.at_work",
         pattern: r"^\w+ \([\w.]+\)(?: \[.*\])? \.\.\. ",
-        acts: &[Act::AtWork(Family::Unittest)],
+        acts: &[Act::AtWork(ToolId::Unittest)],
     },
     // trial's is longer.
-    Rule { name: "unittest.rule", pattern: r"^(?:-{70}|-{79})$", acts: &[Act::Heading(Family::Unittest)] },
+    Rule { name: "unittest.rule", pattern: r"^(?:-{70}|-{79})$", acts: &[Act::Heading(ToolId::Unittest)] },
     Rule {
         name: "unittest.ran",
         pattern: r"^Ran (?P<n>\d+) tests? in [\d.]+s",
-        acts: &[Act::Partial(Family::Unittest, UNITTEST), Act::Summary],
+        acts: &[Act::Partial(ToolId::Unittest, UNITTEST), Act::Summary],
     },
     Rule {
         name: "unittest.failed",
         pattern: r"^FAILED \((?:(?:failures=(?P<failed>\d+)|errors=(?P<errors>\d+)|skip(?:ped|s)=(?P<skipped>\d+)|expected(?:[ _]f|F)ailures=(?P<expected>\d+)|unexpected[ _]successes=(?P<unexpected>\d+)|(?:passes|unexpectedSuccesses|successes)=\d+)(?:, )?)+\)",
-        acts: &[Act::Moves(Family::Unittest, UNITTEST_REST), Act::Summary, Act::Harmless],
+        acts: &[Act::Moves(ToolId::Unittest, UNITTEST_REST), Act::Summary, Act::Harmless],
     },
     Rule {
         name: "unittest.ok",
         pattern: r"^OK(?: \((?:(?:skip(?:ped|s)=(?P<skipped>\d+)|expected[ _]failures=(?P<expected>\d+)|unexpected successes=\d+|passes=\d+)(?:, )?)+\))?$",
-        acts: &[Act::Moves(Family::Unittest, UNITTEST_REST)],
+        acts: &[Act::Moves(ToolId::Unittest, UNITTEST_REST)],
     },
     Rule {
         // An unexpected success does not count as a failure, in its text and in its exit code.
         name: "trial.passed",
         pattern: r"^PASSED \((?:(?:skips=(?P<skipped>\d+)|expectedFailures=(?P<expected>\d+)|(?:unexpectedSuccesses|successes)=\d+)(?:, )?)+\)$",
-        acts: &[Act::Moves(Family::Unittest, UNITTEST_REST), Act::Summary],
+        acts: &[Act::Moves(ToolId::Unittest, UNITTEST_REST), Act::Summary],
     },
     Rule {
         name: "unittest.unexpected",
@@ -412,29 +413,29 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "sugar.results",
         pattern: r"^Results \([\d.:]+(?:s| ?\([\d:.]+\))?\):$",
-        acts: &[Act::Heading(Family::Pytest)],
+        acts: &[Act::Heading(ToolId::Pytest)],
     },
     Rule {
         name: "sugar.count",
         pattern: r"^ {7}(?:(?P<passed>\d+) (?:passed|xpassed)|(?P<failed>\d+) failed|(?P<errors>\d+) errors?|(?P<skipped>\d+) skipped|(?P<expected>\d+) xfailed)$",
-        acts: &[Act::Adds(Family::Pytest, SUGAR), Act::Summary, Act::Harmless],
+        acts: &[Act::Adds(ToolId::Pytest, SUGAR), Act::Summary, Act::Harmless],
     },
     Rule {
         name: "regrtest.success",
         pattern: r"^(?:== Tests result: SUCCESS ==|Result: SUCCESS|Tests result: SUCCESS)",
-        acts: &[Act::Sign(Sign::Success("regrtest")), Act::Summary],
+        acts: &[Act::Sign(Sign::Success(ToolId::Regrtest)), Act::Summary],
     },
     Rule {
         name: "regrtest.failure",
         pattern: r"^(?:== Tests result: FAILURE.*|Result: FAILURE|Tests result: FAILURE.*)",
-        acts: &[Act::Sign(Sign::Failure("regrtest")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Regrtest)), Act::Summary],
     },
     Rule {
         name: "regrtest.total",
         pattern: r"^Total tests: run=(?P<n>[\d,]+)(?: failures=(?P<failed>[\d,]+))?(?: skipped=(?P<skipped>[\d,]+))?",
         acts: &[
-            Act::Session(Family::Regrtest),
-            Act::Counts(Family::Regrtest, |groups| {
+            Act::Session(ToolId::Regrtest),
+            Act::Counts(ToolId::Regrtest, |groups| {
                 let (run, failed, skipped) =
                     (groups.number("n"), groups.number("failed"), groups.number("skipped"));
                 Some(Counts { passed: run.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
@@ -482,38 +483,38 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "mypy.found",
         pattern: r"^Found \d+ errors? in \d+ files?",
-        acts: &[Act::Sign(Sign::Failure("mypy")), Act::Summary, Act::Alone],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Mypy)), Act::Summary, Act::Alone],
     },
     Rule {
         name: "mypy.success",
         pattern: r"^Success: no issues found in \d+ source files?",
-        acts: &[Act::Sign(Sign::Success("mypy")), Act::Summary],
+        acts: &[Act::Sign(Sign::Success(ToolId::Mypy)), Act::Summary],
     },
     Rule {
         name: "pyright.found",
         pattern: r"^[1-9]\d* errors?, \d+ warnings?, \d+ (?:informations?|notes?)",
-        acts: &[Act::Sign(Sign::Failure("pyright")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Pyright)), Act::Summary],
     },
     Rule {
         name: "pyright.clean",
         pattern: r"^0 errors, \d+ warnings?, \d+ (?:informations?|notes?)",
-        acts: &[Act::Sign(Sign::Success("pyright")), Act::Summary],
+        acts: &[Act::Sign(Sign::Success(ToolId::Pyright)), Act::Summary],
     },
     Rule {
         name: "pytest.running",
         // A death may have ended the line.
         pattern: r"^(?P<t>\S+\.py::\S+) (?:$|Fatal Python error: )",
-        acts: &[Act::Test(Family::Pytest, Started)],
+        acts: &[Act::Test(ToolId::Pytest, Started)],
     },
     Rule {
         name: "unittest.running",
         pattern: r"^(?P<t>\w+ \([\w.]+\)) \.\.\. (?:$|Fatal Python error: )",
-        acts: &[Act::Test(Family::Unittest, Started)],
+        acts: &[Act::Test(ToolId::Unittest, Started)],
     },
     Rule {
         name: "pytest.ended",
         pattern: r"^.*(?:PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)(?: \(.*\))? +\[ *\d+%\]$",
-        acts: &[Act::Ends(Family::Pytest)],
+        acts: &[Act::Ends(ToolId::Pytest)],
     },
 ];
 

@@ -3,7 +3,8 @@
 use super::TestEvent::{Ended, Started};
 use super::javascript_tests::numbered;
 use super::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, problem};
-use crate::tally::{Counts, Family};
+use crate::tally::Counts;
+use crate::tool::ToolId;
 
 const EXAMPLES: Count = |groups| {
     let (total, skipped) = (groups.number("n"), groups.number("pending"));
@@ -139,7 +140,7 @@ pub(super) const RULES: &[Rule] = &[
         // A line of the documentation format. The list at the end has the full name.
         name: "rspec.line_failed",
         pattern: r"^ +\S.* \(FAILED - \d+\)$",
-        acts: &[Act::Sign(Sign::Failure("rspec"))],
+        acts: &[Act::Sign(Sign::Failure(ToolId::RSpec))],
     },
     Rule {
         name: "rspec.list",
@@ -149,75 +150,75 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "rspec.reruns",
         pattern: r"^Run options: include \{:?last_run_status(?:=>|: )\x22failed\x22\}",
-        acts: &[Act::RerunsFailed(Family::RSpec)],
+        acts: &[Act::RerunsFailed(ToolId::RSpec)],
     },
     Rule {
         name: "rspec.outside",
         pattern: r"^An error occurred (?:while loading (?P<f>\S+?)\.|in an? .* hook\.?|outside of examples\.?)$",
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(outside).owning())],
     },
-    Rule { name: "rspec.finished", pattern: r"^Finished in [\d.]+ ", acts: &[Act::Heading(Family::RSpec)] },
+    Rule { name: "rspec.finished", pattern: r"^Finished in [\d.]+ ", acts: &[Act::Heading(ToolId::RSpec)] },
     Rule {
         name: "rspec.summary",
         pattern: r"^(?P<n>\d+) examples?, (?P<failed>\d+) failures?(?:, (?P<errors>\d+) errors?\b[^,]*)?(?:, (?P<pending>\d+) pending)?(?:, (?P<outside>\d+) errors?\b.*)?$",
-        acts: &[Act::Counts(Family::RSpec, EXAMPLES), Act::Summary],
+        acts: &[Act::Counts(ToolId::RSpec, EXAMPLES), Act::Summary],
     },
     Rule {
         name: "minitest.running",
         pattern: r"^(?P<t>[A-Z][\w:]*#\w+) = (?:$|.*\[BUG\] )",
-        acts: &[Act::Test(Family::Minitest, Started)],
+        acts: &[Act::Test(ToolId::Minitest, Started)],
     },
     Rule {
         name: "phpunit.header",
         pattern: r"^PHPUnit \S+ by Sebastian Bergmann(?: and contributors)?\.$",
-        acts: &[Act::Header(Family::PhpUnit)],
+        acts: &[Act::Header(ToolId::PhpUnit)],
     },
-    Rule { name: "phpunit.runtime", pattern: r"^Runtime: +PHP \d", acts: &[Act::Settings(Family::PhpUnit)] },
+    Rule { name: "phpunit.runtime", pattern: r"^Runtime: +PHP \d", acts: &[Act::Settings(ToolId::PhpUnit)] },
     Rule {
         // Output of `ls -a` and `find .` after the header of `phpunit --version`: its first line is a mark, too.
         name: "phpunit.no_marks",
         pattern: r"^\.(?:\.$|/)",
-        acts: &[Act::NoMarks(Family::PhpUnit)],
+        acts: &[Act::NoMarks(ToolId::PhpUnit)],
     },
     Rule {
         name: "phpunit.marks",
         pattern: r"^(?P<marks>[.FEWIRSDN]+)(?: +(?P<k>\d+) / (?P<n>\d+) \( *\d+%\))?$",
-        acts: &[Act::Marks(Family::PhpUnit)],
+        acts: &[Act::Marks(ToolId::PhpUnit)],
     },
     Rule {
         name: "phpunit.begun",
         pattern: r"^Test '(?P<t>[\w\\]+::[^']+)' started$",
-        acts: &[Act::Test(Family::PhpUnit, Started)],
+        acts: &[Act::Test(ToolId::PhpUnit, Started)],
     },
     Rule {
         name: "phpunit.ended",
         pattern: r"^Test '(?P<t>[\w\\]+::[^']+)' ended$",
-        acts: &[Act::Test(Family::PhpUnit, Ended)],
+        acts: &[Act::Test(ToolId::PhpUnit, Ended)],
     },
     Rule {
         name: "phpunit.prepared",
         pattern: r"^Test Prepared \((?P<t>[\w\\]+::.+)\)$",
-        acts: &[Act::Test(Family::PhpUnit, Started)],
+        acts: &[Act::Test(ToolId::PhpUnit, Started)],
     },
     Rule {
         name: "phpunit.finished",
         pattern: r"^Test Finished \((?P<t>[\w\\]+::.+)\)$",
-        acts: &[Act::Test(Family::PhpUnit, Ended)],
+        acts: &[Act::Test(ToolId::PhpUnit, Ended)],
     },
     Rule {
         name: "exunit.begun",
         pattern: r"^  \* (?P<t>(?:test|doctest|property) .+?) \[L#\d+\]$",
-        acts: &[Act::Test(Family::Bats, Started)],
+        acts: &[Act::Test(ToolId::Bats, Started)],
     },
     Rule {
         name: "exunit.ended",
         pattern: r"^  \* (?P<t>(?:test|doctest|property) .+?) \((?:[\d.]+ms|skipped|excluded)\)(?: \[L#\d+\])?$",
-        acts: &[Act::Test(Family::Bats, Ended)],
+        acts: &[Act::Test(ToolId::Bats, Ended)],
     },
     Rule {
         name: "minitest.summary",
         pattern: r"^(?P<n>\d+) (?:runs|tests), \d+ assertions, (?P<failed>\d+) failures, (?P<errors>\d+) errors(?:, (?P<skipped>\d+) skips|, (?P<pending>\d+) pendings, (?P<ignored>\d+) omissions)?",
-        acts: &[Act::Session(Family::Minitest), Act::Counts(Family::Minitest, MINITEST), Act::Summary],
+        acts: &[Act::Session(ToolId::Minitest), Act::Counts(ToolId::Minitest, MINITEST), Act::Summary],
     },
     Rule {
         name: "minitest.numbered",
@@ -234,25 +235,25 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "pest.summary",
         pattern: r"^\s+Tests:\s+(?:(?:(?P<failed>\d+) failed|(?P<skipped>\d+) (?:skipped|incomplete|todos?|risky)|(?P<passed>\d+) passed|\d+ warnings?)(?:, )?)+ \(\d+ assertions?\)",
-        acts: &[Act::Session(Family::PhpUnit), Act::Counts(Family::PhpUnit, PEST), Act::Summary],
+        acts: &[Act::Session(ToolId::PhpUnit), Act::Counts(ToolId::PhpUnit, PEST), Act::Summary],
     },
     Rule {
         name: "phpunit.summary",
         pattern: r"^(?:Tests: (?P<n>\d+), Assertions: \d+(?:, Errors: (?P<errors>\d+))?(?:, Failures: (?P<failed>\d+))?(?:, .*?Skipped: (?P<skipped>\d+))?(?:, .*?Incomplete: (?P<incomplete>\d+))?|OK \((?P<all>\d+) tests?, \d+ assertions?\)$)",
-        acts: &[Act::Session(Family::PhpUnit), Act::Counts(Family::PhpUnit, MINITEST), Act::Summary],
+        acts: &[Act::Session(ToolId::PhpUnit), Act::Counts(ToolId::PhpUnit, MINITEST), Act::Summary],
     },
     Rule {
         name: "phpunit.bad",
         pattern: r"^(?:FAILURES!|ERRORS!)$",
-        acts: &[Act::Sign(Sign::Failure("PHPUnit"))],
+        acts: &[Act::Sign(Sign::Failure(ToolId::PhpUnit))],
     },
     Rule {
         name: "dotnet.summary",
         pattern: r"^(?:(?:Failed!|Passed!|Skipped!)\s+- Failed:\s+(?P<failed>\d+), Passed:\s+\d+, Skipped:\s+(?P<skipped>\d+), Total:\s+(?P<n>\d+)(?:, Duration: .* - (?P<t>\S+\.dll(?: \(\S+\))?)$)?|Test summary: total: (?P<all>\d+), failed: (?P<errors>\d+), succeeded: \d+, skipped: (?P<ignored>\d+))",
         acts: &[
-            Act::Session(Family::DotNet),
-            Act::Part(Family::DotNet),
-            Act::Counts(Family::DotNet, MINITEST),
+            Act::Session(ToolId::DotnetTest),
+            Act::Part(ToolId::DotnetTest),
+            Act::Counts(ToolId::DotnetTest, MINITEST),
             Act::Summary,
         ],
     },

@@ -6,7 +6,8 @@ use super::{
     Act, Count, Draft, ERROR, Kind, Next, Rule, SORTS, Sign, TOTAL, indented, indented_or_blank, problem,
     set_place, up_to_rule,
 };
-use crate::tally::{Counts, Family};
+use crate::tally::Counts;
+use crate::tool::ToolId;
 
 /// cucumber has several sorts of those that did not run.
 const SCENARIOS: Count = |groups| {
@@ -183,12 +184,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "scalatest.summary",
         pattern: r"^(?:\[info\] )?Tests: succeeded (?P<passed>\d+), failed (?P<failed>\d+), canceled \d+, ignored (?P<skipped>\d+), pending",
-        acts: &[Act::Session(Family::ScalaTest), Act::Counts(Family::ScalaTest, SORTS), Act::Summary],
+        acts: &[Act::Session(ToolId::ScalaTest), Act::Counts(ToolId::ScalaTest, SORTS), Act::Summary],
     },
     Rule {
         name: "bazel.target",
         pattern: r"^INFO: Analyzed target (?P<u>\S+) \(",
-        acts: &[Act::Unit("bazel")],
+        acts: &[Act::Unit(ToolId::Bazel)],
     },
     Rule {
         name: "bazel.output",
@@ -198,15 +199,15 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "bazel.test_passed",
         pattern: r"^(?P<t>@?@?\w*//\S+)\s+(?:\(cached\) )?PASSED(?: in .*)?$",
-        acts: &[Act::Test(Family::Bazel, Passed)],
+        acts: &[Act::Test(ToolId::BazelTest, Passed)],
     },
     Rule {
         name: "bazel.test_failed",
         pattern: r"^(?P<t>@?@?\w*//\S+)\s+(?:FAILED|TIMEOUT)(?: in .*)?$",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Test, 88).follow(indented).bare()),
-            Act::Test(Family::Bazel, Failed),
-            Act::Sign(Sign::Failure("bazel")),
+            Act::Test(ToolId::BazelTest, Failed),
+            Act::Sign(Sign::Failure(ToolId::Bazel)),
         ],
     },
     Rule {
@@ -222,7 +223,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "gotestsum.summary",
         pattern: r"^DONE (?P<n>\d+) tests?(?:, (?P<skipped>\d+) skipped)?(?:, (?P<failed>\d+) failures?)?(?:, (?P<errors>\d+) errors?)? in [\d.]+s$",
-        acts: &[Act::Counts(Family::Go, TOTAL), Act::Summary],
+        acts: &[Act::Counts(ToolId::GoTest, TOTAL), Act::Summary],
     },
     Rule {
         name: "unity.failed",
@@ -247,12 +248,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "bazel.executed",
         pattern: r"^Executed \d+ out of (?P<n>\d+) tests?: (?:(?P<passed>\d+) tests? pass(?:es)?|(?P<failed>\d+) fails?(?: to build| locally| remotely)?)(?:,? (?:and )?(?:(?P<failed2>\d+) fails?(?: to build| locally| remotely)?|(?P<skipped>\d+) (?:was|were) skipped))*\.",
-        acts: &[Act::Session(Family::Bazel), Act::Counts(Family::Bazel, BAZEL), Act::Summary],
+        acts: &[Act::Session(ToolId::BazelTest), Act::Counts(ToolId::BazelTest, BAZEL), Act::Summary],
     },
     Rule {
         name: "flutter.counts",
         pattern: r"^\d\d:\d\d \+(?P<passed>\d+)(?: ~(?P<skipped>\d+))?(?: -(?P<failed>\d+))?: ",
-        acts: &[Act::Partial(Family::Flutter, SORTS)],
+        acts: &[Act::Partial(ToolId::Flutter, SORTS)],
     },
     Rule {
         name: "flutter.exception",
@@ -267,17 +268,17 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "flutter.bad",
         pattern: r"^\d\d:\d\d \+\d+(?: ~\d+)?(?: -\d+)?: Some tests failed\.",
-        acts: &[Act::Sign(Sign::Failure("flutter test")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Flutter)), Act::Summary],
     },
     Rule {
         name: "flutter.good",
         pattern: r"^\d\d:\d\d \+[1-9]\d*(?: ~\d+)?: All (?:other )?tests passed!",
-        acts: &[Act::Sign(Sign::Success("flutter test")), Act::Summary],
+        acts: &[Act::Sign(Sign::Success(ToolId::Flutter)), Act::Summary],
     },
     Rule {
         name: "ansible.recap_bad",
         pattern: r"^\S+ +: ok=\d+ +changed=\d+ +(?:unreachable=[1-9]\d*|unreachable=0 +failed=[1-9]\d*) ",
-        acts: &[Act::Sign(Sign::Failure("ansible")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Ansible)), Act::Summary],
     },
     Rule {
         name: "ansible.recap_good",
@@ -289,7 +290,7 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^nox > Session \S+ (?:failed|aborted|raised exception .*)\.$",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Consequence, 60)),
-            Act::Sign(Sign::Failure("nox")),
+            Act::Sign(Sign::Failure(ToolId::Nox)),
             Act::Summary,
         ],
     },
@@ -297,7 +298,7 @@ pub(super) const RULES: &[Rule] = &[
         // A report that is printed and not written.
         name: "junit.bad_suite",
         pattern: r#"^\s*<testsuites? (?:[^>]* )?(?:failures|errors)=["'][1-9]"#,
-        acts: &[Act::Sign(Sign::Failure("JUnit")), Act::Harmless],
+        acts: &[Act::Sign(Sign::Failure(ToolId::JUnit)), Act::Harmless],
     },
     Rule {
         name: "junit.failure",
@@ -309,28 +310,28 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "playwright.session",
         pattern: r"^Running (?P<n>\d+) tests? using \d+ workers?",
-        acts: &[Act::Session(Family::Playwright), Act::Announces(Family::Playwright)],
+        acts: &[Act::Session(ToolId::Playwright), Act::Announces(ToolId::Playwright)],
     },
     Rule {
         name: "playwright.counts",
         pattern: r"^  (?:(?P<failed>\d+) (?:failed|interrupted)|(?P<skipped>\d+) (?:skipped|did not run)|(?P<passed>\d+) (?:passed \([\d.]+(?:ms|[smhd])\)|flaky))$",
-        acts: &[Act::Adds(Family::Playwright, SORTS), Act::Summary],
+        acts: &[Act::Adds(ToolId::Playwright, SORTS), Act::Summary],
     },
     Rule {
         // They were to run, and the run was over before.
         name: "playwright.amiss",
         pattern: r"^  [1-9]\d* (?:did not run|errors? (?:was|were) not a part of any test, see above for details)$",
-        acts: &[Act::Amiss(Family::Playwright), Act::Summary],
+        acts: &[Act::Amiss(ToolId::Playwright), Act::Summary],
     },
     Rule {
         name: "deno.summary",
         pattern: r"^(?:ok|FAILED) \| (?P<passed>\d+) passed(?: \([^)]*\))? \| (?P<failed>\d+) failed(?: \([^)]*\))?(?: \| (?P<skipped>\d+) ignored)?",
-        acts: &[Act::Session(Family::Deno), Act::Counts(Family::Deno, SORTS), Act::Summary],
+        acts: &[Act::Session(ToolId::Deno), Act::Counts(ToolId::Deno, SORTS), Act::Summary],
     },
     Rule {
         name: "bun.counts",
         pattern: r"^ (?:(?P<passed>\d+) pass|(?P<failed>\d+) fail|(?P<skipped>\d+) (?:skip|todo))$",
-        acts: &[Act::Adds(Family::Bun, SORTS), Act::Summary],
+        acts: &[Act::Adds(ToolId::Bun, SORTS), Act::Summary],
     },
     Rule {
         name: "bun.failed",
@@ -345,13 +346,13 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "cucumber.summary",
         pattern: r"^\d+ scenarios? \((?:(?:(?P<failed>\d+) failed|(?P<errors>\d+) ambiguous|(?P<skipped>\d+) skipped|(?P<undefined>\d+) undefined|(?P<pending>\d+) pending|(?P<passed>\d+) passed)(?:, )?)+\)$",
-        acts: &[Act::Session(Family::Cucumber), Act::Counts(Family::Cucumber, SCENARIOS), Act::Summary],
+        acts: &[Act::Session(ToolId::Cucumber), Act::Counts(ToolId::Cucumber, SCENARIOS), Act::Summary],
     },
     Rule {
         // With only skipped tests it was a dry run, which ends well.
         name: "cucumber.bad",
         pattern: r"^\d+ scenarios? \((?:[1-9]\d* undefined\)|.*\b[1-9]\d* undefined, .*\b(?:pending|passed)\))$",
-        acts: &[Act::Sign(Sign::Failure("cucumber"))],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Cucumber))],
     },
     Rule {
         name: "behave.failed",
@@ -361,7 +362,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "behave.summary",
         pattern: r"^(?P<passed>\d+) scenarios? passed, (?P<failed>\d+) failed,(?: (?P<errors>\d+) errors?,)? (?P<skipped>\d+) skipped",
-        acts: &[Act::Session(Family::Behave), Act::Counts(Family::Behave, SORTS), Act::Summary],
+        acts: &[Act::Session(ToolId::Behave), Act::Counts(ToolId::Behave, SORTS), Act::Summary],
     },
     Rule {
         name: "behave.assertion",
@@ -370,7 +371,7 @@ pub(super) const RULES: &[Rule] = &[
             Act::Problem(
                 problem(ERROR, Kind::Test, 93).lead(is_step).follow(indented).owning().refine(step_place),
             ),
-            Act::Sign(Sign::Failure("behave")),
+            Act::Sign(Sign::Failure(ToolId::Behave)),
         ],
     },
     Rule {
@@ -386,13 +387,13 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "robot.summary",
         pattern: r"^\d+ tests?, (?P<passed>\d+) passed, (?P<failed>\d+) failed(?:, (?P<skipped>\d+) skipped)?$",
-        acts: &[Act::Counts(Family::Robot, SORTS), Act::Summary],
+        acts: &[Act::Counts(ToolId::Robot, SORTS), Act::Summary],
     },
     Rule {
         // Each suite has a total before the one that it is in; this ends them all.
         name: "robot.output",
         pattern: r"^Output: {2}\S.*\.xml$",
-        acts: &[Act::Session(Family::Robot)],
+        acts: &[Act::Session(ToolId::Robot)],
     },
     Rule {
         name: "testthat.failed",
@@ -402,7 +403,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "testthat.summary",
         pattern: r"^\[ FAIL (?P<failed>\d+) \| WARN \d+ \| SKIP (?P<skipped>\d+) \| PASS (?P<passed>\d+) \]",
-        acts: &[Act::Counts(Family::TestThat, SORTS), Act::Summary],
+        acts: &[Act::Counts(ToolId::TestThat, SORTS), Act::Summary],
     },
     Rule {
         name: "busted.failed",
@@ -414,7 +415,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "busted.summary",
         pattern: r"^(?P<passed>\d+) success(?:es)? / (?P<failed>\d+) failures? / (?P<errors>\d+) errors? / (?P<skipped>\d+) pending",
-        acts: &[Act::Session(Family::Busted), Act::Counts(Family::Busted, SORTS), Act::Summary],
+        acts: &[Act::Session(ToolId::Busted), Act::Counts(ToolId::Busted, SORTS), Act::Summary],
     },
     Rule {
         name: "perl.test",
@@ -424,29 +425,29 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "prove.bad",
         pattern: r"^Result: FAIL$",
-        acts: &[Act::Sign(Sign::Failure("prove")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Prove)), Act::Summary],
     },
     Rule {
         name: "prove.good",
         pattern: r"^Result: PASS$",
-        acts: &[Act::Sign(Sign::Success("prove")), Act::Summary],
+        acts: &[Act::Sign(Sign::Success(ToolId::Prove)), Act::Summary],
     },
     Rule {
         name: "doctest.bad",
         pattern: r"^\*\*\*Test Failed\*\*\* \d+ failures?",
-        acts: &[Act::Sign(Sign::Failure("doctest")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Doctest)), Act::Summary],
     },
     Rule {
         name: "tox.failed",
         pattern: r"^\s+(?P<t>\S+): FAIL(?: code \d+)? \(.*",
-        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 70)), Act::Sign(Sign::Failure("tox"))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 70)), Act::Sign(Sign::Failure(ToolId::Tox))],
     },
     Rule {
         name: "pre_commit.failed",
         pattern: r"^(?P<m>\S.*?)\.{3,}Failed$",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Lint, 86).follow(hook_lines)),
-            Act::Sign(Sign::Failure("pre-commit")),
+            Act::Sign(Sign::Failure(ToolId::PreCommit)),
         ],
     },
 ];

@@ -1,7 +1,7 @@
 //! How programs die in a terminal: shells' words, C and C++ runtimes, sanitizers, assertions.
 
 use super::{Act, ERROR, FATAL, Indicator, Kind, Next, Problem, Rule, Sign, indented_or_blank, problem};
-use crate::toolbox::MAKE_RECIPE;
+use crate::tool::ToolId;
 
 /// A sanitizer's report: up to its summary.
 fn sanitizer(so_far: &[String], line: &str) -> Next {
@@ -58,7 +58,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "make.died",
         pattern: concat!(r"^g?n?make(?:\[\d+\])?: \*\*\* \[.*\] (?P<sig>", shell_words!(), r")\b"),
-        acts: &[Act::Sign(Sign::Crash(Indicator::Died(""))), Act::Sign(Sign::Failure(MAKE_RECIPE))],
+        acts: &[Act::Sign(Sign::Crash(Indicator::Died(""))), Act::Sign(Sign::Failure(ToolId::MakeRecipe))],
     },
     Rule {
         name: "shell.killed",

@@ -2,7 +2,8 @@
 
 use super::TestEvent::{Failed, Passed, Skipped, Started};
 use super::{Act, Count, Draft, ERROR, Groups, Kind, Level, Next, Problem, Rule, Sign, WARNING, problem};
-use crate::tally::{Counts, Family};
+use crate::tally::Counts;
+use crate::tool::ToolId;
 
 /// The `--> file:line:column` line under a diagnostic.
 fn arrow(draft: &mut Draft) {
@@ -173,12 +174,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "cargo.unit",
         pattern: r"^\s+(?:Compiling|Checking|Documenting) (?P<u>\S+) v\d",
-        acts: &[Act::Unit("cargo build")],
+        acts: &[Act::Unit(ToolId::CargoBuild)],
     },
     Rule {
         name: "cargo.failed_unit",
         pattern: r"^error: could not (?:compile|document) `(?P<u>[^`]+)`",
-        acts: &[Act::FailedUnit("cargo build")],
+        acts: &[Act::FailedUnit(ToolId::CargoBuild)],
     },
     Rule {
         // The total of the tests has this information too.
@@ -186,7 +187,7 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^error: test failed, to rerun(?P<m>.*)",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Consequence, 50)),
-            Act::Sign(Sign::FailureToo("cargo test")),
+            Act::Sign(Sign::FailureToo(ToolId::CargoTest)),
             Act::Summary,
         ],
     },
@@ -195,7 +196,7 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^error: (?:could not compile|aborting due to|test run failed|\d+ targets? failed|doctest failed|process didn't exit)(?P<m>.*)",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Consequence, 50)),
-            Act::Sign(Sign::Failure("cargo")),
+            Act::Sign(Sign::Failure(ToolId::Cargo)),
             Act::Summary,
         ],
     },
@@ -218,22 +219,22 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "cargo.finished",
         pattern: r"^\s+Finished (?:`|dev|release|test|bench|\w+ \[)(?P<m>.*)",
-        acts: &[Act::Sign(Sign::Success("cargo build")), Act::Summary],
+        acts: &[Act::Sign(Sign::Success(ToolId::CargoBuild)), Act::Summary],
     },
     Rule {
         name: "cargo.json_finished",
         pattern: r#"^\{"reason":"build-finished","success":true\}$"#,
-        acts: &[Act::Sign(Sign::Success("cargo build"))],
+        acts: &[Act::Sign(Sign::Success(ToolId::CargoBuild))],
     },
     Rule {
         name: "cargo.json_failed",
         pattern: r#"^\{"reason":"build-finished","success":false\}$"#,
-        acts: &[Act::Sign(Sign::Failure("cargo"))],
+        acts: &[Act::Sign(Sign::Failure(ToolId::Cargo))],
     },
     Rule {
         name: "libtest.session",
         pattern: r"^running (?P<n>\d+) tests?$",
-        acts: &[Act::Session(Family::Cargo), Act::Announces(Family::Cargo)],
+        acts: &[Act::Session(ToolId::CargoTest), Act::Announces(ToolId::CargoTest)],
     },
     Rule {
         name: "libtest.captured",
@@ -243,61 +244,65 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "libtest.failed",
         pattern: r"^test (?P<t>.+?)(?: - should panic)? \.\.\. FAILED$",
-        acts: &[Act::Test(Family::Cargo, Failed), Act::Problem(problem(ERROR, Kind::Test, 90).bare())],
+        acts: &[Act::Test(ToolId::CargoTest, Failed), Act::Problem(problem(ERROR, Kind::Test, 90).bare())],
     },
     Rule {
         name: "libtest.passed",
         pattern: r"^test (?P<t>.+?) \.\.\. ok$",
-        acts: &[Act::Test(Family::Cargo, Passed)],
+        acts: &[Act::Test(ToolId::CargoTest, Passed)],
     },
     Rule {
         name: "libtest.ignored",
         pattern: r"^test (?P<t>.+?) \.\.\. ignored(?:, .*)?$",
-        acts: &[Act::Test(Family::Cargo, Skipped)],
+        acts: &[Act::Test(ToolId::CargoTest, Skipped)],
     },
     Rule {
         name: "libtest.running",
         // Of a test that printed the beginning of a line, or died, the rest is another's word.
         pattern: r"^test (?P<t>\S.*?) \.\.\. (?:$|error: )",
-        acts: &[Act::Test(Family::Cargo, Started)],
+        acts: &[Act::Test(ToolId::CargoTest, Started)],
     },
     Rule {
         name: "libtest.ok",
         pattern: r"^test result: ok\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; (?P<ignored>\d+) ignored",
-        acts: &[Act::Counts(Family::Cargo, LIBTEST)],
+        acts: &[Act::Counts(ToolId::CargoTest, LIBTEST)],
     },
     Rule {
         name: "libtest.result",
         pattern: r"^test result: FAILED\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; (?P<ignored>\d+) ignored",
-        acts: &[Act::Counts(Family::Cargo, LIBTEST), Act::Summary],
+        acts: &[Act::Counts(ToolId::CargoTest, LIBTEST), Act::Summary],
     },
     Rule {
         name: "cargo.running",
         pattern: r"^\s+(?P<t>Running (?:unittests |tests/|benches/|`).*|Doc-tests \S+)$",
-        acts: &[Act::Over(Family::Nextest, false), Act::Heading(Family::Cargo), Act::Part(Family::Cargo)],
+        acts: &[
+            Act::Over(ToolId::Nextest, false),
+            Act::Heading(ToolId::CargoTest),
+            Act::Part(ToolId::CargoTest),
+        ],
     },
     Rule {
         name: "nextest.session",
         pattern: r"^(?: Nextest run ID |\s+Starting (?P<n>\d+) tests? across )",
-        acts: &[Act::Session(Family::Nextest), Act::Announces(Family::Nextest)],
+        acts: &[Act::Session(ToolId::Nextest), Act::Announces(ToolId::Nextest)],
     },
     Rule {
         name: "nextest.passed",
         pattern: r"^\s+(?:TRY \d+ )?(?:PASS|LEAK) \[[ >]*[\d.]+s\]\s+(?:\(\s*\d+/\d+\) )?(?P<t>.+)$",
-        acts: &[Act::Test(Family::Nextest, Passed)],
+        acts: &[Act::Test(ToolId::Nextest, Passed)],
     },
     Rule {
         name: "nextest.failed",
         pattern: r"^\s+(?:TRY \d+ )?(?:FAIL|TIMEOUT|ABORT|SIG[A-Z]+|LEAK-FAIL) \[\s*[\d.]+s\]\s+(?:\(\s*\d+/\d+\) )?(?P<t>.+)$",
         acts: &[
-            Act::Test(Family::Nextest, Failed),
+            Act::Test(ToolId::Nextest, Failed),
             Act::Problem(problem(ERROR, Kind::Test, 92).bare().follow(nextest_output).refine(nextest_words)),
         ],
     },
     Rule {
         name: "nextest.summary",
         pattern: r"^\s+Summary \[\s*[\d.]+s\]\s+\d+(?:/\d+)? tests? run: (?P<passed>\d+) passed(?: \([^)]*\))?(?:, (?P<failed>\d+) failed)?(?:, (?P<timed>\d+) timed out)?(?:, (?P<skipped>\d+) skipped)?",
-        acts: &[Act::Counts(Family::Nextest, NEXTEST), Act::Summary],
+        acts: &[Act::Counts(ToolId::Nextest, NEXTEST), Act::Summary],
     },
     Rule {
         name: "rust.overflow",

@@ -1,7 +1,7 @@
 //! Results of one family: by test, and the tool's own totals.
 
 use super::failed::{FailedTotals, Part};
-use super::{Family, Task, hashed};
+use super::{Task, ToolId, hashed};
 use crate::rules::TestEvent;
 
 /// Counts of one summary.
@@ -61,7 +61,7 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// Closes the session: its total is final.
-    pub(super) fn close(&mut self, family: Family) {
+    pub(super) fn close(&mut self, family: ToolId) {
         if let Some(open) = self.open.take() {
             self.closed.add(&open);
             self.failed.add(family, self.part, self.tests, open, self.reruns_failed);
@@ -87,7 +87,7 @@ impl Ledger {
     }
 
     /// Returns true if each total with failed tests has a later one of the same tests without failures.
-    pub(super) fn failures_are_past(&self, family: Family) -> bool {
+    pub(super) fn failures_are_past(&self, family: ToolId) -> bool {
         let Some(open) = self.open else { return self.failed.are_past() };
         let mut failed = self.failed.clone();
         failed.add(family, self.part, self.tests, open, self.reruns_failed);
@@ -226,8 +226,8 @@ impl Account {
     }
 
     /// In brief GoogleTest names the tests that failed, no others, and counts those that passed.
-    pub(super) fn with_failures_told(&self, family: Family, counts: Counts) -> Counts {
-        if family != Family::GoogleTest || self.begins {
+    pub(super) fn with_failures_told(&self, family: ToolId, counts: Counts) -> Counts {
+        if !family.names_failed_in_brief || self.begins {
             return counts;
         }
         let told = self.by_test.failed.saturating_sub(self.own.closed.failed);
@@ -250,10 +250,10 @@ impl Account {
 
     /// The part of the run that a total is of. Each task has parts of its own; that alone is no name of a part where names
     /// tell all.
-    pub(super) fn part_of(&self, family: Family, task: Option<Task>) -> Option<Part> {
+    pub(super) fn part_of(&self, family: ToolId, task: Option<Task>) -> Option<Part> {
         match (self.part, task) {
             (Some(part), Some(task)) => Some(Part::named(hashed((part, task.name)))),
-            (None, Some(task)) if !family.names_parts() => {
+            (None, Some(task)) if !family.names_parts => {
                 Some(Part { key: task.name, is_named: task.is_script })
             }
             (part, _) => part.map(Part::named),
@@ -262,24 +262,24 @@ impl Account {
 
     /// Whether each failed test was run again and did not fail. Where all tests are named, the last result of each tells that;
     /// otherwise a later total of the same tests does.
-    pub(super) fn failures_are_past(&self, family: Family) -> bool {
+    pub(super) fn failures_are_past(&self, family: ToolId) -> bool {
         let ledger = self.ledger();
-        let names_all = self.named > 0 && self.named >= ledger.sum().total() && !family.names_repeat();
+        let names_all = self.named > 0 && self.named >= ledger.sum().total() && !family.names_repeat;
         self.summaries() > 0
             && if names_all { self.by_test.failed == 0 } else { ledger.failures_are_past(family) }
     }
 
     /// Returns the counts of this family that the result uses.
-    pub(super) fn believed(&self, family: Family) -> Counts {
+    pub(super) fn believed(&self, family: ToolId) -> Counts {
         let summed = self.ledger().sum();
-        if family == Family::SwiftTesting && self.summaries() > 0 {
+        if family.totals_only && self.summaries() > 0 {
             // The run's last line has the total only; the tests' own lines tell the rest. Issues are no tests.
             let by_test = &self.by_test;
             let other = by_test.failed + by_test.skipped + by_test.expected;
             Counts { passed: summed.total().saturating_sub(other), ..*by_test }
         } else if self.summaries() == 0
             || self.names.repeat_all_of(summed.total(), self.summaries())
-            || family.by_test() && self.by_test.total() >= summed.total()
+            || family.by_test && self.by_test.total() >= summed.total()
         {
             self.by_test
         } else {

@@ -1,6 +1,6 @@
 //! Totals with failed tests, until a later total of the same tests has no failure.
 
-use super::{Counts, Family};
+use super::{Counts, ToolId};
 use crate::limits::FAILED_TOTALS_MAX;
 use std::collections::BTreeSet;
 
@@ -43,7 +43,7 @@ impl FailedTotals {
     /// counts fewer tests than `announced`.
     pub(super) fn add(
         &mut self,
-        family: Family,
+        family: ToolId,
         part: Option<Part>,
         announced: Option<u64>,
         counts: Counts,
@@ -53,7 +53,7 @@ impl FailedTotals {
         if counts.failed == 0 && !counts.is_good() {
             return;
         }
-        if !family.names_parts() {
+        if !family.names_parts {
             if part.is_some_and(|part| part.is_named) || total >= SAME_TESTS_MIN {
                 self.take(key, [total, total]);
             }
@@ -121,24 +121,24 @@ mod tests {
         let mut failed = FailedTotals::default();
         let parts = FAILED_TOTALS_MAX as u64;
         for part in 1..=parts {
-            failed.add(Family::Maven, Some(Part::named(part)), None, BAD, false);
+            failed.add(ToolId::Surefire, Some(Part::named(part)), None, BAD, false);
         }
         let mut all_again = failed.clone();
         for part in 1..=parts {
-            all_again.add(Family::Maven, Some(Part::named(part)), None, GOOD, false);
+            all_again.add(ToolId::Surefire, Some(Part::named(part)), None, GOOD, false);
         }
         assert!(all_again.are_past());
-        failed.add(Family::Maven, Some(Part::named(parts + 1)), None, BAD, false);
+        failed.add(ToolId::Surefire, Some(Part::named(parts + 1)), None, BAD, false);
         assert_eq!((failed.by_total.len(), failed.by_failed.len()), (FAILED_TOTALS_MAX, FAILED_TOTALS_MAX));
         for part in 1..=parts + 1 {
-            failed.add(Family::Maven, Some(Part::named(part)), None, GOOD, false);
+            failed.add(ToolId::Surefire, Some(Part::named(part)), None, GOOD, false);
         }
         assert!(failed.by_total.is_empty() && failed.by_failed.is_empty() && !failed.are_past());
     }
 
     #[test]
     fn only_a_total_of_the_same_tests_takes_failures_back() {
-        let are_past = |family: Family, totals: &[(Option<u64>, Counts)]| {
+        let are_past = |family: ToolId, totals: &[(Option<u64>, Counts)]| {
             let mut failed = FailedTotals::default();
             totals
                 .iter()
@@ -148,27 +148,27 @@ mod tests {
         let are_past_if_rerun = |totals: &[(Counts, bool)]| {
             let mut failed = FailedTotals::default();
             let add =
-                |(counts, reruns): &(Counts, bool)| failed.add(Family::Pytest, None, None, *counts, *reruns);
+                |(counts, reruns): &(Counts, bool)| failed.add(ToolId::Pytest, None, None, *counts, *reruns);
             totals.iter().for_each(add);
             failed.are_past()
         };
         let (many, many_bad) = (Counts { passed: 10, ..GOOD }, Counts { passed: 9, failed: 1, ..GOOD });
         let one = Counts { passed: 1, ..GOOD };
-        assert!(are_past(Family::TclTest, &[(Some(1), BAD), (Some(1), GOOD)]));
-        assert!(!are_past(Family::TclTest, &[(Some(1), BAD), (Some(2), GOOD)]));
-        assert!(!are_past(Family::TclTest, &[(Some(1), BAD), (Some(1), one)]));
-        assert!(are_past(Family::Maven, &[(Some(1), BAD), (Some(1), one)]));
-        assert!(!are_past(Family::Maven, &[(None, BAD), (None, GOOD)]));
+        assert!(are_past(ToolId::TclTest, &[(Some(1), BAD), (Some(1), GOOD)]));
+        assert!(!are_past(ToolId::TclTest, &[(Some(1), BAD), (Some(2), GOOD)]));
+        assert!(!are_past(ToolId::TclTest, &[(Some(1), BAD), (Some(1), one)]));
+        assert!(are_past(ToolId::Surefire, &[(Some(1), BAD), (Some(1), one)]));
+        assert!(!are_past(ToolId::Surefire, &[(None, BAD), (None, GOOD)]));
         assert!(are_past_if_rerun(&[(BAD, false), (one, true)]));
         assert!(!are_past_if_rerun(&[(BAD, false), (one, false)]));
-        assert!(!are_past(Family::Check, &[(None, BAD), (None, GOOD)]));
-        assert!(are_past(Family::Check, &[(None, many_bad), (None, many)]));
-        assert!(!are_past(Family::Check, &[(None, GOOD), (None, BAD)]));
+        assert!(!are_past(ToolId::Check, &[(None, BAD), (None, GOOD)]));
+        assert!(are_past(ToolId::Check, &[(None, many_bad), (None, many)]));
+        assert!(!are_past(ToolId::Check, &[(None, GOOD), (None, BAD)]));
         let skipped = Counts { passed: 0, skipped: 3, ..GOOD };
-        assert!(!are_past(Family::Check, &[(None, BAD), (None, skipped)]));
+        assert!(!are_past(ToolId::Check, &[(None, BAD), (None, skipped)]));
         // Two more failures of the same tests are not failures of others.
         let worse = Counts { passed: 0, failed: 3, ..GOOD };
-        assert!(are_past(Family::Check, &[(Some(1), BAD), (Some(1), worse), (Some(1), GOOD)]));
+        assert!(are_past(ToolId::Check, &[(Some(1), BAD), (Some(1), worse), (Some(1), GOOD)]));
         // Tests that ran and failed again clear no failure of others.
         let of_three = Counts { passed: 6, failed: 3, ..GOOD };
         assert!(!are_past_if_rerun(&[(of_three, false), (BAD, true), (one, true)]));

@@ -1,11 +1,11 @@
 //! Tests that began and have not ended.
 
-use super::Family;
+use super::ToolId;
 use crate::limits::RUNNING_TESTS_MAX;
 use std::collections::BTreeMap;
 
 /// A family, and a part of its run if parts run at the same time: a hash of its name, else 0.
-pub(super) type Place = (Family, u64);
+pub(super) type Place = (ToolId, u64);
 
 /// Start count of each running test, by place and name; bounded by [`RUNNING_TESTS_MAX`].
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ impl Running {
     }
 
     /// Returns true if tests of a family run.
-    pub(super) fn has_any(&self, family: Family) -> bool {
+    pub(super) fn has_any(&self, family: ToolId) -> bool {
         let mut places = self.tests.range((family, 0)..=(family, u64::MAX));
         places.any(|(_, tests)| !tests.is_empty())
     }
@@ -81,7 +81,7 @@ impl Running {
     }
 
     /// Each family's tests and how often they began.
-    pub(super) fn of_families(&self) -> impl Iterator<Item = (Family, &BTreeMap<String, u32>)> {
+    pub(super) fn of_families(&self) -> impl Iterator<Item = (ToolId, &BTreeMap<String, u32>)> {
         self.tests.iter().map(|((family, _), tests)| (*family, tests))
     }
 }

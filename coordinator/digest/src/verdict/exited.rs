@@ -3,6 +3,7 @@
 use super::death::{death, is_death};
 use super::{Case, Ruling, doing, failure_type, memory, ruling, tests, unfinished};
 use crate::rules::Indicator;
+use crate::tool::ToolId;
 use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::{KnownFrom, Verdict};
 
@@ -173,7 +174,7 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
 /// XCTest or Swift Testing, which a build never prints.
 pub(super) fn says_tested(case: &Case<'_>) -> bool {
     let counts = |source: &str| source.contains("XCTest") || source.contains("Swift Testing");
-    case.success.is_some_and(|seen| seen.what == "xcodebuild" && seen.line.contains("** TEST "))
+    case.success.is_some_and(|seen| seen.what == ToolId::Xcodebuild && seen.line.contains("** TEST "))
         || case.no_tests.is_some_and(|(source, _)| counts(source))
 }
 

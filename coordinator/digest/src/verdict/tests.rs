@@ -257,10 +257,10 @@ fn other_codes_are_failures_of_what_the_log_names() {
     check(&case, "code_death", Verdict::Crashed, CrashType::Trap);
     let case = Case { infrastructure: true, first_error: Some("no space".into()), ..one.clone() };
     check(&case, "code_infrastructure", Verdict::Failed, CrashType::Unknown);
-    let failure = seen("xcodebuild", "** BUILD FAILED **");
+    let failure = seen(ToolId::Xcodebuild, "** BUILD FAILED **");
     let case = Case { failure: Some(&failure), ..one.clone() };
     check(&case, "code_failure_marker", Verdict::Failed, CrashType::BuildFailure);
-    let failure = seen("xcodebuild", "** TEST FAILED **");
+    let failure = seen(ToolId::Xcodebuild, "** TEST FAILED **");
     let case = Case { failure: Some(&failure), ..one.clone() };
     check(&case, "code_failure_marker", Verdict::Failed, CrashType::Unknown);
     let case = Case { first_remark: Some("a.py:1:1: E501 line too long"), ..one.clone() };
@@ -274,7 +274,7 @@ fn other_codes_are_failures_of_what_the_log_names() {
     check(&case, "code_none_selected", Verdict::Inconclusive, CrashType::Unknown);
     let case = Case { build_errors: true, ..case };
     check(&case, "code_no_tests", Verdict::Failed, CrashType::BuildFailure);
-    let success = seen("xcodebuild", "** BUILD SUCCEEDED **");
+    let success = seen(ToolId::Xcodebuild, "** BUILD SUCCEEDED **");
     let case = Case { success: Some(&success), success_is_last: true, ..one };
     let ruling = check(&case, "code_unexplained", Verdict::Failed, CrashType::Unknown);
     assert!(ruling.cause.expect("there is a cause").text.contains("exit code says otherwise"));
@@ -296,7 +296,7 @@ fn zero_passes_only_with_nothing_against_it() {
     check(&zero, "zero", Verdict::Passed, CrashType::None);
     let case = Case { tests_failed: 1, report: Some("r.xml"), ..zero.clone() };
     check(&case, "zero_report_failed", Verdict::Failed, CrashType::TestFailure);
-    let success = seen("xcodebuild", "** TEST SUCCEEDED **");
+    let success = seen(ToolId::Xcodebuild, "** TEST SUCCEEDED **");
     let good = Case { success: Some(&success), success_is_last: true, ..zero.clone() };
     check(&good, "zero", Verdict::Passed, CrashType::None);
     let crashes = [seen(Indicator::RestartedAfterCrash, "Restarting after unexpected exit")];
@@ -336,12 +336,12 @@ fn zero_passes_only_with_nothing_against_it() {
     check(&case, "zero_none_selected", Verdict::Inconclusive, CrashType::Unknown);
     let none = Case { no_tests: Some(("cargo output", KnownFrom::Marker)), ..good.clone() };
     check(&none, "zero_no_tests", Verdict::Inconclusive, CrashType::Unknown);
-    let built = seen("cargo", "Finished `test` profile");
+    let built = seen(ToolId::Cargo, "Finished `test` profile");
     let other = Case { success: Some(&built), ..none };
     check(&other, "zero", Verdict::Passed, CrashType::None);
     let case = Case { is_test_run: true, ..other };
     check(&case, "zero_no_tests", Verdict::Inconclusive, CrashType::Unknown);
-    let failure = seen("xcodebuild", "** TEST FAILED **");
+    let failure = seen(ToolId::Xcodebuild, "** TEST FAILED **");
     let case = Case { failure: Some(&failure), ..zero.clone() };
     check(&case, "zero_failure_marker", Verdict::Inconclusive, CrashType::Unknown);
     let case = Case { failure: Some(&failure), ..good.clone() };
@@ -373,7 +373,7 @@ fn zero_passes_only_with_nothing_against_it() {
 fn a_log_alone_passes_on_a_last_word_only() {
     let log = Case::default();
     check(&log, "log_nothing", Verdict::Inconclusive, CrashType::Unknown);
-    let success = seen("maven", "BUILD SUCCESS");
+    let success = seen(ToolId::Maven, "BUILD SUCCESS");
     let good = Case { success: Some(&success), success_is_last: true, ..log.clone() };
     let ruling = check(&good, "log_success_marker", Verdict::Passed, CrashType::None);
     assert_eq!(ruling.cause.expect("there is a cause").known_from, KnownFrom::Marker);
@@ -383,7 +383,7 @@ fn a_log_alone_passes_on_a_last_word_only() {
     check(&case, "log_contradiction", Verdict::Inconclusive, CrashType::BuildFailure);
     let case = Case { report_problem: Some("the simulator did not boot"), ..good.clone() };
     check(&case, "log_contradiction", Verdict::Inconclusive, CrashType::Unknown);
-    let case = Case { unended: Some("maven"), ..good.clone() };
+    let case = Case { unended: Some(ToolId::Maven), ..good.clone() };
     check(&case, "log_unended", Verdict::Inconclusive, CrashType::Unknown);
     let case = Case { contradiction: Some("make: *** [all] Error 2"), ..good.clone() };
     check(&case, "log_contradiction", Verdict::Inconclusive, CrashType::Unknown);
@@ -391,7 +391,7 @@ fn a_log_alone_passes_on_a_last_word_only() {
     check(&case, "log_unfinished", Verdict::Inconclusive, CrashType::Unknown);
     let case = Case { without_total: Some("...."), ..good.clone() };
     check(&case, "log_without_total", Verdict::Inconclusive, CrashType::Unknown);
-    let tested = seen("xcodebuild", "** TEST SUCCEEDED **");
+    let tested = seen(ToolId::Xcodebuild, "** TEST SUCCEEDED **");
     let none = Some(("XCTest output", KnownFrom::Marker));
     let case = Case { success: Some(&tested), no_tests: none, ..good.clone() };
     check(&case, "log_no_tests", Verdict::Inconclusive, CrashType::Unknown);
@@ -403,7 +403,7 @@ fn a_log_alone_passes_on_a_last_word_only() {
     check(&case, "log_tests_failed", Verdict::Failed, CrashType::TestFailure);
     let case = Case { tests_failed: 1, failures_are_past: true, ..good.clone() };
     check(&case, "log_success_marker", Verdict::Passed, CrashType::None);
-    let failure = seen("maven", "BUILD FAILURE");
+    let failure = seen(ToolId::Maven, "BUILD FAILURE");
     let case = Case { failure: Some(&failure), ..log.clone() };
     check(&case, "log_failure_marker", Verdict::Failed, CrashType::Unknown);
     let crashes = [seen(Indicator::Sanitizer, "ERROR: AddressSanitizer")];
