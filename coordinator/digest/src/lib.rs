@@ -29,6 +29,7 @@ mod prompts;
 mod reason;
 mod render;
 mod reports;
+#[macro_use]
 mod rules;
 mod runs;
 mod signs;
@@ -38,6 +39,7 @@ pub mod templates;
 mod text;
 mod tier;
 mod tool;
+mod tools;
 mod transcript;
 mod unclosed;
 mod verdict;

@@ -43,7 +43,7 @@ pub(crate) fn boxed(so_far: &[String], line: &str) -> Next {
     if is_drawing(line) && so_far.len() < 40 { Next::Part } else { Next::Beyond }
 }
 
-pub(super) fn is_drawing(line: &str) -> bool {
+pub(crate) fn is_drawing(line: &str) -> bool {
     let trimmed = line.trim_start();
     let numbered = trimmed.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
     trimmed.starts_with(['│', '┃', '╭', '╰', '├', '└', '┌', '·', '╵'])

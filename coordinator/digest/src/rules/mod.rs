@@ -1,44 +1,21 @@
 //! Rules: a rule is a pattern, anchored at the beginning of the cleaned line, and its effects.
 //!
-//! [`set`] matches all patterns of all tools at once. Patterns match bytes, so that invalid UTF-8 hides nothing. Each file has one tool family.
+//! [`set`] matches all patterns of all tools at once. Patterns match bytes, so that invalid UTF-8 hides nothing. The rules of each tool are in its file in [`crate::tools`].
 
 #[macro_use]
 mod deaths;
-mod debugger;
 
-mod apple;
-mod bundlers;
-mod c;
-mod children;
-mod ci;
-mod closing;
 mod follow;
-mod frameworks;
-mod generic;
-mod go;
 mod groups;
-mod javascript;
-mod javascript_tests;
-mod junit;
-mod jvm;
-mod languages;
-mod lint;
 mod literals;
-mod native_tests;
-mod packages;
-mod python;
-mod ruby;
-mod runners;
-mod runtime;
-mod rust;
 mod set;
 mod shape;
 mod split;
 mod texts;
 
-use follow::is_drawing;
 pub(crate) use follow::{
-    boxed, drawn, indented, indented_or_blank, one_more, paragraph, place, pointed, set_place, up_to_rule,
+    boxed, drawn, indented, indented_or_blank, is_drawing, one_more, paragraph, place, pointed, set_place,
+    up_to_rule,
 };
 pub(crate) use groups::Groups;
 pub(crate) use set::{Asker, RuleSet};
@@ -260,7 +237,7 @@ impl Indicator {
 pub(crate) type Count = fn(&Groups<'_>) -> Option<Counts>;
 
 /// Each kind of test has its own number.
-const SORTS: Count = |groups| {
+pub(crate) const SORTS: Count = |groups| {
     Some(Counts {
         passed: groups.number("passed"),
         failed: groups.number("failed") + groups.number("errors"),
@@ -270,7 +247,7 @@ const SORTS: Count = |groups| {
 };
 
 /// The rest of a total passed.
-const TOTAL: Count = |groups| {
+pub(crate) const TOTAL: Count = |groups| {
     let (total, skipped) = (groups.number("n"), groups.number("skipped"));
     let failed = groups.number("failed") + groups.number("errors");
     Some(Counts { passed: total.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
@@ -459,33 +436,6 @@ pub(crate) const FATAL: Level = Level::Is(Severity::Fatal);
 pub(crate) const INFO: Level = Level::Is(Severity::Info);
 pub(crate) const WARNING: Level = Level::Is(Severity::Warning);
 
-/// Tables in order. If two rules begin a problem on the same line, the earlier one counts.
-const TABLES: &[&[Rule]] = &[
-    apple::RULES,
-    children::RULES,
-    rust::RULES,
-    junit::RULES,
-    python::RULES,
-    native_tests::RULES,
-    frameworks::RULES,
-    closing::RULES,
-    go::RULES,
-    debugger::RULES,
-    runners::RULES,
-    ruby::RULES,
-    javascript::RULES,
-    javascript_tests::RULES,
-    bundlers::RULES,
-    jvm::RULES,
-    languages::RULES,
-    c::RULES,
-    packages::RULES,
-    ci::RULES,
-    runtime::RULES,
-    lint::RULES,
-    generic::RULES,
-];
-
 /// Severity of a word that tools print.
 pub(crate) fn severity_of_word(word: &str) -> Severity {
     let word = word.trim();
@@ -511,7 +461,7 @@ mod tests {
     #[test]
     fn tables_are_sound() {
         let mut names = BTreeSet::new();
-        for rule in TABLES.iter().flat_map(|table| table.iter()) {
+        for rule in crate::tools::rules() {
             assert!(names.insert(rule.name), "{} is there twice", rule.name);
             assert!(
                 rule.pattern.starts_with('^') || rule.pattern.starts_with("(?i)^"),

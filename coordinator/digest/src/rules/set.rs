@@ -5,11 +5,11 @@
 //! an occurrence activates them. They are separate because a rule with an open beginning multiplies the states of its
 //! automaton. Most such rules have known texts after the open beginning: they are matched from there.
 
+use super::Rule;
 use super::groups::{Compiled, Groups};
 use super::literals::{beginnings, required, shortest};
 use super::shape::{after_anything, begins_with_anything, narrow_before_wide, parsed, until_known};
 use super::texts::{PICKED_BYTES, Texts};
-use super::{Rule, TABLES};
 use crate::doubtful;
 use crate::limits::AUTOMATON_BYTES_MAX;
 use regex_automata::hybrid::LazyStateID;
@@ -107,7 +107,7 @@ impl RuleSet {
         let [mut soon, mut open, mut rare, mut anywhere, mut here] = [const { Vec::new() }; AUTOMATA];
         let mut texts: Vec<_> =
             doubtful::TEXTS.iter().map(|text| (text.as_bytes().to_vec(), Wakes::Doubt)).collect();
-        for (index, rule) in (0..).zip(TABLES.iter().flat_map(|table| table.iter())) {
+        for (index, rule) in (0..).zip(crate::tools::rules()) {
             let pattern = parsed(rule.pattern);
             rules.push(Compiled::new(rule, &pattern));
             let needs = required(&pattern);

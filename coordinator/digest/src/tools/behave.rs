@@ -1,0 +1,45 @@
+//! What behave prints.
+
+use crate::rules::{Act, Draft, ERROR, Kind, Rule, SORTS, Sign, indented, problem, set_place};
+use crate::tool::{Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("behave") };
+
+/// A step of behave: `Then the result is 7 # features/steps/s.py:8`.
+fn is_step(line: &str) -> bool {
+    let words = ["Given ", "When ", "Then ", "And ", "But ", "* "];
+    line.contains(" # ") && words.iter().any(|word| line.trim_start().starts_with(word))
+}
+
+/// The place of the failed step's code. The steps above it are not part of the message.
+fn step_place(draft: &mut Draft) {
+    let steps = draft.lines.iter().take_while(|line| is_step(line)).count();
+    draft.lines.drain(..steps.saturating_sub(1));
+    draft.head = Some(steps.min(1));
+    let place = draft.lines.first().and_then(|line| Some(line.rsplit_once(" # ")?.1.to_owned()));
+    draft.spurious = place.is_none();
+    let _placed = place.is_some_and(|place| set_place(draft, &place));
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "behave.failed",
+        pattern: r"^\s+(?P<f>\S+\.feature):(?P<l>\d+)  (?P<t>\S.*)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 88))],
+    },
+    Rule {
+        name: "behave.summary",
+        pattern: r"^(?P<passed>\d+) scenarios? passed, (?P<failed>\d+) failed,(?: (?P<errors>\d+) errors?,)? (?P<skipped>\d+) skipped",
+        acts: &[Act::Session(ToolId::Behave), Act::Counts(ToolId::Behave, SORTS), Act::Summary],
+    },
+    Rule {
+        name: "behave.assertion",
+        pattern: r"^ +(?:ASSERT FAILED|Assertion Failed): (?P<m>.*)$",
+        acts: &[
+            Act::Problem(
+                problem(ERROR, Kind::Test, 93).lead(is_step).follow(indented).owning().refine(step_place),
+            ),
+            Act::Sign(Sign::Failure(ToolId::Behave)),
+        ],
+    },
+];

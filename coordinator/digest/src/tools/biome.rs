@@ -1,0 +1,12 @@
+//! What biome prints.
+
+use crate::rules::{Act, ERROR, Kind, Rule, indented_or_blank, problem};
+use crate::tool::Tool;
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("biome") };
+
+const RULES: &[Rule] = &[Rule {
+    name: "biome",
+    pattern: r"^(?P<f>[^\s:]+\.\w+)(?::(?P<l>\d+):(?P<c>\d+))? (?P<m>(?:lint|parse|syntax|assist|suppressions|format|organizeImports|check)\b\S*).* (?:\xe2\x94\x81)+$",
+    acts: &[Act::Problem(problem(ERROR, Kind::Lint, 90).follow(indented_or_blank).owning())],
+}];

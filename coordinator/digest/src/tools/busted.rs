@@ -1,0 +1,57 @@
+//! What busted prints.
+
+use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, SORTS, problem, set_place};
+use crate::tool::{Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("busted") };
+
+/// busted's message is above its last line, which names the test.
+fn busted_lead(line: &str) -> bool {
+    !line.starts_with('[')
+}
+
+/// The lines below `Failure → a_spec.lua @ 3`, up to a blank one.
+fn busted_lines(so_far: &[String], line: &str) -> Next {
+    if line.trim().is_empty() || so_far.len() > 30 { Next::Beyond } else { Next::Part }
+}
+
+/// The test's name is the next line. The message begins below it, with the place of the failed assertion.
+fn busted_name(draft: &mut Draft) {
+    draft.spurious = draft.lines.len() < 3;
+    draft.test = draft.lines.get(1).map(|name| name.trim().to_owned());
+    if let Some(message) = draft.lines.get(2).cloned() {
+        draft.head = Some(2);
+        let _placed = message.split_once(": ").is_some_and(|(place, _)| set_place(draft, place));
+    }
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        // busted prints in GoogleTest's form, with sorts of its own.
+        name: "busted.gtest_begun",
+        pattern: r"^\[==========\] Running tests from scanned files\.$",
+        acts: &[Act::Session(ToolId::GoogleTest)],
+    },
+    Rule {
+        name: "busted.gtest_failed",
+        pattern: r"^\[  (?:FAILED |ERROR  ) \] (?P<t>(?P<f>\S+) @ (?P<l>\d+): .*?) \([\d.]+ ms\)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).lead(busted_lead))],
+    },
+    Rule {
+        name: "busted.gtest_sorts",
+        pattern: r"^\[ (?: ERROR  |SKIPPED ) \] (?:(?P<skipped>\d+) tests?|(?P<errors>\d+) errors?), listed below:$",
+        acts: &[Act::Adds(ToolId::GoogleTest, SORTS)],
+    },
+    Rule {
+        name: "busted.failed",
+        pattern: r"^(?:Failure|Error) (?:\xe2\x86\x92|->) (?P<f>\S.*?) @ (?P<l>\d+)$",
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Test, 93).follow(busted_lines).owning().refine(busted_name),
+        )],
+    },
+    Rule {
+        name: "busted.summary",
+        pattern: r"^(?P<passed>\d+) success(?:es)? / (?P<failed>\d+) failures? / (?P<errors>\d+) errors? / (?P<skipped>\d+) pending",
+        acts: &[Act::Session(ToolId::Busted), Act::Counts(ToolId::Busted, SORTS), Act::Summary],
+    },
+];

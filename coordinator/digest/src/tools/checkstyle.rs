@@ -1,0 +1,12 @@
+//! What checkstyle prints.
+
+use crate::rules::{Act, Kind, Level, Rule, problem};
+use crate::tool::Tool;
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("checkstyle") };
+
+const RULES: &[Rule] = &[Rule {
+    name: "checkstyle",
+    pattern: r"^\[(?P<s>ERROR|WARN|INFO)\] (?P<f>(?:[A-Za-z]:)?[^\s:\[]+):(?P<l>\d+)(?::(?P<c>\d+))?: (?P<m>.*)",
+    acts: &[Act::Problem(problem(Level::Word, Kind::Lint, 88))],
+}];

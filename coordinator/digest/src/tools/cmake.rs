@@ -1,0 +1,31 @@
+//! What cmake prints.
+
+use crate::rules::{Act, ERROR, Kind, Next, Rule, Sign, WARNING, indented_or_blank, problem};
+use crate::tool::{Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("cmake") };
+
+fn cmake_lines(so_far: &[String], line: &str) -> Next {
+    if line.starts_with("Call Stack") { Next::Part } else { indented_or_blank(so_far, line) }
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "cmake.error",
+        pattern: r"^CMake Error(?: at (?P<f>[^:]+):(?P<l>\d+))?.*",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Build, 93).follow(cmake_lines)),
+            Act::Sign(Sign::Failure(ToolId::Cmake)),
+        ],
+    },
+    Rule {
+        name: "cmake.warning",
+        pattern: r"^CMake (?:Deprecation )?Warning(?: \(dev\))?(?: at (?P<f>[^:]+):(?P<l>\d+))?.*",
+        acts: &[Act::Problem(problem(WARNING, Kind::Build, 50).follow(cmake_lines))],
+    },
+    Rule {
+        name: "cmake.incomplete",
+        pattern: r"^(?:-- Configuring incomplete, errors occurred!|CMake Generate step failed)",
+        acts: &[Act::Sign(Sign::Failure(ToolId::Cmake)), Act::Summary],
+    },
+];

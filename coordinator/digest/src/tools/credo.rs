@@ -1,0 +1,19 @@
+//! What credo prints.
+
+use crate::rules::{Act, Draft, Kind, Rule, WARNING, one_more, problem, set_place};
+use crate::tool::Tool;
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("credo") };
+
+/// The place in the line below.
+fn place_below(draft: &mut Draft) {
+    let words: Vec<String> =
+        draft.lines.iter().skip(1).flat_map(|line| line.split_whitespace()).map(str::to_owned).collect();
+    let _found = words.iter().any(|word| set_place(draft, word));
+}
+
+const RULES: &[Rule] = &[Rule {
+    name: "credo.issue",
+    pattern: r"^\xe2\x94\x83 \[[WRCFD]\] \S+ (?P<m>.*)",
+    acts: &[Act::Problem(problem(WARNING, Kind::Lint, 86).follow(one_more).refine(place_below))],
+}];

@@ -1,0 +1,113 @@
+//! What ctest prints.
+
+use crate::rules::{Act, Count, Draft, ERROR, FATAL, Indicator, Kind, Next, Rule, Sign, TestEvent, problem};
+use crate::tally::Counts;
+use crate::tool::{Includes, Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool {
+    drives: true,
+    includes: Includes::AllOthers,
+    begins_in_common_words: true,
+    totals_begin: true,
+    shares_names_among_parts: true,
+    rules: RULES,
+    ..Tool::named("ctest")
+};
+
+fn list(_: &[String], line: &str) -> Next {
+    if line.starts_with([' ', '\t']) && !line.trim().is_empty() { Next::Part } else { Next::Beyond }
+}
+
+const CTEST: Count = |groups| {
+    let (failed, total) = (groups.number("failed"), groups.number("n"));
+    Some(Counts { passed: total.saturating_sub(failed), failed, skipped: 0, expected: 0 })
+};
+
+const ONE_SKIPPED: Count = |_| Some(Counts { passed: 0, failed: 0, skipped: 1, expected: 0 });
+
+/// A ctest line names the signal of a test program.
+fn ctest_name(draft: &mut Draft) {
+    if let Some(test) = &mut draft.test {
+        *test = test.trim_end_matches([' ', '.']).to_owned();
+    }
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "ctest.project",
+        pattern: r"^Test project (?P<t>\S.*)$",
+        acts: &[Act::Heading(ToolId::CTest), Act::Part(ToolId::CTest)],
+    },
+    Rule {
+        name: "ctest.begun",
+        pattern: r"^\s+Start\s+\d+: (?P<t>\S.*)$",
+        acts: &[Act::Test(ToolId::CTest, TestEvent::Started)],
+    },
+    Rule {
+        name: "ctest.passed",
+        pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>\S.*?) \.*\s*Passed ",
+        acts: &[Act::Test(ToolId::CTest, TestEvent::Passed)],
+    },
+    Rule {
+        name: "ctest.not_run",
+        pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>\S.*?) \.*\s*\*\*\*(?:Skipped|Not Run \(Disabled\))",
+        acts: &[Act::Test(ToolId::CTest, TestEvent::Skipped)],
+    },
+    Rule {
+        name: "ctest.crashed",
+        pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>.+?) \.*\s?\*\*\*Exception: *(?P<m>SegFault|SEGFAULT)",
+        acts: &[
+            Act::Problem(problem(FATAL, Kind::Crash, 93).refine(ctest_name)),
+            Act::Sign(Sign::Crash(Indicator::ChildDied("SIGSEGV"))),
+        ],
+    },
+    Rule {
+        name: "ctest.aborted",
+        pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>.+?) \.*\s?\*\*\*Exception: *(?:(?:Child|Subprocess) (?:aborted|killed|terminated)|Illegal|Numerical|Bus error|Other)",
+        acts: &[
+            Act::Problem(problem(FATAL, Kind::Crash, 93).refine(ctest_name)),
+            Act::Sign(Sign::Crash(Indicator::ChildDied(""))),
+        ],
+    },
+    Rule {
+        name: "ctest.failed",
+        pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>.+?) \.*\s*\*\*\*(?:Failed|Timeout|Not Run *(?:[\d.]+ sec)?$|Exception)",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Test, 88).refine(ctest_name)),
+            Act::Test(ToolId::CTest, TestEvent::Failed),
+        ],
+    },
+    Rule {
+        name: "ctest.list",
+        pattern: r"^The following tests FAILED:",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Test, 80).follow(list)),
+            Act::Sign(Sign::Failure(ToolId::CTest)),
+        ],
+    },
+    Rule {
+        name: "ctest.summary",
+        pattern: r"^\d+% tests passed(?:, (?P<failed>\d+) tests? failed)? out of (?P<n>\d+)",
+        acts: &[Act::Session(ToolId::CTest), Act::Counts(ToolId::CTest, CTEST), Act::Summary],
+    },
+    Rule {
+        name: "ctest.skipped",
+        pattern: r"^\s+\d+ - (?P<t>\S+) \(Skipped\)$",
+        acts: &[Act::Moves(ToolId::CTest, ONE_SKIPPED)],
+    },
+    Rule {
+        name: "ctest.disabled",
+        pattern: r"^\s+\d+ - (?P<t>\S+) \(Disabled\)$",
+        acts: &[Act::Adds(ToolId::CTest, ONE_SKIPPED)],
+    },
+    Rule {
+        name: "ctest.advice",
+        pattern: "^Use \"--rerun-failed --output-on-failure\" ",
+        acts: &[Act::Harmless],
+    },
+    Rule {
+        name: "ctest.errors",
+        pattern: r"^Errors while running CTest$",
+        acts: &[Act::Sign(Sign::Failure(ToolId::CTest)), Act::Summary],
+    },
+];

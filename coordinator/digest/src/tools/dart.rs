@@ -1,0 +1,20 @@
+//! What dart analyze prints.
+
+use crate::rules::{Act, Kind, Level, Rule, Sign, problem};
+use crate::tool::{Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("dart analyze") };
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "dart.issue",
+        pattern: r"^\s*(?P<s>error|warning|info) (?:\xe2\x80\xa2|-) (?:(?P<m>.*?) (?:\xe2\x80\xa2|-) )?(?P<f>[^\s:]+\.dart):(?P<l>\d+):(?P<c>\d+) (?:\xe2\x80\xa2|-) ",
+        acts: &[Act::Problem(problem(Level::Word, Kind::Lint, 90))],
+    },
+    Rule { name: "dart.found", pattern: r"^[1-9]\d* issues? found\.", acts: &[Act::Summary] },
+    Rule {
+        name: "dart.good",
+        pattern: r"^No issues found!",
+        acts: &[Act::Sign(Sign::Success(ToolId::Dart)), Act::Summary],
+    },
+];

@@ -1,0 +1,34 @@
+//! What DejaGnu prints.
+
+use crate::rules::{Act, Count, Rule, SORTS};
+use crate::tally::Counts;
+use crate::tool::{Announced, Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool {
+    announces: Some(Announced::ByHeading),
+    totals_begin: true,
+    rules: RULES,
+    ..Tool::named("DejaGnu")
+};
+
+/// Begins a total with its numbers on separate lines.
+const NONE_YET: Count = |_| Some(Counts::default());
+
+const RULES: &[Rule] = &[
+    Rule {
+        // Of several targets each has a summary as well; this is that of all.
+        name: "dejagnu.summary",
+        pattern: r"^\t\t=== \S+ Summary ===$",
+        acts: &[Act::Heading(ToolId::DejaGnu), Act::Partial(ToolId::DejaGnu, NONE_YET)],
+    },
+    Rule {
+        name: "dejagnu.part",
+        pattern: r"^\t\t=== \S+ Summary for .* ===$",
+        acts: &[Act::Partial(ToolId::DejaGnu, NONE_YET)],
+    },
+    Rule {
+        name: "dejagnu.sorts",
+        pattern: r"^# of (?:expected passes\t\t(?P<passed>\d+)|(?:unexpected failures|unexpected successes|unknown successes|unresolved testcases)\t(?P<failed>\d+)|(?:expected|known) failures\t\t(?P<expected>\d+)|(?:untested testcases|unsupported tests)\t{1,2}(?P<skipped>\d+))$",
+        acts: &[Act::Adds(ToolId::DejaGnu, SORTS), Act::Summary, Act::Harmless],
+    },
+];

@@ -1,0 +1,82 @@
+//! What dotnet test prints.
+
+use super::compiler::DIED;
+use crate::rules::{Act, Count, Draft, ERROR, FATAL, Kind, Next, Rule, Sign, indented, problem};
+use crate::tally::Counts;
+use crate::tool::{Tool, ToolId};
+
+pub(super) const TEST: Tool =
+    Tool { program: Some(ToolId::Dotnet), drives: true, ..Tool::named("dotnet test") };
+
+pub(super) const TOOL: Tool = Tool { drives: true, rules: RULES, ..Tool::named("dotnet") };
+
+pub(super) const BUILD: Tool = Tool::named("build");
+
+pub(super) const MINITEST: Count = |groups| {
+    let failed = groups.number("failed") + groups.number("errors");
+    let (total, skipped) = (groups.number("n") + groups.number("all"), groups.number("skipped"));
+    let others = groups.number("ignored") + groups.number("pending") + groups.number("incomplete");
+    let skipped = skipped + others;
+    Some(Counts { passed: total.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
+};
+
+/// A stack in the words of .NET, Elixir or Lua: indented lines, its heading included.
+pub(super) fn stack(so_far: &[String], line: &str) -> Next {
+    if line.starts_with("stack traceback:") { Next::Part } else { indented(so_far, line) }
+}
+
+/// Up to the blank line that ends the report of one test.
+fn report(so_far: &[String], line: &str) -> Next {
+    let other = ["  Passed ", "  Skipped ", "  Failed "].iter().any(|start| line.starts_with(start));
+    if other || line.trim().is_empty() || so_far.len() > 40 { Next::Beyond } else { Next::Part }
+}
+
+/// `in F:line N` of .NET, `in F on line N` and `in F:N` of PHP.
+pub(super) fn after_in(draft: &mut Draft) {
+    for line in &draft.lines {
+        let Some((_, place)) = line.rsplit_once(" in ") else { continue };
+        let place = place.replace(" on line ", ":").replace(":line ", ":");
+        if let Some(found) = crate::rules::place(&place) {
+            (draft.file, draft.line, draft.column) = found;
+            return;
+        }
+    }
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "dotnet.host",
+        pattern: r"^\s*(?:The [Aa]ctive [Tt]est [Rr]un (?:was aborted\. Reason: (?:Test host process crashed|Unable to communicate)|Aborted because the host process exited unexpectedly)|Reason: Test host process crashed)",
+        acts: &[Act::Problem(DIED), Act::WorkerDied],
+    },
+    Rule {
+        name: "dotnet.summary",
+        pattern: r"^(?:(?:Failed!|Passed!|Skipped!)\s+- Failed:\s+(?P<failed>\d+), Passed:\s+\d+, Skipped:\s+(?P<skipped>\d+), Total:\s+(?P<n>\d+)(?:, Duration: .* - (?P<t>\S+\.dll(?: \(\S+\))?)$)?|Test summary: total: (?P<all>\d+), failed: (?P<errors>\d+), succeeded: \d+, skipped: (?P<ignored>\d+))",
+        acts: &[
+            Act::Session(ToolId::DotnetTest),
+            Act::Part(ToolId::DotnetTest),
+            Act::Counts(ToolId::DotnetTest, MINITEST),
+            Act::Summary,
+        ],
+    },
+    Rule {
+        name: "dotnet.exception",
+        pattern: r"^Unhandled [Ee]xception[.:] (?P<m>.*)",
+        acts: &[Act::Problem(problem(FATAL, Kind::Runtime, 93).follow(stack).refine(after_in))],
+    },
+    Rule {
+        name: "dotnet.failed",
+        pattern: r"^\s+Failed (?P<t>\S.*) \[[<\d.,]+ ?m?s\]$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(report).owning().refine(after_in))],
+    },
+    Rule {
+        name: "dotnet.build",
+        pattern: r"^Build (?:FAILED\.?|failed(?: with \d+ (?:error|warning).*| in [\d.]+.*|[.!])?)$",
+        acts: &[Act::Sign(Sign::Failure(ToolId::Build)), Act::Summary],
+    },
+    Rule {
+        name: "dotnet.built",
+        pattern: r"^Build succeeded\.$",
+        acts: &[Act::Sign(Sign::Success(ToolId::Dotnet)), Act::Summary],
+    },
+];

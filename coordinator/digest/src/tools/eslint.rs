@@ -1,0 +1,78 @@
+//! What eslint prints.
+
+use crate::rules::{Act, Draft, ERROR, Kind, Level, Next, Rule, Sign, problem};
+use crate::tool::{Apart, Tool, ToolId};
+use buildpool_protocol::report::Severity;
+
+pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("eslint") };
+
+/// The rows of a file in a report that names each file once, above its rows.
+fn rows(so_far: &[String], line: &str) -> Next {
+    let trimmed = line.trim_start();
+    let digits = trimmed.chars().take_while(char::is_ascii_digit).count();
+    let after = trimmed[digits..].strip_prefix(':').unwrap_or_default();
+    let flush = so_far.first().is_some_and(|head| head.starts_with("./"));
+    let row =
+        digits > 0 && (flush || line.starts_with(' ')) && after.starts_with(|c: char| c.is_ascii_digit());
+    if row || so_far.len() > 1 && line.starts_with("  ") && !trimmed.is_empty() {
+        Next::Part
+    } else {
+        Next::Beyond
+    }
+}
+
+/// A heading without rows is only a path; the worst row has the severity, the first one the location.
+fn worst_row(draft: &mut Draft) {
+    let mut severity = None;
+    for (at, line) in draft.lines.iter().enumerate().skip(1) {
+        let mut words = line.split_whitespace();
+        let place = words.next().unwrap_or_default();
+        let mut numbers = place.split(':').map(|number| number.parse::<u32>().ok());
+        let (Some(Some(row)), Some(Some(column))) = (numbers.next(), numbers.next()) else { continue };
+        let found = match words.next().map(|word| word.trim_end_matches(':')) {
+            Some("error" | "Error" | "✖" | "×") => Severity::Error,
+            Some("warning" | "Warning" | "⚠" | "‼") => Severity::Warning,
+            _ => continue,
+        };
+        if severity.is_none_or(|severity| found < severity) {
+            severity = Some(found);
+            draft.line = Some(row);
+            draft.column = Some(column);
+            draft.head = Some(at);
+        }
+    }
+    draft.severity = severity;
+    draft.spurious = severity.is_none();
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "eslint.warnings",
+        pattern: r"^\s*(?:\xe2\x9c\x96|\xe2\x9c\x98|\xc3\x97|\xe2\x9a\xa0) \d+ problems? \(0 errors?, \d+ warnings?",
+        acts: &[Act::Sign(Sign::Tool(ToolId::Eslint)), Act::Summary, Act::Harmless, Act::Alone],
+    },
+    Rule {
+        name: "eslint.too_many",
+        pattern: r"^ESLint found too many warnings \(maximum: \d+\)\.",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Lint, 90)),
+            Act::Sign(Sign::Failure(ToolId::Eslint)),
+            Act::Summary,
+        ],
+    },
+    Rule {
+        name: "eslint.total",
+        pattern: r"^\s*(?:\xe2\x9c\x96|\xe2\x9c\x98|\xc3\x97|\xe2\x9a\xa0) \d+ problems?\b",
+        acts: &[Act::Sign(Sign::Failure(ToolId::Eslint)), Act::Summary, Act::Harmless],
+    },
+    Rule {
+        name: "eslint.file",
+        pattern: r"^(?P<f>(?:[A-Za-z]:\\)?[^\s:]*\.\w{1,10})$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Lint, 90).follow(rows).owning().refine(worst_row))],
+    },
+    Rule {
+        name: "eslint.row",
+        pattern: r"^\s+(?P<l>\d+):(?P<c>\d+)\s+(?P<s>error|warning|info|\xe2\x9c\x96|\xe2\x9a\xa0|\xc3\x97)\s+(?P<m>\S.*)$",
+        acts: &[Act::Problem(problem(Level::Word, Kind::Lint, 90))],
+    },
+];

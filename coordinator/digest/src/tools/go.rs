@@ -1,0 +1,263 @@
+//! What go test prints.
+
+use super::compiler::{CHILD_DIED, DIED};
+use crate::rules::{
+    Act, Draft, ERROR, FATAL, Indicator, Kind, Next, Problem, Rule, Sign, TestEvent, problem,
+};
+use crate::tool::{Apart, Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool {
+    apart: Apart::Always,
+    by_test: true,
+    begins_each: true,
+    runs_them_itself: true,
+    shares_names_among_parts: true,
+    runs_parts_at_once: true,
+    rules: RULES,
+    ..Tool::named("go test")
+};
+
+pub(super) const VET: Tool = Tool { apart: Apart::Always, ..Tool::named("vet") };
+
+/// Output of a failed test: indented lines.
+fn test_lines(_: &[String], line: &str) -> Next {
+    if line.starts_with([' ', '\t']) && !line.trim().is_empty() && !line.trim_start().starts_with("--- ") {
+        Next::Part
+    } else {
+        Next::Beyond
+    }
+}
+
+/// A panic and its goroutines, up to the package's line.
+fn goroutines(so_far: &[String], line: &str) -> Next {
+    if so_far.len() > 60 { Next::Beyond } else { dump(so_far, line) }
+}
+
+/// The goroutines of a program that hangs, up to the package's line.
+fn dump(_: &[String], line: &str) -> Next {
+    let end = line.starts_with("FAIL\t")
+        || line.starts_with("exit status")
+        || line == "PASS"
+        || line.starts_with("--- ")
+        || line.starts_with("=== ")
+        || line.starts_with("ok  \t")
+        || line == "FAIL";
+    if end {
+        Next::Beyond
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else {
+        Next::Part
+    }
+}
+
+fn race(_: &[String], line: &str) -> Next {
+    if line.starts_with("======") {
+        Next::Last
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else {
+        Next::Part
+    }
+}
+
+/// Log of a test before the line with its result.
+fn logged(line: &str) -> bool {
+    line.starts_with("    ") && !line.trim_start().starts_with("--- ")
+}
+
+/// Location of the failure in the test: the first line of its log.
+pub(super) fn log_place(draft: &mut Draft) {
+    let place = draft.lines.iter().find_map(|line| {
+        let place = line.trim_start().split_once(": ").map_or(line.trim(), |(place, _)| place);
+        place.contains(".go:").then(|| place.to_owned())
+    });
+    if let Some(place) = place {
+        let _placed = crate::rules::set_place(draft, &place);
+    }
+}
+
+const PANIC: Problem = problem(FATAL, Kind::Crash, 95).follow(goroutines).owning().refine(panic_place);
+
+/// A program that printed its goroutines because it hung.
+const HANG: Problem =
+    problem(ERROR, Kind::Runtime, 90).follow(dump).dispensable(is_runtime_frame).owning().refine(hang);
+
+/// Returns true for a frame of Go's runtime, or its function.
+fn is_runtime_frame(line: &str) -> bool {
+    line.starts_with("runtime.") || line.contains("/src/runtime/")
+}
+
+/// Returns the location of a frame outside Go's own sources: below their `src` are directories
+/// without a dot.
+fn own_frame(line: &str) -> Option<&str> {
+    let place = line.strip_prefix('\t')?.split(" +0x").next()?.split(" fp=").next()?;
+    let package = place.rsplit_once("/src/").and_then(|(_, rest)| rest.split('/').next());
+    let is_foreign = package.is_some_and(|package| !package.contains('.'))
+        || place.contains("/pkg/mod/")
+        || place.starts_with("_testmain.go:");
+    (place.contains(".go:") && !is_foreign).then_some(place)
+}
+
+/// The first frame in the project's code.
+fn panic_place(draft: &mut Draft) {
+    if draft.lines.first().is_some_and(|line| line.starts_with("panic: test timed out")) {
+        return hang(draft);
+    }
+    let frame = draft.lines.iter().find_map(|line| own_frame(line)).map(str::to_owned);
+    if let Some(frame) = frame {
+        let _placed = crate::rules::set_place(draft, &frame);
+    }
+}
+
+/// Keeps the goroutines with code of the project. The test and the location are those of the
+/// goroutine that runs the test.
+fn hang(draft: &mut Draft) {
+    let blocks: Vec<Vec<&str>> = draft
+        .lines
+        .split(|line| line.trim().is_empty())
+        .map(|block| block.iter().map(|line| line.split(" fp=0x").next().unwrap_or(line)).collect())
+        .collect();
+    let head = blocks.first().cloned().unwrap_or_default();
+    let of_test = |block: &&Vec<&str>| block.iter().any(|line| line.starts_with("testing.tRunner("));
+    let own: Vec<&Vec<&str>> =
+        blocks.iter().skip(1).filter(|block| block.iter().any(|line| own_frame(line).is_some())).collect();
+    let Some(first) = own.iter().copied().find(of_test).or_else(|| own.first().copied()) else { return };
+    let place = first.iter().find_map(|line| own_frame(line)).map(str::to_owned);
+    let test = first.iter().find_map(|line| {
+        let function = line.split('(').next()?.rsplit('.').find(|part| part.starts_with("Test"))?;
+        Some(function.to_owned())
+    });
+    let others = own.iter().copied().filter(|block| !std::ptr::eq(*block, first));
+    let mut lines: Vec<String> = head.iter().map(|line| (*line).to_owned()).collect();
+    for block in std::iter::once(first).chain(others) {
+        lines.push(String::new());
+        lines.extend(block.iter().filter(|line| !is_runtime_frame(line)).map(|line| (*line).to_owned()));
+    }
+    draft.lines = lines;
+    draft.test = draft.test.take().or(test);
+    if let Some(place) = place {
+        let _placed = crate::rules::set_place(draft, &place);
+    }
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "go.tool_died",
+        pattern: concat!(
+            r"^(?:go build \S+: (?:\S+: )?|\S*/pkg/tool/\S+: )signal: (?P<sig>",
+            words!(),
+            r")(?: \(core dumped\))?$"
+        ),
+        acts: &[Act::Problem(DIED), CHILD_DIED],
+    },
+    Rule {
+        // Printed by any program written in Go.
+        name: "go.program_died",
+        pattern: concat!(r"^signal: (?P<sig>", words!(), r")(?: \(core dumped\))?$"),
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Runtime, 80)),
+            Act::Sign(Sign::CrashUnder(ToolId::GoTest, Indicator::Died(""))),
+        ],
+    },
+    Rule {
+        name: "vet.failed",
+        pattern: r"^vet: \S+\.go:\d+:\d+: ",
+        acts: &[Act::Sign(Sign::Failure(ToolId::Vet))],
+    },
+    Rule {
+        name: "go.run",
+        pattern: r"^.*=== RUN\s+(?P<t>\S+)$",
+        acts: &[Act::Test(ToolId::GoTest, TestEvent::Started), Act::Speaks],
+    },
+    Rule { name: "go.goes_on", pattern: r"^=== (?:CONT|NAME)\s+(?P<t>\S+)$", acts: &[Act::Speaks] },
+    // The last output of a test may precede its result on the same line.
+    Rule {
+        name: "go.pass",
+        pattern: r"^.*--- PASS: (?P<t>\S+) \([\d.]+s\)$",
+        acts: &[Act::Test(ToolId::GoTest, TestEvent::Passed)],
+    },
+    Rule {
+        name: "go.skip",
+        pattern: r"^.*--- SKIP: (?P<t>\S+) \([\d.]+s\)$",
+        acts: &[Act::Test(ToolId::GoTest, TestEvent::Skipped)],
+    },
+    Rule {
+        name: "go.fail",
+        pattern: r"^.*--- FAIL: (?P<t>\S+) \([\d.]+s\)$",
+        acts: &[
+            Act::Test(ToolId::GoTest, TestEvent::Failed),
+            Act::Problem(problem(ERROR, Kind::Test, 94).follow(test_lines).lead(logged).refine(log_place)),
+        ],
+    },
+    // A test's own log; the line with its result reports the failure.
+    Rule { name: "go.log", pattern: r"^ {4,}\S+\.go:\d+: ", acts: &[Act::Harmless, Act::Logs] },
+    Rule {
+        name: "go.package_failed",
+        pattern: r"^FAIL\s+\S+\s+(?:[\d.]+s|\((?:cached|[\d.]+s)\)|\[(?:build|setup) failed\])$",
+        acts: &[
+            Act::Over(ToolId::GoTest, false),
+            Act::Sign(Sign::Failure(ToolId::GoTest)),
+            Act::Summary,
+            Act::Harmless,
+        ],
+    },
+    Rule { name: "go.failed", pattern: r"^FAIL$", acts: &[Act::Sign(Sign::StillFailure(ToolId::GoTest))] },
+    Rule {
+        name: "go.package_ok",
+        pattern: r"^ok\s+\S+\s+(?:[\d.]+s|\(cached\))",
+        acts: &[Act::Over(ToolId::GoTest, true), Act::Sign(Sign::Success(ToolId::GoTest))],
+    },
+    // A package without a test that the filter selects.
+    Rule {
+        name: "go.no_tests",
+        pattern: r"^testing: warning: no tests to run$",
+        acts: &[Act::Sign(Sign::NoTests)],
+    },
+    Rule {
+        name: "go.some_tests",
+        pattern: r"^ok\s+\S+\s+(?:[\d.]+s|\(cached\))(?:\s+coverage: \S+ of statements(?: in \S+)?)?$",
+        acts: &[Act::Sign(Sign::SomeTests)],
+    },
+    Rule {
+        name: "go.panic",
+        pattern: r"^panic: (?P<m>.*)",
+        acts: &[Act::Problem(PANIC), Act::Sign(Sign::Crash(Indicator::FatalError))],
+    },
+    Rule {
+        name: "go.fatal",
+        pattern: r"^fatal error: (?:all goroutines are asleep|concurrent map|stack overflow|unexpected signal|runtime: out of memory|out of memory|sync: |checkptr|found pointer|bad )(?P<m>.*)",
+        acts: &[Act::Problem(PANIC), Act::Sign(Sign::Crash(Indicator::FatalError))],
+    },
+    // What a Go program prints at SIGQUIT, which a timeout sends.
+    Rule { name: "go.quit", pattern: r"^SIGQUIT: quit$", acts: &[Act::Problem(HANG)] },
+    // A frame is part of a stack, even beyond the lines of its message.
+    Rule {
+        name: "go.frame",
+        pattern: r"^\t\S+\.(?:go|s):\d+(?: \+0x[0-9a-f]+)?(?: fp=0x\S+ sp=\S+ pc=\S+)?$",
+        acts: &[Act::Harmless],
+    },
+    Rule {
+        name: "go.signal",
+        pattern: r"^\[signal (?P<m>SIG[A-Z]+): .*",
+        acts: &[Act::Sign(Sign::Crash(Indicator::UnexpectedSignal))],
+    },
+    Rule {
+        name: "go.race",
+        pattern: r"^WARNING: DATA RACE$",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Test, 95).follow(race).owning()),
+            Act::Sign(Sign::Crash(Indicator::Sanitizer)),
+        ],
+    },
+    Rule {
+        name: "go.build_place",
+        pattern: r"^(?:vet: )?(?P<f>\.{0,2}[^\s:]*\.go):(?P<l>\d+):(?P<c>\d+): (?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 85).follow(test_lines))],
+    },
+    Rule {
+        name: "go.module",
+        pattern: r"^(?:go: (?:\S+: )?(?:.*(?:no required module|not found|cannot find|error|unknown revision|missing go\.sum|requires go|downloading|updates to go\.mod)).*|\S+\.go:\d+:\d+: no required module.*|package \S+ is not in std.*|build .*: cannot (?:load|find).*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 80))],
+    },
+];

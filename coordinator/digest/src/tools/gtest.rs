@@ -1,0 +1,101 @@
+//! What GoogleTest prints.
+
+use crate::rules::{Act, Count, ERROR, Kind, Next, Rule, Sign, TestEvent, problem};
+use crate::tally::Counts;
+use crate::tool::{Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool {
+    begins_each: true,
+    runs_them_itself: true,
+    totals_begin: true,
+    names_failed_in_brief: true,
+    rules: RULES,
+    ..Tool::named("GoogleTest")
+};
+
+/// A GoogleTest failure's lines: up to the next bracketed line.
+pub(super) fn gtest_lines(so_far: &[String], line: &str) -> Next {
+    // `ctest -V` puts the test's number before each line.
+    let digits = line.chars().take_while(char::is_ascii_digit).count();
+    let line = line[digits..].strip_prefix(": ").filter(|_| digits > 0).unwrap_or(line);
+    if line.starts_with('[') || line.contains(": Failure") || line.trim().is_empty() || so_far.len() > 40 {
+        Next::Beyond
+    } else {
+        Next::Part
+    }
+}
+
+const SKIPPED: Count =
+    |groups| Some(Counts { passed: 0, failed: 0, skipped: groups.number("n"), expected: 0 });
+
+const FAILED: Count =
+    |groups| Some(Counts { passed: 0, failed: groups.number("n"), skipped: 0, expected: 0 });
+
+const GTEST_PASSED: Count =
+    |groups| Some(Counts { passed: groups.number("n"), failed: 0, skipped: 0, expected: 0 });
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "gtest.session",
+        pattern: r"^(?:\d+: )?\[==========\] (?:(?P<t>\S.*): )?Running (?P<n>\d+) test(?:s? from |\(s\)\.$)",
+        acts: &[
+            Act::Session(ToolId::GoogleTest),
+            Act::Part(ToolId::GoogleTest),
+            Act::Announces(ToolId::GoogleTest),
+        ],
+    },
+    Rule {
+        name: "gtest.run",
+        pattern: r"^.*\[ RUN      \] (?P<t>\S+)$",
+        acts: &[Act::Test(ToolId::GoogleTest, TestEvent::Started)],
+    },
+    Rule {
+        name: "gtest.ok",
+        pattern: r"^.*\[       OK \] (?P<t>[^\s,]+)(?:, where .*)?(?: \(\d+ ms\))?$",
+        acts: &[Act::Test(ToolId::GoogleTest, TestEvent::Passed)],
+    },
+    Rule {
+        name: "gtest.skipped",
+        pattern: r"^.*\[  SKIPPED \] (?P<t>[^\s,]+)(?:, where .*)?(?: \(\d+ ms\))?$",
+        acts: &[Act::Test(ToolId::GoogleTest, TestEvent::Skipped)],
+    },
+    Rule {
+        name: "gtest.failed",
+        pattern: r"^.*\[  FAILED  \] (?P<t>[^\s,]+)(?:, where .*)?(?: \(\d+ ms\))?$",
+        acts: &[
+            Act::Test(ToolId::GoogleTest, TestEvent::Failed),
+            Act::Problem(problem(ERROR, Kind::Test, 90).bare()),
+        ],
+    },
+    Rule {
+        name: "gtest.place",
+        pattern: r"^(?:\d+: )?(?P<f>[^\s:]+):(?P<l>\d+): Failure$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 95).follow(gtest_lines))],
+    },
+    Rule {
+        name: "gtest.exception",
+        pattern: r"^(?:\d+: )?(?:unknown file: Failure|C\+\+ exception with description)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(gtest_lines))],
+    },
+    Rule {
+        name: "gtest.passed",
+        pattern: r"^(?:\d+: )?\[  PASSED  \] (?P<n>\d+) test(?:s|\(s\))?\.",
+        acts: &[Act::Counts(ToolId::GoogleTest, GTEST_PASSED), Act::Summary],
+    },
+    Rule {
+        // A failure outside of tests: printed only after a failure. Other runners end with this line without one.
+        name: "gtest.failed_outside",
+        pattern: r"^(?:\d+: )?\s+0 FAILED TESTS$",
+        acts: &[Act::Sign(Sign::FailureUnder(ToolId::GoogleTest)), Act::Summary],
+    },
+    Rule {
+        name: "gtest.failures",
+        pattern: r"^(?:\d+: )?\s*(?P<n>[1-9]\d*) FAILED TEST(?:S|\(S\))?$",
+        acts: &[Act::Adds(ToolId::GoogleTest, FAILED), Act::Summary],
+    },
+    Rule {
+        name: "gtest.skips",
+        pattern: r"^(?:\d+: )?\[  SKIPPED \] (?:\S.*: )?(?P<n>\d+) test(?:s|\(s\))?, listed below:$",
+        acts: &[Act::Adds(ToolId::GoogleTest, SKIPPED)],
+    },
+];

@@ -1,0 +1,51 @@
+//! What jasmine prints.
+
+use super::mocha::js_place;
+use crate::rules::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, problem};
+use crate::tally::Counts;
+use crate::tool::{Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("jasmine") };
+
+/// jasmine's lines about a failure, which begin with a heading.
+fn jasmine_lines(so_far: &[String], line: &str) -> Next {
+    if so_far.len() == 1 && line.trim_end() != "  Message:" || so_far.len() > 40 {
+        Next::Beyond
+    } else {
+        crate::rules::indented_or_blank(so_far, line)
+    }
+}
+
+/// A numbered line without such a heading is not a failure.
+fn jasmine(draft: &mut Draft) {
+    draft.spurious = draft.lines.len() == 1;
+    js_place(draft);
+}
+
+const SPECS: Count = |groups| {
+    let (total, failed, skipped) = (groups.number("n"), groups.number("failed"), groups.number("skipped"));
+    Some(Counts { passed: total.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
+};
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "jasmine.failed",
+        pattern: r"^\d+\) (?P<t>\S.*)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(jasmine_lines).owning().refine(jasmine))],
+    },
+    Rule {
+        name: "jasmine.summary",
+        pattern: r"^(?P<n>\d+) specs?, (?P<failed>\d+) failures?(?:, (?P<skipped>\d+) pending specs?)?$",
+        acts: &[Act::Session(ToolId::Jasmine), Act::Counts(ToolId::Jasmine, SPECS), Act::Summary],
+    },
+    Rule {
+        // jasmine exits with 2 for it, however its specs ended.
+        name: "jasmine.incomplete",
+        pattern: r"^Incomplete: (?P<m>fit\(\) or fdescribe\(\) was found|No specs found)$",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Test, 88)),
+            Act::Sign(Sign::Failure(ToolId::Jasmine)),
+            Act::Summary,
+        ],
+    },
+];

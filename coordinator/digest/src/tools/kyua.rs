@@ -1,0 +1,25 @@
+//! What kyua prints.
+
+use crate::rules::{Act, ERROR, Kind, Rule, SORTS, problem};
+use crate::tool::{Announced, Tool, ToolId};
+
+pub(super) const TOOL: Tool =
+    Tool { announces: Some(Announced::ByHeading), rules: RULES, ..Tool::named("kyua") };
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "kyua.failed",
+        pattern: r"^(?P<t>\S+:\S+)  ->  (?:failed|broken): (?P<m>.*?)  \[[\d.]+s\]$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92))],
+    },
+    Rule {
+        name: "kyua.results",
+        pattern: r"^Results saved to \S.*\.db$",
+        acts: &[Act::Session(ToolId::Kyua), Act::Heading(ToolId::Kyua)],
+    },
+    Rule {
+        name: "kyua.total",
+        pattern: r"^(?P<passed>\d+)/\d+ passed \((?P<failed>\d+) failed\)$",
+        acts: &[Act::Counts(ToolId::Kyua, SORTS), Act::Summary],
+    },
+];

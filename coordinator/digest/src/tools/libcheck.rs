@@ -1,0 +1,19 @@
+//! What Check prints.
+
+use crate::rules::{Act, ERROR, Kind, Rule, TOTAL, problem};
+use crate::tool::{Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Check") };
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "check.total",
+        pattern: r"^\d+%: Checks: (?P<n>\d+), Failures: (?P<failed>\d+), Errors: (?P<errors>\d+)$",
+        acts: &[Act::Session(ToolId::Check), Act::Counts(ToolId::Check, TOTAL), Act::Summary],
+    },
+    Rule {
+        name: "check.failed",
+        pattern: r"^(?P<f>[^\s:]+):(?P<l>\d+):[FE]:[^:]*:(?P<t>[^:]+):-?\d+: (?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93))],
+    },
+];

@@ -1,0 +1,117 @@
+//! What cargo test prints.
+
+use super::compiler::DIED;
+use crate::rules::{Act, Count, Draft, ERROR, Indicator, Kind, Next, Rule, Sign, TestEvent, problem};
+use crate::tally::Counts;
+use crate::tool::{Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool {
+    program: Some(ToolId::Cargo),
+    announces_in_common_words: true,
+    runs_them_itself: true,
+    shares_names_among_parts: true,
+    shares_format: true,
+    rules: RULES,
+    ..Tool::named("cargo test")
+};
+
+/// A test's captured output: up to the next one's, or the list of failures.
+fn captured(_: &[String], line: &str) -> Next {
+    if line.starts_with("---- ")
+        || line == "failures:"
+        || line.starts_with("test result: ")
+        || line == "successes:"
+    {
+        Next::Beyond
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else {
+        Next::Part
+    }
+}
+
+pub(super) fn panicked(draft: &mut Draft) {
+    for line in &draft.lines {
+        let Some((_, place)) = line.split_once("panicked at ") else { continue };
+        // Since 1.73 the place follows directly; before, it came after the quoted message.
+        let place = place.rsplit(", ").next().unwrap_or(place).trim_end_matches(':');
+        let mut parts = place.rsplitn(3, ':');
+        if let (Some(column), Some(row), Some(file)) = (parts.next(), parts.next(), parts.next())
+            && let (Ok(column), Ok(row)) = (column.parse(), row.parse())
+        {
+            draft.file = Some(file.to_owned());
+            draft.line = Some(row);
+            draft.column = Some(column);
+        }
+        return;
+    }
+}
+
+const LIBTEST: Count = |groups| {
+    Some(Counts {
+        passed: groups.number("passed"),
+        failed: groups.number("failed"),
+        skipped: groups.number("ignored"),
+        expected: 0,
+    })
+};
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "libtest.died",
+        pattern: concat!(
+            r"^test (?P<t>\S.*?) \.\.\. (?P<sig>",
+            shell_words!(),
+            r")(?:: \d+)?(?: \(core dumped\))?$"
+        ),
+        acts: &[
+            Act::Test(ToolId::CargoTest, TestEvent::Started),
+            Act::Problem(DIED),
+            Act::Sign(Sign::Crash(Indicator::Died(""))),
+        ],
+    },
+    Rule {
+        name: "libtest.session",
+        pattern: r"^running (?P<n>\d+) tests?$",
+        acts: &[Act::Session(ToolId::CargoTest), Act::Announces(ToolId::CargoTest)],
+    },
+    Rule {
+        name: "libtest.captured",
+        pattern: r"^---- (?P<t>.+?) (?:stdout|stderr) ----$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 95).follow(captured).owning().refine(panicked))],
+    },
+    Rule {
+        name: "libtest.failed",
+        pattern: r"^test (?P<t>.+?)(?: - should panic)? \.\.\. FAILED$",
+        acts: &[
+            Act::Test(ToolId::CargoTest, TestEvent::Failed),
+            Act::Problem(problem(ERROR, Kind::Test, 90).bare()),
+        ],
+    },
+    Rule {
+        name: "libtest.passed",
+        pattern: r"^test (?P<t>.+?) \.\.\. ok$",
+        acts: &[Act::Test(ToolId::CargoTest, TestEvent::Passed)],
+    },
+    Rule {
+        name: "libtest.ignored",
+        pattern: r"^test (?P<t>.+?) \.\.\. ignored(?:, .*)?$",
+        acts: &[Act::Test(ToolId::CargoTest, TestEvent::Skipped)],
+    },
+    Rule {
+        name: "libtest.running",
+        // Of a test that printed the beginning of a line, or died, the rest is another's word.
+        pattern: r"^test (?P<t>\S.*?) \.\.\. (?:$|error: )",
+        acts: &[Act::Test(ToolId::CargoTest, TestEvent::Started)],
+    },
+    Rule {
+        name: "libtest.ok",
+        pattern: r"^test result: ok\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; (?P<ignored>\d+) ignored",
+        acts: &[Act::Counts(ToolId::CargoTest, LIBTEST)],
+    },
+    Rule {
+        name: "libtest.result",
+        pattern: r"^test result: FAILED\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; (?P<ignored>\d+) ignored",
+        acts: &[Act::Counts(ToolId::CargoTest, LIBTEST), Act::Summary],
+    },
+];

@@ -1,0 +1,15 @@
+//! What lintrunner prints.
+
+use crate::rules::{Act, ERROR, Kind, Rule, Sign, problem};
+use crate::tool::{Apart, Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("lintrunner") };
+
+const RULES: &[Rule] = &[Rule {
+    name: "lint.lintrunner",
+    pattern: r"^>>> Lint for (?P<f>\S+):$",
+    acts: &[
+        Act::Problem(problem(ERROR, Kind::Lint, 88).follow(crate::rules::indented_or_blank)),
+        Act::Sign(Sign::Failure(ToolId::Lintrunner)),
+    ],
+}];

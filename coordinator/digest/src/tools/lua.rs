@@ -1,0 +1,13 @@
+//! What Lua prints.
+
+use super::dotnet::stack;
+use crate::rules::{Act, ERROR, Kind, Rule, problem};
+use crate::tool::Tool;
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Lua") };
+
+const RULES: &[Rule] = &[Rule {
+    name: "lua.error",
+    pattern: r"^(?:lua[\w.]*|luajit\S*): (?P<f>[^\s:]+):(?P<l>\d+): (?P<m>.*)",
+    acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 90).follow(stack).owning())],
+}];

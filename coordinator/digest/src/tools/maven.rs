@@ -1,0 +1,253 @@
+//! What maven surefire prints.
+
+use super::compiler::{CHILD_DIED, DIED};
+use super::gradle::SUREFIRE;
+use super::java::stack_any;
+use super::junit::java_place;
+use super::node::stack;
+use crate::rules::{Act, ERROR, Kind, Level, Next, Rule, Sign, TestEvent, WARNING, indented, problem};
+use crate::tool::{Apart, Tool, ToolId};
+
+pub(super) const SUREFIRE_TOOL: Tool = Tool {
+    program: Some(ToolId::Maven),
+    begins_in_common_words: true,
+    names_parts: true,
+    ..Tool::named("maven surefire")
+};
+
+pub(super) const TOOL: Tool = Tool {
+    commands: &["mvn", "mvnw", "mvnd"],
+    apart: Apart::Always,
+    builds: true,
+    drives: true,
+    rules: RULES,
+    ..Tool::named("maven")
+};
+
+/// maven's lines about a dead test process: its command, its exit code, its test class.
+fn forked(so_far: &[String], line: &str) -> Next {
+    let own = line.strip_prefix("[ERROR] ").unwrap_or_default();
+    let known = ["Command was ", "Error occurred in starting fork", "Process Exit Code: ", "Crashed tests:"];
+    let class = so_far.last().is_some_and(|last| last.ends_with("Crashed tests:") || is_class(last))
+        && !own.is_empty()
+        && !own.contains(' ');
+    if known.iter().any(|start| own.starts_with(start)) || class { Next::Part } else { Next::Beyond }
+}
+
+fn is_class(line: &str) -> bool {
+    line.strip_prefix("[ERROR] ").is_some_and(|class| !class.contains(' ') && class.contains('.'))
+}
+
+/// Indented lines with the same mark after `[ERROR]`.
+fn maven_lines(so_far: &[String], line: &str) -> Next {
+    let Some(rest) = line.strip_prefix("[ERROR]") else { return stack(so_far, line) };
+    if rest.starts_with("   ") && !rest.trim().is_empty() { Next::Part } else { Next::Beyond }
+}
+
+/// `wrongSum(app.OneTest)` is the test that reports and others call `app.OneTest.wrongSum`. Of JUnit 5's the class is where the
+/// stack has the method.
+fn maven_test(draft: &mut crate::rules::Draft) {
+    let test = draft.test.take().unwrap_or_default();
+    let class = test.strip_suffix(')').and_then(|test| test.rsplit_once('('));
+    let class = class.filter(|(_, class)| !class.is_empty() && !class.contains([' ', ',']));
+    let bare = test.split(['(', '{', '[']).next().unwrap_or_default();
+    let of_frame = || {
+        draft.lines.iter().find_map(|line| {
+            let method = line.trim_start().strip_prefix("at ")?.split('(').next()?;
+            let method = method.rsplit('/').next().unwrap_or(method);
+            let (class, name) = method.rsplit_once('.')?;
+            (name == bare && !bare.is_empty()).then(|| format!("{class}.{test}"))
+        })
+    };
+    draft.test = Some(match class {
+        Some((method, class)) => format!("{class}.{method}"),
+        None if test.contains('.') => test,
+        None => of_frame().unwrap_or(test),
+    });
+    // The exception has more information than the note that there was one.
+    draft.head = (draft.lines.len() > 1).then_some(1);
+    java_place(draft);
+}
+
+/// The second copy of a compiler's message marks all of its lines.
+fn maven_unmarked(draft: &mut crate::rules::Draft) {
+    for line in draft.lines.iter_mut().skip(1) {
+        if let Some(rest) = line.strip_prefix("[ERROR] ") {
+            *line = rest.to_owned();
+        }
+    }
+}
+
+/// Of the list at the end: `OneTest.wrongSum:8`, `OneTest>BaseTest.wrongSum:12->helper:7`. The file it names by the class only.
+fn maven_list(draft: &mut crate::rules::Draft) {
+    draft.test = draft.test.take().map(|test| {
+        let test = test.rsplit_once(':').map_or(test.as_str(), |(test, _)| test);
+        match test.split_once('>') {
+            Some((class, inherited)) => {
+                format!("{class}.{}", inherited.rsplit('.').next().unwrap_or(inherited))
+            }
+            None => test.to_owned(),
+        }
+    });
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "maven.forked_vm",
+        pattern: r"^(?:\[ERROR\] )?(?:\S.* )?(?:ExecutionException |\S+Exception: )?(?:The forked VM terminated without (?:properly saying|saying properly) goodbye|The forked VM was terminated)",
+        acts: &[Act::Problem(DIED.follow(forked)), Act::WorkerDied],
+    },
+    Rule {
+        name: "maven.forked_code",
+        pattern: r"^\[ERROR\] Process Exit Code: (?P<sig>1[2-9]\d)$",
+        acts: &[Act::Within("The forked VM", &CHILD_DIED)],
+    },
+    Rule {
+        name: "maven.begun",
+        pattern: r"^\[INFO\] Scanning for projects\.\.\.$",
+        acts: &[Act::Sign(Sign::Begins(ToolId::Maven))],
+    },
+    Rule {
+        name: "maven.goal",
+        pattern: r"^\[INFO\] --- \S+:(?P<u>[^\s:]+ \(\S+\)) @ (?P<w>\S+) ---$",
+        acts: &[Act::Unit(ToolId::Maven)],
+    },
+    Rule {
+        name: "maven.failed_unit",
+        pattern: r"^\[ERROR\] Failed to execute goal \S+:(?P<u>[^\s:]+ \(\S+\)) on project (?P<w>[^\s:]+):",
+        acts: &[Act::FailedUnit(ToolId::Maven)],
+    },
+    Rule {
+        name: "maven.success",
+        pattern: r"^\[INFO\] BUILD SUCCESS$",
+        acts: &[Act::Over(ToolId::Surefire, true), Act::Sign(Sign::Success(ToolId::Maven)), Act::Summary],
+    },
+    Rule {
+        name: "maven.failure",
+        pattern: r"^\[(?:INFO|ERROR)\] BUILD (?:FAILURE|ERROR)$",
+        acts: &[Act::Sign(Sign::Failure(ToolId::Maven)), Act::Summary],
+    },
+    Rule {
+        name: "maven.totals",
+        pattern: r"^\[(?:INFO|ERROR|WARNING)\] Tests run: (?P<n>\d+), Failures: (?P<failed>\d+), Errors: (?P<errors>\d+), Skipped: (?P<skipped>\d+)(?:, Flakes: \d+)?$",
+        acts: &[
+            Act::Session(ToolId::Surefire),
+            Act::Counts(ToolId::Surefire, SUREFIRE),
+            Act::Summary,
+            Act::Harmless,
+        ],
+    },
+    Rule {
+        name: "maven.class",
+        pattern: r"^\[ERROR\] Tests run: \d+, .*(?:<<< (?:FAILURE|ERROR)!).*",
+        acts: &[Act::Harmless],
+    },
+    Rule {
+        name: "surefire.goal",
+        pattern: r"^\[INFO\] --- \S*(?:surefire|failsafe)\S*:(?P<t>[^\s:]+ \(\S+\) @ \S+) ---$",
+        acts: &[Act::Part(ToolId::Surefire)],
+    },
+    Rule {
+        // A quiet run names the goal and the module only here.
+        name: "surefire.failed_goal",
+        pattern: r"^\[ERROR\] Failed to execute goal \S*(?:surefire|failsafe)\S*:(?P<goal>[^\s:]+ \(\S+\)) on project (?P<project>[^\s:]+): ",
+        acts: &[Act::FailedPart(ToolId::Surefire)],
+    },
+    Rule {
+        name: "surefire.heading",
+        pattern: r"^(?:\[INFO\] )? T E S T S$",
+        acts: &[Act::Heading(ToolId::Surefire)],
+    },
+    Rule {
+        name: "surefire.begun",
+        pattern: r"^(?:\[INFO\] )?Running (?P<t>[\w$]+(?:\.[\w$]+)+)$",
+        acts: &[Act::Test(ToolId::Surefire, TestEvent::Started)],
+    },
+    Rule {
+        name: "surefire.ended",
+        pattern: r"^(?:\[\w+\] )?Tests run: \d+, .*Time elapsed: .* in (?P<t>[\w$.]+)$",
+        acts: &[Act::Test(ToolId::Surefire, TestEvent::Ended)],
+    },
+    Rule {
+        name: "surefire.ended_unnamed",
+        pattern: r"^(?:\[\w+\] )?Tests run: \d+, .*Time elapsed: [\d.,]+ s(?:ec)?(?: <<< (?:FAILURE|ERROR)!)?$",
+        acts: &[Act::Ends(ToolId::Surefire)],
+    },
+    Rule {
+        name: "maven.test",
+        pattern: r"^\[ERROR\] (?P<t>\S.*?)  ?(?:--)? ?Time elapsed: .*<<< (?:FAILURE|ERROR)!",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 94).follow(stack_any).refine(maven_test))],
+    },
+    Rule {
+        name: "maven.place",
+        pattern: r"^\[(?P<s>ERROR|WARNING)\] (?P<f>(?:[A-Za-z]:)?[^\s:\[]+):\[(?P<l>\d+),(?P<c>\d+)\] (?P<m>.*)",
+        acts: &[Act::Problem(
+            problem(Level::Word, Kind::Build, 94).follow(maven_lines).refine(maven_unmarked),
+        )],
+    },
+    Rule {
+        // Surefire ended the tests itself; where failures are ignored it goes on to its success.
+        name: "surefire.timeout",
+        pattern: r"^\[ERROR\] (?:Failed to execute goal .*: )?There was a timeout (?:or other error )?in the fork",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93)), Act::Cut(ToolId::Surefire)],
+    },
+    Rule {
+        name: "maven.unresolved",
+        pattern: r"^\[ERROR\] Failed to execute goal .*(?:Could not resolve dependencies|Could not find artifact|Fatal error compiling|No compiler is provided)",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Build, 88)),
+            Act::Sign(Sign::Failure(ToolId::Maven)),
+            Act::Summary,
+        ],
+    },
+    Rule {
+        name: "maven.failed_goal",
+        pattern: r"^\[ERROR\] Failed to execute goal (?P<m>.*)",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Consequence, 60)),
+            Act::Sign(Sign::Failure(ToolId::Maven)),
+            Act::Summary,
+        ],
+    },
+    Rule {
+        name: "maven.told_again",
+        pattern: r"^\[ERROR\] (?:  +(?:The project .* has \d+ errors?$|.* -> \[Help \d+\]$)|The build could not read \d+ projects?\b)",
+        acts: &[Act::Sign(Sign::FailureToo(ToolId::Maven)), Act::Harmless],
+    },
+    Rule {
+        name: "maven.pom",
+        pattern: r"^\[(?:FATAL|ERROR)\] (?:Non-parseable POM (?P<f>\S+?): )?(?P<m>.*) @ (?:.*, )?line (?P<l>\d+), column (?P<c>\d+)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 94))],
+    },
+    Rule {
+        name: "maven.unplaced",
+        pattern: r"^\[ERROR\] (?P<f>\S+\.(?:java|kt|groovy|scala)): (?P<m>\S.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 90))],
+    },
+    Rule {
+        // Only a failed build ends with this; it is all that `tail` leaves of it.
+        name: "maven.help",
+        pattern: r"^\[ERROR\] (?:-> \[Help \d+\]|\[Help \d+\] http|To see the full stack trace of the errors, re-run Maven|Re-run Maven using|For more information about the errors and possible solutions|After correcting the problems, you can resume the build|  mvn <args> -rf )",
+        acts: &[Act::Sign(Sign::FailureToo(ToolId::Maven)), Act::Harmless],
+    },
+    Rule {
+        name: "maven.chatter",
+        pattern: r"^\[ERROR\] (?:\[Help|Re-run Maven|To see the full|For more information|After correcting|-> \[|Please refer|Failures:|Errors:|COMPILATION ERROR :|\[ERROR\] Some problems were encountered|$)",
+        acts: &[Act::Harmless],
+    },
+    Rule {
+        name: "maven.failure_line",
+        pattern: r"^\[ERROR\]   (?P<t>[^\s:()]+:\d+)(?:->\S+)* (?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).bare().refine(maven_list))],
+    },
+    Rule {
+        name: "surefire.flake",
+        pattern: r"^\[WARNING\] (?P<t>(?:[a-z]\w*\.)*[A-Z][\w$]*\.[a-z_]\w*)(?:\([\w.$]+\))?$",
+        acts: &[Act::Flaky, Act::Harmless],
+    },
+    Rule {
+        name: "maven.warning",
+        pattern: r"^\[(?:WARNING|WARN)\] (?P<m>\S.*)",
+        acts: &[Act::Problem(problem(WARNING, Kind::Build, 50).follow(indented))],
+    },
+];

@@ -1,0 +1,47 @@
+//! What minitest prints.
+
+use super::bats::place;
+use super::dotnet::MINITEST;
+use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, TestEvent, problem};
+use crate::tool::{Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("minitest") };
+
+fn minitest_lines(so_far: &[String], line: &str) -> Next {
+    let named = so_far.len() > 1 || line.contains('#');
+    if line.trim().is_empty() || so_far.len() > 30 || !named { Next::Beyond } else { Next::Part }
+}
+
+/// `TestApp#test_adds [test/app_test.rb:12]:`, or the name alone and a stack.
+fn minitest(draft: &mut Draft) {
+    let Some(line) = draft.lines.get(1).cloned() else {
+        draft.spurious = true;
+        return;
+    };
+    let name = line.split([' ', ':']).next().unwrap_or_default();
+    draft.test = Some(name.to_owned());
+    let placed = line.split_once('[').is_some_and(|(_, rest)| crate::rules::set_place(draft, rest));
+    if !placed {
+        place(draft);
+    }
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "minitest.running",
+        pattern: r"^(?P<t>[A-Z][\w:]*#\w+) = (?:$|.*\[BUG\] )",
+        acts: &[Act::Test(ToolId::Minitest, TestEvent::Started)],
+    },
+    Rule {
+        name: "minitest.summary",
+        pattern: r"^(?P<n>\d+) (?:runs|tests), \d+ assertions, (?P<failed>\d+) failures, (?P<errors>\d+) errors(?:, (?P<skipped>\d+) skips|, (?P<pending>\d+) pendings, (?P<ignored>\d+) omissions)?",
+        acts: &[Act::Session(ToolId::Minitest), Act::Counts(ToolId::Minitest, MINITEST), Act::Summary],
+    },
+    Rule {
+        name: "minitest.numbered",
+        pattern: r"^(?:\s{0,2}\d+\) )?(?:Failure|Error):$",
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Test, 92).follow(minitest_lines).owning().refine(minitest),
+        )],
+    },
+];

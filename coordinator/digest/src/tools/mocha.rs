@@ -1,0 +1,303 @@
+//! What mocha prints.
+
+use super::bats::numbered;
+use super::compiler::DIED;
+use crate::rules::{Act, Count, Draft, ERROR, Indicator, Kind, Next, Rule, Sign, problem};
+use crate::tally::Counts;
+use crate::tool::{Announced, Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool {
+    begins_in_silence: true,
+    always_totals: true,
+    announces: Some(Announced::ByBlankLine),
+    totals_begin: true,
+    begins_at_suite: true,
+    rules: RULES,
+    ..Tool::named("mocha")
+};
+
+pub(super) const JSON: Tool = Tool {
+    program: Some(ToolId::Mocha),
+    said_as: Some(ToolId::Mocha),
+    totals_begin: true,
+    ..Tool::named("mocha")
+};
+
+/// A test runner reports the death of one of its processes.
+pub(super) const WORKER_DIED: Act = Act::RunnerSays(Sign::Crash(Indicator::ChildDied("")));
+
+/// `exitCode: null`, `signalCode: SIGSEGV`.
+fn codes(so_far: &[String], line: &str) -> Next {
+    let own = line.trim_start();
+    let is_code = own.starts_with("exitCode:") || own.starts_with("signalCode:");
+    if is_code && so_far.len() < 4 { Next::Part } else { Next::Beyond }
+}
+
+/// The first stack line outside node_modules has the location.
+pub(super) fn js_place(draft: &mut Draft) {
+    for line in &draft.lines {
+        let trimmed = line.trim_start();
+        let Some(rest) = trimmed.strip_prefix("at ").or_else(|| trimmed.strip_prefix("❯ ")) else {
+            continue;
+        };
+        if rest.contains("node_modules") || rest.contains("node:") {
+            continue;
+        }
+        let place = rest.rsplit_once('(').map_or(rest, |(_, place)| place).trim_end_matches(')');
+        let place = place.rsplit(' ').next().unwrap_or(place).trim_start_matches("file://");
+        let mut parts = place.rsplitn(3, ':');
+        if let (Some(column), Some(row), Some(file)) = (parts.next(), parts.next(), parts.next())
+            && let (Ok(column), Ok(row)) = (column.parse(), row.parse())
+        {
+            draft.file = Some(file.to_owned());
+            draft.line = Some(row);
+            draft.column = Some(column);
+            return;
+        }
+    }
+    crate::rules::pointed(draft);
+}
+
+/// A failure of mocha: the lines of its message stand where the message has them, up to the stack.
+fn mocha_lines(so_far: &[String], line: &str) -> Next {
+    let next = numbered(so_far, line);
+    let at_margin = !line.starts_with("  ") && !line.trim().is_empty();
+    if next != Next::Beyond || !at_margin || so_far.len() >= 80 {
+        return next;
+    }
+    let begun = so_far.iter().skip(1).any(|line| is_message(line));
+    let is_frame = |line: &String| ["at ", "# "].iter().any(|frame| line.trim_start().starts_with(frame));
+    if !begun || so_far.iter().any(is_frame) {
+        Next::Beyond
+    } else if line.starts_with(|c: char| c.is_alphanumeric()) {
+        // Only the following text separates a message's next line from another program's output.
+        Next::Maybe
+    } else {
+        Next::Part
+    }
+}
+
+/// node's output for an exception: its message, which may have several lines and an excerpt, its stack and its own fields.
+fn exception_lines(so_far: &[String], line: &str) -> Next {
+    let is_frame = |line: &str| line.trim_start().starts_with("at ");
+    let framed = so_far.iter().any(|line| is_frame(line));
+    let ended = so_far.last().is_some_and(|last| last == "}" || is_frame(last) && !last.ends_with('{'));
+    if so_far.len() > 40 || ended && !is_frame(line) {
+        Next::Beyond
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else if framed || so_far.len() < 12 {
+        // Only a stack separates a message's next lines from other output.
+        if framed || is_frame(line) { Next::Part } else { Next::Maybe }
+    } else {
+        Next::Beyond
+    }
+}
+
+/// The exception's own line stands first, or below the place in a file that cannot be read as a program.
+fn exception(draft: &mut Draft) {
+    js_place(draft);
+    let said = draft.lines.first().and_then(|line| line.split_once(": ")).map(|(_, said)| said);
+    let place = said.map(|said| said.trim_start_matches("file://").to_owned());
+    let Some(place) = place.filter(|place| place.starts_with('/')) else { return };
+    draft.head = draft.lines.iter().skip(1).position(|line| is_message(line)).map(|at| at + 1);
+    if draft.file.is_none() {
+        let _placed = crate::rules::set_place(draft, &place);
+    }
+}
+
+/// A test of mocha's JSON, up to its error.
+fn json_test(so_far: &[String], line: &str) -> Next {
+    if line.trim_start().starts_with("\"err\": {}") || line.starts_with("    }") {
+        Next::Last
+    } else if so_far.len() > 40 {
+        Next::Beyond
+    } else {
+        Next::Part
+    }
+}
+
+/// A failure in a record of mocha's stream, as mocha would have printed it.
+fn stream_failure(draft: &mut Draft) {
+    let record = draft.lines.first().and_then(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let text = |key: &str| record.as_ref()?.get(1)?.get(key)?.as_str().map(str::to_owned);
+    if let Some(said) = text("stack").or_else(|| text("err")) {
+        draft.test = text("fullTitle").or(draft.test.take());
+        draft.lines = draft.test.iter().cloned().chain(said.lines().map(str::to_owned)).collect();
+        js_place(draft);
+    }
+}
+
+/// The error as mocha would have printed it. Empty if there is no error.
+fn json_failure(draft: &mut Draft) {
+    let value = |key: &str| {
+        let line = draft.lines.iter().find_map(|line| line.trim_start().strip_prefix(key))?;
+        serde_json::from_str::<String>(line.trim_end_matches(',')).ok()
+    };
+    let Some(said) = value("\"stack\": ").or_else(|| value("\"message\": ")) else {
+        draft.spurious = true;
+        return;
+    };
+    draft.lines = draft.test.iter().cloned().chain(said.lines().map(str::to_owned)).collect();
+    js_place(draft);
+}
+
+/// `AssertionError [ERR_ASSERTION]: no`, `Error: no`.
+pub(super) fn is_message(line: &str) -> bool {
+    let name = line.trim_start().split([':', ' ']).next().unwrap_or_default();
+    (name.ends_with("Error") || name.ends_with("Exception")) && name.chars().all(char::is_alphanumeric)
+}
+
+pub(super) const JEST: Count = |groups| {
+    Some(Counts {
+        passed: groups.number("passed"),
+        failed: groups.number("failed"),
+        skipped: groups.number("skipped") + groups.number("todo"),
+        expected: groups.number("expected"),
+    })
+};
+
+pub(super) const FAILING: Count =
+    |groups| Some(Counts { passed: 0, failed: groups.number("n"), skipped: 0, expected: 0 });
+
+pub(super) const PENDING: Count =
+    |groups| Some(Counts { passed: 0, failed: 0, skipped: groups.number("n"), expected: 0 });
+
+pub(super) const PASSING: Count =
+    |groups| Some(Counts { passed: groups.number("n"), failed: 0, skipped: 0, expected: 0 });
+
+/// A numbered line without anything under it is a line of a spec report, not the failure's own block.
+fn mocha_only(draft: &mut Draft) {
+    // RSpec's text under a pending example begins like a comment.
+    let next = draft.lines.iter().skip(1).map(|line| line.trim()).find(|line| !line.is_empty());
+    let pending = next.is_some_and(|next| next.starts_with("# "));
+    // In a spec report a test that is skipped may come next.
+    let skipped = next.is_some_and(|next| next.starts_with("- "));
+    // So may the next suite, or a line of another test.
+    let deep = |line: &str| line.len() - line.trim_start().len();
+    let heading = draft.lines.first().map_or(0, |line| deep(line));
+    let mut below = draft.lines.iter().skip(1).filter(|line| !line.trim().is_empty());
+    let told = below.any(|line| deep(line) > heading);
+    draft.spurious = !told || pending || skipped;
+    js_place(draft);
+    if let Some(name) = mocha_name(&draft.lines) {
+        draft.test = Some(name);
+    }
+    if let Some(test) = &mut draft.test {
+        // Playwright's heading ends with a rule, and begins with the place of the test.
+        test.truncate(test.trim_end_matches(['─', ' ']).len());
+    }
+    // RSpec's frames look like comments.
+    let frame =
+        draft.lines.iter().find_map(|line| line.trim_start().strip_prefix("# ./")?.split_once(":in "));
+    if let (None, Some((place, _))) = (&draft.file, frame) {
+        let place = format!("./{place}");
+        let _placed = crate::rules::set_place(draft, &place);
+    }
+    let named = draft.test.as_deref().and_then(|test| test.split(" › ").next()).map(str::to_owned);
+    if let (None, Some(place)) = (&draft.file, named) {
+        let _placed = place.ends_with(|c: char| c.is_ascii_digit()) && crate::rules::set_place(draft, &place);
+    }
+}
+
+/// Full name of a test of mocha, as its option `--grep` matches it: the suites and the test, one a
+/// line. The last one ends with a colon, and a blank line follows.
+fn mocha_name(lines: &[String]) -> Option<String> {
+    let end = lines.iter().position(|line| line.trim().is_empty())?;
+    let (_, first) = lines.first()?.split_once(") ")?;
+    let parts: Vec<&str> =
+        std::iter::once(first).chain(lines[1..end].iter().map(|line| line.trim())).collect();
+    let name = parts.join(" ");
+    (parts.len() > 1).then(|| name.strip_suffix(':').map(str::to_owned))?
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "mocha.worker",
+        pattern: r"^\s*(?:Uncaught )?(?:Error: )?Workerpool Worker terminated Unexpectedly",
+        acts: &[Act::Problem(DIED.follow(codes)), WORKER_DIED],
+    },
+    Rule {
+        name: "mocha.worker_signal",
+        pattern: r"^\s+signalCode: `?(?P<sig>SIG[A-Z]+)`?",
+        acts: &[Act::Within("Workerpool Worker terminated", &WORKER_DIED)],
+    },
+    Rule {
+        name: "mocha.numbered",
+        pattern: r"^\s{1,4}(?P<n>\d+)\) (?P<t>\S.*)$",
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Test, 88)
+                .follow(mocha_lines)
+                .owning()
+                .apart_after_blank()
+                .refine(mocha_only),
+        )],
+    },
+    Rule {
+        name: "mocha.passed",
+        pattern: r"^ {2,}\xe2\x9c[\x93\x94] \S",
+        acts: &[Act::AtWork(ToolId::Mocha)],
+    },
+    Rule {
+        name: "mocha.passing",
+        pattern: r"^\s+(?P<n>\d+) passing \(",
+        acts: &[Act::Counts(ToolId::Mocha, PASSING), Act::Summary],
+    },
+    Rule {
+        name: "mocha.pending",
+        pattern: r"^\s+(?P<n>[1-9]\d*) pending$",
+        acts: &[Act::Adds(ToolId::Mocha, PENDING), Act::Summary],
+    },
+    Rule {
+        name: "mocha.failing",
+        pattern: r"^\s+(?P<n>[1-9]\d*) failing$",
+        acts: &[Act::Adds(ToolId::Mocha, FAILING), Act::Summary],
+    },
+    Rule {
+        // Of a file that it could not load. No test ran then, and no total follows.
+        name: "mocha.exception",
+        pattern: r"^(?: Exception during run:|\xe2\x9c\x96 ERROR:) (?P<m>\S.*)$",
+        acts: &[
+            Act::Problem(
+                problem(ERROR, Kind::Runtime, 90).follow(exception_lines).owning().refine(exception),
+            ),
+            Act::Sign(Sign::Failure(ToolId::Mocha)),
+            Act::Summary,
+        ],
+    },
+    Rule {
+        name: "mocha.no_files",
+        pattern: r"^Error: No test files found: ",
+        acts: &[Act::Sign(Sign::Failure(ToolId::Mocha)), Act::Summary],
+    },
+    Rule {
+        name: "mocha.stream_failed",
+        pattern: r#"^\["fail",\{"title":"(?:[^"\\]|\\.)*","fullTitle":"(?P<t>(?:[^"\\]|\\.)*)""#,
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 90).refine(stream_failure))],
+    },
+    Rule {
+        name: "mocha.stream_end",
+        pattern: r#"^\["end",\{"suites":\d+,"tests":\d+,"passes":(?P<passed>\d+),"pending":(?P<skipped>\d+),"failures":(?P<failed>\d+),"#,
+        acts: &[
+            Act::Session(ToolId::MochaJson),
+            Act::Counts(ToolId::MochaJson, JEST),
+            Act::Summary,
+            Act::Harmless,
+        ],
+    },
+    Rule {
+        name: "mocha.json_stats",
+        pattern: r#"^  "stats": \{$"#,
+        acts: &[Act::Session(ToolId::MochaJson), Act::Partial(ToolId::MochaJson, JEST)],
+    },
+    Rule {
+        name: "mocha.json_counts",
+        pattern: r#"^    "(?:passes": (?P<passed>\d+)|failures": (?P<failed>\d+)|pending": (?P<skipped>\d+)),$"#,
+        acts: &[Act::Adds(ToolId::MochaJson, JEST), Act::Harmless],
+    },
+    Rule {
+        name: "mocha.json_test",
+        pattern: r#"^      "fullTitle": "(?P<t>.*)",$"#,
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 88).follow(json_test).owning().refine(json_failure))],
+    },
+];

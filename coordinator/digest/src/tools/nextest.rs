@@ -1,0 +1,92 @@
+//! What cargo nextest prints.
+
+use super::compiler::CHILD_DIED;
+use super::libtest::panicked;
+use crate::rules::{Act, Count, Draft, ERROR, Groups, Kind, Next, Rule, TestEvent, problem};
+use crate::tally::Counts;
+use crate::tool::{Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool {
+    program: Some(ToolId::Cargo),
+    hosts: Some(ToolId::CargoTest),
+    rules: RULES,
+    ..Tool::named("cargo nextest")
+};
+
+/// nextest's heading above a test's output, which it indents.
+fn is_nextest_heading(line: &str) -> bool {
+    ["  stdout ─", "  stderr ─", "  output ─"].iter().any(|heading| line.starts_with(heading))
+}
+
+/// A failed test's output below nextest's own line.
+fn nextest_output(so_far: &[String], line: &str) -> Next {
+    let is_own = line.trim_start().starts_with(|c: char| c.is_ascii_uppercase()) && line.contains("s] ");
+    if is_nextest_heading(line) {
+        Next::Part
+    } else if !so_far.iter().any(|line| is_nextest_heading(line)) {
+        Next::Beyond
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else if line.starts_with("    ") && !is_own {
+        Next::Part
+    } else {
+        Next::Beyond
+    }
+}
+
+/// Of the output the panic, without its trace.
+fn nextest_words(draft: &mut Draft) {
+    panicked(draft);
+    let Some(from) = draft
+        .lines
+        .iter()
+        .position(|line| line.contains("' panicked at ") || line.contains(") panicked at "))
+    else {
+        draft.lines.truncate(1);
+        return;
+    };
+    draft.lines.drain(1..from);
+    let is_trace = |line: &String| {
+        let line = line.trim_start();
+        line.starts_with("note: ") || line.starts_with("stack backtrace:") || line.is_empty()
+    };
+    let until = draft.lines.iter().position(is_trace).unwrap_or(draft.lines.len());
+    draft.lines.truncate(until);
+    draft.bare = false;
+}
+
+const NEXTEST: Count = |groups: &Groups<'_>| {
+    let failed = groups.number("failed") + groups.number("timed");
+    Some(Counts { passed: groups.number("passed"), failed, skipped: groups.number("skipped"), expected: 0 })
+};
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "nextest.died",
+        pattern: r"^\s+(?:TRY \d+ )?(?P<sig>SIG[A-Z]+) \[\s*[\d.]+s\]\s",
+        acts: &[CHILD_DIED],
+    },
+    Rule {
+        name: "nextest.session",
+        pattern: r"^(?: Nextest run ID |\s+Starting (?P<n>\d+) tests? across )",
+        acts: &[Act::Session(ToolId::Nextest), Act::Announces(ToolId::Nextest)],
+    },
+    Rule {
+        name: "nextest.passed",
+        pattern: r"^\s+(?:TRY \d+ )?(?:PASS|LEAK) \[[ >]*[\d.]+s\]\s+(?:\(\s*\d+/\d+\) )?(?P<t>.+)$",
+        acts: &[Act::Test(ToolId::Nextest, TestEvent::Passed)],
+    },
+    Rule {
+        name: "nextest.failed",
+        pattern: r"^\s+(?:TRY \d+ )?(?:FAIL|TIMEOUT|ABORT|SIG[A-Z]+|LEAK-FAIL) \[\s*[\d.]+s\]\s+(?:\(\s*\d+/\d+\) )?(?P<t>.+)$",
+        acts: &[
+            Act::Test(ToolId::Nextest, TestEvent::Failed),
+            Act::Problem(problem(ERROR, Kind::Test, 92).bare().follow(nextest_output).refine(nextest_words)),
+        ],
+    },
+    Rule {
+        name: "nextest.summary",
+        pattern: r"^\s+Summary \[\s*[\d.]+s\]\s+\d+(?:/\d+)? tests? run: (?P<passed>\d+) passed(?: \([^)]*\))?(?:, (?P<failed>\d+) failed)?(?:, (?P<timed>\d+) timed out)?(?:, (?P<skipped>\d+) skipped)?",
+        acts: &[Act::Counts(ToolId::Nextest, NEXTEST), Act::Summary],
+    },
+];

@@ -1,0 +1,46 @@
+//! What nim prints.
+
+use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, Sign, problem};
+use crate::tool::{Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("nim") };
+
+/// Lines of Nim's unittest about a check, up to the line that names the failed test.
+fn nim_lines(so_far: &[String], line: &str) -> Next {
+    let said = line.trim_start();
+    if said.starts_with("[FAILED] ") {
+        Next::Last
+    } else if said.starts_with("[OK] ") || said.contains(".nim(") || so_far.len() > 20 {
+        Next::Beyond
+    } else if said.is_empty() {
+        Next::Maybe
+    } else if line.starts_with(' ') {
+        Next::Part
+    } else {
+        Next::Beyond
+    }
+}
+
+/// The test is named in the last line. Without it and without a place it may be anybody's exception.
+fn nim_test(draft: &mut Draft) {
+    let last = draft.lines.last().map_or("", |line| line.trim_start());
+    draft.test = last.strip_prefix("[FAILED] ").map(str::to_owned);
+    draft.spurious = draft.test.is_none() && draft.file.is_none();
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "nim.check",
+        pattern: r"^ +(?:(?P<f>\S+\.nim)\((?P<l>\d+), (?P<c>\d+)\): (?:Check failed: |Expect Failed, )|Unhandled exception: .* \[\w+\]$)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(nim_lines).refine(nim_test))],
+    },
+    Rule {
+        name: "nim.program",
+        pattern: r"^Error: execution of an external program failed: ",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Consequence, 50)),
+            Act::Sign(Sign::Failure(ToolId::Nim)),
+            Act::Summary,
+        ],
+    },
+];

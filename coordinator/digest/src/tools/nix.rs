@@ -1,0 +1,19 @@
+//! What Nix prints.
+
+use crate::rules::{Act, ERROR, Kind, Rule, indented_or_blank, problem};
+use crate::tool::Tool;
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Nix") };
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "nix.error",
+        pattern: r"^error: (?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 88).follow(indented_or_blank))],
+    },
+    Rule {
+        name: "nix.trace",
+        pattern: r"^error:$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 80).follow(indented_or_blank))],
+    },
+];

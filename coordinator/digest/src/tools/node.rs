@@ -1,0 +1,90 @@
+//! What node prints.
+
+use super::mocha::js_place;
+use crate::rules::{Act, Draft, ERROR, FATAL, Indicator, Kind, Next, Rule, Sign, problem};
+use crate::tool::{Apart, Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool { apart: Apart::WithoutCode, rules: RULES, ..Tool::named("node") };
+
+/// An uncaught error of node: message, excerpt and `at` lines.
+pub(super) fn stack(so_far: &[String], line: &str) -> Next {
+    let trimmed = line.trim_start();
+    let frame = ["at ", "... ", "Caused by", "[cause]", "❯ "].iter().any(|start| trimmed.starts_with(start));
+    let deep = line.starts_with("  ") && !trimmed.is_empty() && so_far.len() < 40;
+    let arrow = trimmed.starts_with("--> ") || so_far.len() > 1 && crate::rules::is_drawing(line);
+    if frame || deep || arrow || trimmed == "}" { Next::Part } else { Next::Beyond }
+}
+
+fn node_lines(so_far: &[String], line: &str) -> Next {
+    if so_far.len() > 40 {
+        Next::Last
+    } else if so_far.last().is_some_and(|last| last.starts_with("Node.js v")) {
+        Next::Beyond
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else {
+        Next::Part
+    }
+}
+
+/// Where one's own frames name no place, it is the one that stands first.
+fn uncaught_place(draft: &mut Draft) {
+    js_place(draft);
+    let first = draft.lines.first().map(|line| line.trim_start_matches("file://").to_owned());
+    if let (None, Some(first)) = (&draft.file, first.filter(|first| first.starts_with('/'))) {
+        let _placed = crate::rules::set_place(draft, &first);
+    }
+    // The thrown value is below the excerpt, and may not be an error.
+    let position =
+        |is: fn(&str) -> bool| draft.lines.iter().skip(1).position(|line| is(line)).map(|at| at + 1);
+    let is_caret =
+        |line: &str| line.trim_start().starts_with('^') && line.trim().trim_matches('^').is_empty();
+    let below = || {
+        let caret = position(is_caret)?;
+        let said = draft.lines.iter().skip(caret + 1).position(|line| !line.trim().is_empty())?;
+        Some(caret + 1 + said)
+    };
+    draft.head = position(super::mocha::is_message).or_else(below);
+}
+
+/// An error that is printed deeper than the margin is one with its stack only.
+fn with_stack(draft: &mut Draft) {
+    js_place(draft);
+    draft.spurious = !draft.lines.iter().skip(1).any(|line| line.trim_start().starts_with("at "));
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "node.uncaught",
+        pattern: r"^(?:node:\S+|file://\S+|/\S+\.[cm]?[jt]sx?):\d+$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 90).follow(node_lines).refine(uncaught_place))],
+    },
+    Rule {
+        name: "node.uncaught_prefix",
+        pattern: r"^Uncaught(?: exception)?:? (?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 85).follow(stack).refine(js_place))],
+    },
+    Rule {
+        name: "node.oom",
+        pattern: r"^(?:FATAL ERROR: .*(?:out of memory|Allocation failed).*|#\s*Fatal error in .*)",
+        acts: &[
+            Act::Problem(problem(FATAL, Kind::Crash, 95)),
+            Act::Sign(Sign::Crash(Indicator::OutOfMemory)),
+        ],
+    },
+    Rule {
+        name: "node.version",
+        pattern: r"^Node\.js v\d+\.\d+\.\d+$",
+        acts: &[Act::Within("    at ", &Act::Sign(Sign::Failure(ToolId::Node)))],
+    },
+    Rule {
+        name: "js.error",
+        pattern: r"^(?:\[!\] )?(?:\(plugin .*\) )?(?:[A-Z]\w*)?Error(?: \[\w+\])?: (?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 82).follow(stack).refine(js_place))],
+    },
+    Rule {
+        name: "js.deep_error",
+        pattern: r"^  (?:[A-Z]\w*)?Error(?: \[\w+\])?: (?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 82).follow(stack).refine(with_stack))],
+    },
+];

@@ -1,0 +1,15 @@
+//! What node-tap prints.
+
+use super::mocha::JEST;
+use crate::rules::{Act, Rule};
+use crate::tool::{Includes, Tool, ToolId};
+
+pub(super) const TOOL: Tool =
+    Tool { includes: Includes::Only(ToolId::Tap), rules: RULES, ..Tool::named("node-tap") };
+
+const RULES: &[Rule] = &[Rule {
+    // The files that it counts in TAP are not tests.
+    name: "node_tap.total",
+    pattern: r"^# \{ total: \d+(?:, (?:pass: (?P<passed>\d+)|fail: (?P<failed>\d+)|todo: (?P<todo>\d+)|skip: (?P<skipped>\d+)))* \}$",
+    acts: &[Act::Session(ToolId::NodeTap), Act::Counts(ToolId::NodeTap, JEST), Act::Summary],
+}];

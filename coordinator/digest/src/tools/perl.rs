@@ -1,0 +1,37 @@
+//! What Perl prints.
+
+use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, problem};
+use crate::tool::Tool;
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Perl") };
+
+fn diagnostics(so_far: &[String], line: &str) -> Next {
+    let own = line.starts_with("# ") && !line.starts_with("# Looks like") && !line.contains("Failed test");
+    if own && so_far.len() < 30 { Next::Part } else { Next::Beyond }
+}
+
+/// `#   at t/a.t line 12.`
+fn at_line(draft: &mut Draft) {
+    for line in &draft.lines {
+        if let Some((_, place)) = line.split_once(" at ").filter(|_| line.ends_with('.'))
+            && let Some((file, row)) = place.trim_end_matches('.').split_once(" line ")
+        {
+            draft.file = Some(file.to_owned());
+            draft.line = row.parse().ok();
+            return;
+        }
+    }
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "perl.test",
+        pattern: r"^#   Failed test (?:'(?P<t>.*)')?",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(diagnostics).refine(at_line))],
+    },
+    Rule {
+        name: "perl.died",
+        pattern: r"^(?P<m>\S.*) at (?P<f>\S+\.(?:pl|pm|t|PL)) line (?P<l>\d+)(?:\.|, (?:near|at|<).*)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 65))],
+    },
+];

@@ -1,0 +1,18 @@
+//! What pest prints.
+
+use crate::rules::{Act, Count, Rule};
+use crate::tally::Counts;
+use crate::tool::{Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("pest") };
+
+const PEST: Count = |groups| {
+    let (passed, failed) = (groups.number("passed"), groups.number("failed"));
+    Some(Counts { passed, failed, skipped: groups.number("skipped"), expected: 0 })
+};
+
+const RULES: &[Rule] = &[Rule {
+    name: "pest.summary",
+    pattern: r"^\s+Tests:\s+(?:(?:(?P<failed>\d+) failed|(?P<skipped>\d+) (?:skipped|incomplete|todos?|risky)|(?P<passed>\d+) passed|\d+ warnings?)(?:, )?)+ \(\d+ assertions?\)",
+    acts: &[Act::Session(ToolId::PhpUnit), Act::Counts(ToolId::PhpUnit, PEST), Act::Summary],
+}];

@@ -1,0 +1,12 @@
+//! What pnpm prints.
+
+use crate::rules::{Act, ERROR, Kind, Rule, Sign, problem};
+use crate::tool::{Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("pnpm") };
+
+const RULES: &[Rule] = &[Rule {
+    name: "pnpm.error",
+    pattern: r"^\s?(?:\xe2\x80\x89)?ERR_PNPM_\w+(?:\xe2\x80\x89)?\s+(?P<m>.*)",
+    acts: &[Act::Problem(problem(ERROR, Kind::Build, 90)), Act::Sign(Sign::Failure(ToolId::Pnpm))],
+}];

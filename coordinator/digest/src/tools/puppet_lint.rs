@@ -1,0 +1,12 @@
+//! What puppet-lint prints.
+
+use crate::rules::{Act, Kind, Level, Rule, problem};
+use crate::tool::Tool;
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("puppet-lint") };
+
+const RULES: &[Rule] = &[Rule {
+    name: "puppet_lint.on_line",
+    pattern: r"^(?:(?P<f>\S+) - )?(?P<s>ERROR|WARNING): (?P<m>.*) on line (?P<l>\d+)",
+    acts: &[Act::Problem(problem(Level::Word, Kind::Lint, 88))],
+}];

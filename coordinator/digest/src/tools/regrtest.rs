@@ -1,0 +1,34 @@
+//! What regrtest prints.
+
+use crate::rules::{Act, Rule, Sign};
+use crate::tally::Counts;
+use crate::tool::{Includes, Tool, ToolId};
+
+pub(super) const TOOL: Tool =
+    Tool { drives: true, includes: Includes::AllOthers, rules: RULES, ..Tool::named("regrtest") };
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "regrtest.success",
+        pattern: r"^(?:== Tests result: SUCCESS ==|Result: SUCCESS|Tests result: SUCCESS)",
+        acts: &[Act::Sign(Sign::Success(ToolId::Regrtest)), Act::Summary],
+    },
+    Rule {
+        name: "regrtest.failure",
+        pattern: r"^(?:== Tests result: FAILURE.*|Result: FAILURE|Tests result: FAILURE.*)",
+        acts: &[Act::Sign(Sign::Failure(ToolId::Regrtest)), Act::Summary],
+    },
+    Rule {
+        name: "regrtest.total",
+        pattern: r"^Total tests: run=(?P<n>[\d,]+)(?: failures=(?P<failed>[\d,]+))?(?: skipped=(?P<skipped>[\d,]+))?",
+        acts: &[
+            Act::Session(ToolId::Regrtest),
+            Act::Counts(ToolId::Regrtest, |groups| {
+                let (run, failed, skipped) =
+                    (groups.number("n"), groups.number("failed"), groups.number("skipped"));
+                Some(Counts { passed: run.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
+            }),
+            Act::Summary,
+        ],
+    },
+];

@@ -1,0 +1,57 @@
+//! What Robot Framework prints.
+
+use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, SORTS, problem};
+use crate::tool::{Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool { nests_totals: true, rules: RULES, ..Tool::named("Robot Framework") };
+
+/// Up to the rule that ends a test.
+fn robot_lines(so_far: &[String], line: &str) -> Next {
+    if line.starts_with("---") || line.starts_with("===") || line.contains("| FAIL |") || so_far.len() > 12 {
+        Next::Beyond
+    } else {
+        Next::Part
+    }
+}
+
+/// A message of Robot's dotted output: up to the next rule.
+fn robot_dotted(so_far: &[String], line: &str) -> Next {
+    let is_result = ["PASS:", "FAIL:", "SKIP:", "XFAIL:", "ERROR:"].iter().any(|word| line.starts_with(word));
+    let is_rule = line.len() > 60 && line.bytes().all(|byte| matches!(byte, b'-' | b'='));
+    match (is_rule, is_result || so_far.len() > 12) {
+        (true, _) => Next::Last,
+        (false, true) => Next::Beyond,
+        (false, false) => Next::Maybe,
+    }
+}
+
+/// Removes the rule below the message.
+fn without_rule(draft: &mut Draft) {
+    if draft.lines.len() > 1 {
+        draft.lines.pop();
+    }
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "robot.dotted",
+        pattern: r"^FAIL: (?P<t>[^\s():][^():]*)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(robot_dotted).refine(without_rule))],
+    },
+    Rule {
+        name: "robot.failed",
+        pattern: r"^(?P<t>\S.*?) +\| FAIL \|$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(robot_lines))],
+    },
+    Rule {
+        name: "robot.summary",
+        pattern: r"^\d+ tests?, (?P<passed>\d+) passed, (?P<failed>\d+) failed(?:, (?P<skipped>\d+) skipped)?$",
+        acts: &[Act::Counts(ToolId::Robot, SORTS), Act::Summary],
+    },
+    Rule {
+        // Each suite has a total before the one that it is in; this ends them all.
+        name: "robot.output",
+        pattern: r"^Output: {2}\S.*\.xml$",
+        acts: &[Act::Session(ToolId::Robot)],
+    },
+];

@@ -1,0 +1,13 @@
+//! What rollup prints.
+
+use crate::rules::{Act, Rule, Sign};
+use crate::tool::{Apart, Tool, ToolId};
+
+pub(super) const TOOL: Tool =
+    Tool { apart: Apart::WithoutCode, builds: true, rules: RULES, ..Tool::named("rollup") };
+
+const RULES: &[Rule] = &[Rule {
+    name: "rollup.failed",
+    pattern: r"^\[!\] (?:\(plugin .*\) )?(?:[A-Z]\w*)?Error: ",
+    acts: &[Act::Sign(Sign::Failure(ToolId::Rollup))],
+}];

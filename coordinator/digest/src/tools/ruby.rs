@@ -1,0 +1,47 @@
+//! What Ruby prints.
+
+use super::compiler::DIED;
+use crate::rules::{Act, Draft, ERROR, Indicator, Kind, Rule, Sign, indented, problem};
+use crate::tool::Tool;
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Ruby") };
+
+/// The first frame in the project: not in Ruby's own library, and not in a gem.
+fn ruby_frame(draft: &mut Draft) {
+    let is_foreign =
+        |file: &str| file.contains("/lib/ruby/") || file.contains("/gems/") || file.starts_with("<internal:");
+    if !draft.file.as_deref().is_some_and(is_foreign) {
+        return;
+    }
+    let frames = draft.lines.iter().filter_map(|line| line.trim_start().strip_prefix("from "));
+    let own = frames.filter_map(|frame| {
+        let (place, _) = frame.split_once(":in ")?;
+        let (file, row) = place.rsplit_once(':')?;
+        (!is_foreign(file)).then(|| Some((file.to_owned(), row.parse().ok()?))).flatten()
+    });
+    if let Some((file, row)) = own.into_iter().next() {
+        (draft.file, draft.line, draft.column) = (Some(file), Some(row), None);
+    }
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "ruby.bug",
+        pattern: concat!(
+            r"^(?:[A-Z][\w:]*#\w+ = )?(?:[^\s:]+:\d+: )?\[BUG\] (?:(?P<sig>",
+            words!(),
+            r")\b)?"
+        ),
+        acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::Died("")))],
+    },
+    Rule {
+        name: "ruby.syntax",
+        pattern: r"^(?:ruby: )?(?P<f>[^\s:]+\.\w+):(?P<l>\d+): syntax errors?\b(?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 90))],
+    },
+    Rule {
+        name: "ruby.exception",
+        pattern: r"^(?P<f>[^\s:]+\.\w+):(?P<l>\d+):in [`'][^']*': (?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 90).follow(indented).refine(ruby_frame))],
+    },
+];

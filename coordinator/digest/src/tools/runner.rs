@@ -1,0 +1,84 @@
+//! What test runners prints.
+
+use super::compiler::DIED;
+use crate::rules::{Act, ERROR, FATAL, Indicator, Kind, Rule, Sign, problem};
+use crate::tool::{Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("test runners") };
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "runner.restarted",
+        pattern: r"^\s*Restarting after unexpected exit, crash, or test timeout(?: in (?P<t>.+?))?; summary will include",
+        acts: &[
+            Act::Problem(problem(FATAL, Kind::Crash, 92)),
+            Act::Sign(Sign::Crash(Indicator::RestartedAfterCrash)),
+            Act::Sign(Sign::Tool(ToolId::Xcodebuild)),
+        ],
+    },
+    Rule {
+        name: "runner.crashed",
+        pattern: r"^.*(?:[Tt]est runner .{0,80}crashed|The test runner (?:crashed|hung|exited|timed out)|Testing failed.{0,80}crashed|Test crashed with signal)",
+        acts: &[
+            Act::Problem(problem(FATAL, Kind::Crash, 92)),
+            Act::Sign(Sign::Crash(Indicator::TestRunnerCrashed)),
+        ],
+    },
+    Rule {
+        name: "runner.process_crashed",
+        pattern: r"^.*Test process crashed",
+        acts: &[
+            Act::Problem(problem(FATAL, Kind::Crash, 90)),
+            Act::Sign(Sign::Crash(Indicator::TestProcessCrashed)),
+        ],
+    },
+    Rule {
+        name: "runner.early_exit",
+        pattern: r"^.*(?:Early unexpected exit|operation never finished bootstrapping)",
+        acts: &[Act::Problem(problem(FATAL, Kind::Crash, 90)), Act::Sign(Sign::Crash(Indicator::EarlyExit))],
+    },
+    Rule {
+        name: "runner.never_began",
+        pattern: r"^.*(?:Test runner never began executing tests|never began testing)",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Infrastructure, 88)),
+            Act::Sign(Sign::Crash(Indicator::NeverBeganTesting)),
+        ],
+    },
+    Rule {
+        name: "runner.bundle",
+        pattern: r"^.*(?:Failed to load the test bundle|The bundle .{0,200} couldn.{1,3}t be loaded)",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Build, 88)),
+            Act::Sign(Sign::Crash(Indicator::BundleLoadFailed)),
+        ],
+    },
+    Rule {
+        name: "runner.error",
+        pattern: r"^.*\S+ \(\d+\) encountered an error \((?P<m>.*)",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Infrastructure, 80)),
+            Act::Sign(Sign::Crash(Indicator::RunnerError)),
+        ],
+    },
+    Rule {
+        name: "runner.connection",
+        pattern: r"^.*(?:Connection interrupted|Connection with the remote side was unexpectedly closed|lost connection to (?:the )?test ?manager|Lost connection to testmanagerd)",
+        acts: &[Act::Sign(Sign::Crash(Indicator::ConnectionInterrupted))],
+    },
+    Rule {
+        // The marks of the tests before it stand on the same line.
+        name: "progress.died",
+        pattern: concat!(
+            r"^(?:\S+\.(?:py|rb|[cm]?[jt]sx?|php|exs|lua|pl|t|bats) )?[.FEsxXu]*[.FEX](?:[\w./-]+: (?:line )?\d+: +\d+ +)?(?P<sig>",
+            shell_words!(),
+            r")(?:: \d+)?(?: +\(core dumped\).*| {2,}.*)?$"
+        ),
+        acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::Died("")))],
+    },
+    Rule {
+        name: "runner.no_tests",
+        pattern: r"^(?:\[(?:INFO|WARNING|ERROR)\] )?(?:No tests? (?:files? )?found(?:,| related| for given|\.|$)|No tests to run|No tests (?:were )?(?:executed|found|matched)|NO TESTS RAN$|No (?:test|spec) files (?:were )?found|No matching test cases were run|No test (?:is available in|matches the given)|> No tests found for given|ERROR: (?:not found: .*::|file or directory not found: .*::))",
+        acts: &[Act::Sign(Sign::NoTests), Act::Summary],
+    },
+];

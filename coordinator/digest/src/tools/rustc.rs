@@ -1,0 +1,127 @@
+//! What rustc prints.
+
+use super::libtest::panicked;
+use super::shell::DIED;
+use crate::rules::{Act, Draft, ERROR, Indicator, Kind, Level, Next, Problem, Rule, Sign, WARNING, problem};
+use crate::tool::Tool;
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("rustc") };
+
+/// The `--> file:line:column` line under a diagnostic.
+fn arrow(draft: &mut Draft) {
+    for line in &draft.lines {
+        let Some(place) = line.trim_start().strip_prefix("--> ") else { continue };
+        let mut parts = place.trim_end().rsplitn(3, ':');
+        let (column, row, file) = (parts.next(), parts.next(), parts.next());
+        if let (Some(column), Some(row), Some(file)) = (column, row, file) {
+            draft.file = Some(file.to_owned());
+            draft.line = row.parse().ok();
+            draft.column = column.parse().ok();
+        }
+        return;
+    }
+    crate::rules::pointed(draft);
+}
+
+/// The lines of a rustc diagnostic: arrow, excerpt, notes.
+fn diagnostic(_: &[String], line: &str) -> Next {
+    let trimmed = line.trim_start();
+    let excerpt =
+        trimmed.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '|' | '=' | '+' | '-' | '.' | '~'));
+    let arrow = trimmed.starts_with("--> ") || trimmed.starts_with("::: ");
+    let word = line.starts_with("help:") || line.starts_with("note:") || line.starts_with("...");
+    let deep = line.starts_with("     ")
+        || line.starts_with("  ") && !trimmed.starts_with(|c: char| c.is_ascii_uppercase());
+    if trimmed.is_empty() {
+        Next::Beyond
+    } else if excerpt || arrow || word || deep {
+        Next::Part
+    } else {
+        Next::Beyond
+    }
+}
+
+/// Cargo's own errors: the lines under them up to a blank one, `Caused by:` included.
+fn cargo_lines(so_far: &[String], line: &str) -> Next {
+    if line.trim().is_empty() {
+        return Next::Maybe;
+    }
+    // Text of bun and others about an assertion.
+    let compared = line.starts_with("Expected") || line.starts_with("Received");
+    if compared && so_far.len() < 12 {
+        return Next::Part;
+    }
+    if line == "Caused by:" || line.starts_with("  ") && so_far.len() < 40 {
+        diagnostic_or_deep(so_far, line)
+    } else {
+        diagnostic(so_far, line)
+    }
+}
+
+fn diagnostic_or_deep(so_far: &[String], line: &str) -> Next {
+    let verb = line.trim_start().starts_with(|c: char| c.is_ascii_uppercase()) && line.starts_with("    ");
+    if verb && !so_far.iter().any(|line| line == "Caused by:") {
+        diagnostic(so_far, line)
+    } else {
+        Next::Part
+    }
+}
+
+const DIAGNOSTIC: Problem = problem(ERROR, Kind::Build, 93).follow(cargo_lines).refine(arrow);
+
+fn one_more_plain(so_far: &[String], line: &str) -> Next {
+    if line.starts_with("note: run with `RUST_BACKTRACE") || line.trim().is_empty() {
+        Next::Beyond
+    } else if so_far.len() < 40 {
+        Next::Part
+    } else {
+        Next::Beyond
+    }
+}
+
+/// Text of the runtime at the end of the process.
+fn runtime_words(_: &[String], line: &str) -> Next {
+    if line.starts_with("fatal runtime error: ") { Next::Last } else { Next::Beyond }
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        // As `--message-format short` has it.
+        name: "rust.short",
+        pattern: r"^(?P<f>[^\s:]+\.rs):(?P<l>\d+):(?P<c>\d+): (?P<s>error|warning)(?:\[\w+\])?: (?P<m>.*)",
+        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 93))],
+    },
+    Rule {
+        name: "rust.error",
+        pattern: r"^error(?:\[E\d{4}\])?: (?P<m>.*)",
+        acts: &[Act::Problem(DIAGNOSTIC)],
+    },
+    Rule {
+        name: "rust.warning",
+        pattern: r"^warning(?:\[\w+\])?: (?P<m>.*)",
+        acts: &[Act::Problem(problem(WARNING, Kind::Build, 60).follow(diagnostic).refine(arrow))],
+    },
+    Rule {
+        name: "rust.overflow",
+        pattern: r"^(?:test .+ \.\.\. )?thread '(?P<t>[^']*)'(?: \(\d+\))? has overflowed its stack$",
+        acts: &[
+            Act::Problem(problem(crate::rules::FATAL, Kind::Crash, 95).follow(runtime_words)),
+            Act::Sign(Sign::Crash(crate::rules::Indicator::FatalError)),
+        ],
+    },
+    Rule {
+        name: "rust.panic",
+        pattern: r"^(?:test .+ \.\.\. )?thread '(?P<t>[^']*)'(?: \(\d+\))? panicked at (?P<m>.*)",
+        acts: &[
+            Act::Problem(
+                problem(crate::rules::FATAL, Kind::Crash, 93).follow(one_more_plain).refine(panicked),
+            ),
+            Act::Sign(Sign::Crash(crate::rules::Indicator::Panic)),
+        ],
+    },
+    Rule {
+        name: "rust.signal",
+        pattern: r"^.*\(signal: \d+, (?P<sig>SIG[A-Z]+)(?:: .*)?\)",
+        acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::ChildDied("")))],
+    },
+];

@@ -1,0 +1,18 @@
+//! What rustfmt prints.
+
+use crate::rules::{Act, ERROR, Kind, Next, Rule, problem};
+use crate::tool::Tool;
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("rustfmt") };
+
+/// Lines of a difference.
+fn difference(so_far: &[String], line: &str) -> Next {
+    let part = line.is_empty() || line.starts_with([' ', '+', '-']);
+    if part && so_far.len() < 40 { Next::Part } else { Next::Beyond }
+}
+
+const RULES: &[Rule] = &[Rule {
+    name: "rustfmt.difference",
+    pattern: r"^Diff in (?P<f>\S+?)(?::(?P<l>\d+)| at line (?P<l2>\d+)):$",
+    acts: &[Act::Problem(problem(ERROR, Kind::Lint, 90).follow(difference).owning())],
+}];

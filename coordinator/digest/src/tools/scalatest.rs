@@ -1,0 +1,35 @@
+//! What ScalaTest prints.
+
+use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, SORTS, problem, set_place};
+use crate::tool::{Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("ScalaTest") };
+
+/// Lines that sbt marks as the failure's own: deeper than the test's name.
+fn scalatest_lines(_: &[String], line: &str) -> Next {
+    let body = line.strip_prefix("[info] ").unwrap_or(line);
+    if body.starts_with("  ") && !body.trim_start().starts_with("- ") { Next::Part } else { Next::Beyond }
+}
+
+/// The last place in brackets: `4 did not equal 3 (MathSpec.scala:12)`.
+fn in_brackets(draft: &mut Draft) {
+    let places: Vec<String> = draft
+        .lines
+        .iter()
+        .filter_map(|line| Some(line.trim_end().strip_suffix(')')?.rsplit_once('(')?.1.to_owned()))
+        .collect();
+    let _found = places.iter().any(|place| set_place(draft, place));
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "scalatest.failed",
+        pattern: r"^(?:\[info\] )?\s*- (?P<t>.*?) \*\*\* FAILED \*\*\*.*",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(scalatest_lines).refine(in_brackets))],
+    },
+    Rule {
+        name: "scalatest.summary",
+        pattern: r"^(?:\[info\] )?Tests: succeeded (?P<passed>\d+), failed (?P<failed>\d+), canceled \d+, ignored (?P<skipped>\d+), pending",
+        acts: &[Act::Session(ToolId::ScalaTest), Act::Counts(ToolId::ScalaTest, SORTS), Act::Summary],
+    },
+];

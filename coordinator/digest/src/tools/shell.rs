@@ -1,0 +1,56 @@
+//! What shell prints.
+
+use crate::rules::{Act, ERROR, FATAL, Indicator, Kind, Problem, Rule, Sign, problem};
+use crate::tool::Tool;
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("shell") };
+
+pub(super) const DIED: Problem = problem(FATAL, Kind::Crash, 88);
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "shell.segfault",
+        // Lines of a shell, make, zsh, gdb, gfortran and the kernel; in a program's own text, other words may precede them.
+        pattern: r"^(?:(?:\S+: )?(?:(?:line )?\d+: +)?(?:\d+ +)?|g?n?make(?:\[\d+\])?: \*\*\* \[.*\] |\[\d+\] *[-+]? *\d+ +|.*\[\d+\]: |(?:Program|Thread .*) received signal SIGSEGV[,:] )(?:Segmentation fault|segmentation fault|segfault at [0-9a-f]+)(?:: 11)?(?: ip .*|[,.]? ?\(core dumped\).*| {2,}.*| - .*|\.)?$",
+        acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::Died("SIGSEGV")))],
+    },
+    Rule {
+        name: "shell.aborted",
+        pattern: r"^(?:(?:.*: (?:line )?\d+: +\d+ )?(?:Aborted|Abort trap: 6)|(?:zsh|\[\d+\])(?::\d*)?:? +(?:\d+ )?abort)(?: +\(core dumped\).*| {2,}.*)?$",
+        acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::Died("SIGABRT")))],
+    },
+    Rule {
+        name: "shell.killed",
+        pattern: r"^(?:.*: (?:line )?\d+: +\d+ |g?n?make(?:\[\d+\])?: \*\*\* \[.*\] )?Killed(?:: 9)?(?: {2,}.*| \(core dumped\).*)?$",
+        acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::Killed))],
+    },
+    Rule {
+        name: "shell.other",
+        pattern: concat!(
+            r"^(?:.*: (?:line )?\d+: +\d+ |g?n?make(?:\[\d+\])?: \*\*\* \[.*\] )?(?:",
+            rare_shell_words!(),
+            r")(?:: \d+)?(?: +\(core dumped\).*| {2,}.*)?$"
+        ),
+        acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::UnexpectedSignal))],
+    },
+    Rule {
+        name: "shell.told_signal",
+        pattern: r"^.*(?:terminated by|terminated with|died with|died of|killed by|crashed with|exited due to|exited with|exited on|due to) (?:signal |<Signals\.)?(?:\d+[ :(]*)?(?P<sig>SIG(?:SEGV|ABRT|BUS|FPE|ILL|TRAP|SYS))\b",
+        acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::Died("")))],
+    },
+    Rule {
+        name: "shell.not_found",
+        pattern: r"^(?:\S+: )?(?:line \d+: |\d+: )?(?:(?:cd|exec|source|\.): )?(?P<m>\S+: (?:command not found|not found|Permission denied|is a directory|No such file or directory|cannot execute.*|bad interpreter.*))$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 80))],
+    },
+    Rule {
+        name: "shell.zsh_not_found",
+        pattern: r"^(?:fish: Unknown command: .*|(?:zsh:\d*:? ?|env: |sh: \d+: |bash: (?:line \d+: )?)(?P<m>.*(?:not found|No such file or directory|Permission denied|syntax error).*))",
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 80))],
+    },
+    Rule {
+        name: "libc.abort",
+        pattern: r"^(?:\S+: )?(?:free\(\): |malloc\(\): |realloc\(\): |munmap_chunk\(\): |corrupted |double free or corruption|\*\*\* stack smashing detected|\*\*\* buffer overflow detected|munmap_chunk|malloc_consolidate|\S+\(\d+,0x[0-9a-f]+\) malloc: \*\*\* error)(?P<m>.*)",
+        acts: &[Act::Problem(problem(FATAL, Kind::Crash, 95)), Act::Sign(Sign::Crash(Indicator::FatalError))],
+    },
+];

@@ -1,0 +1,13 @@
+//! What signals prints.
+
+use super::compiler::DIED;
+use crate::rules::{Act, Indicator, Rule, Sign};
+use crate::tool::Tool;
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("signals") };
+
+const RULES: &[Rule] = &[Rule {
+    name: "signal.told_number",
+    pattern: r"^.*(?:terminated by|killed by|died of|died with|died from|crashed with|exited due to|exited with|exited on|failed due to|failed with) signal (?P<sig>4|5|6|8|11)\b",
+    acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::Died("")))],
+}];

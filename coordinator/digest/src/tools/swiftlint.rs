@@ -1,0 +1,12 @@
+//! What swiftlint prints.
+
+use crate::rules::{Act, Kind, Level, Rule, problem};
+use crate::tool::Tool;
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("swiftlint") };
+
+const RULES: &[Rule] = &[Rule {
+    name: "swiftlint",
+    pattern: r"^(?P<f>/[^:]+):(?P<l>\d+)(?::(?P<c>\d+))?: (?P<s>error|warning): (?P<m>.* \([a-z_]+\))$",
+    acts: &[Act::Problem(problem(Level::Word, Kind::Lint, 90))],
+}];

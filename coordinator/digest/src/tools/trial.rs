@@ -1,0 +1,14 @@
+//! What trial prints.
+
+use super::unittest::UNITTEST_REST;
+use crate::rules::{Act, Rule};
+use crate::tool::{Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("trial") };
+
+const RULES: &[Rule] = &[Rule {
+    // An unexpected success does not count as a failure, in its text and in its exit code.
+    name: "trial.passed",
+    pattern: r"^PASSED \((?:(?:skips=(?P<skipped>\d+)|expectedFailures=(?P<expected>\d+)|(?:unexpectedSuccesses|successes)=\d+)(?:, )?)+\)$",
+    acts: &[Act::Moves(ToolId::Unittest, UNITTEST_REST), Act::Summary],
+}];

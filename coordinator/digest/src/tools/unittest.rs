@@ -1,0 +1,113 @@
+//! What unittest prints.
+
+use super::compiler::DIED;
+use super::pytest::last_place;
+use crate::rules::{Act, Count, ERROR, Indicator, Kind, Next, Rule, Sign, TestEvent, problem};
+use crate::tally::Counts;
+use crate::tool::{Announced, Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool {
+    begins_in_silence: true,
+    always_totals: true,
+    announces: Some(Announced::ByHeading),
+    rules: RULES,
+    ..Tool::named("unittest")
+};
+
+/// A test that unittest reports: heading, rule, traceback, up to the next rule.
+fn unittest(so_far: &[String], line: &str) -> Next {
+    // Below the heading, and the first line of the test's description, there is a rule.
+    let is_rule = |line: &str| line.starts_with("------");
+    let short = so_far[0].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+    let ruled = is_rule(line) || so_far.iter().any(|line| is_rule(line));
+    if !ruled && so_far.len() >= if short { 1 } else { 2 } {
+        return Next::Beyond;
+    }
+    if line.starts_with("======") || line.starts_with("------") && so_far.len() > 3 {
+        Next::Beyond
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else {
+        Next::Part
+    }
+}
+
+const UNITTEST: Count =
+    |groups| Some(Counts { passed: groups.number("n"), failed: 0, skipped: 0, expected: 0 });
+
+pub(super) const UNITTEST_REST: Count = |groups| {
+    // The names of green's counts come in any order.
+    Some(Counts {
+        passed: 0,
+        failed: groups.number("failed") + groups.number("errors") + groups.number("unexpected"),
+        skipped: groups.number("skipped"),
+        expected: groups.number("expected"),
+    })
+};
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "unittest.died",
+        pattern: concat!(
+            r"^(?P<t>\w+ \([\w.]+\)) \.\.\. (?P<sig>",
+            shell_words!(),
+            r")(?:: \d+)?(?: \(core dumped\))?$"
+        ),
+        acts: &[
+            Act::Test(ToolId::Unittest, TestEvent::Started),
+            Act::Problem(DIED),
+            Act::Sign(Sign::Crash(Indicator::Died(""))),
+        ],
+    },
+    Rule {
+        name: "unittest.heading",
+        pattern: r"^(?:FAIL|ERROR): (?P<t>\S+ \(.*?\).*)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 94).follow(unittest).owning().refine(last_place))],
+    },
+    Rule {
+        name: "unittest.heading_short",
+        pattern: r"^(?:FAIL|ERROR): (?P<t>[A-Za-z_]\w*)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 90).follow(unittest).owning().refine(last_place))],
+    },
+    Rule {
+        name: "unittest.line_failed",
+        pattern: r"^(?P<t>\S+ \([\w.]+\))(?: \[.*\])? \.\.\. (?:FAIL|ERROR)$",
+        acts: &[
+            Act::Test(ToolId::Unittest, TestEvent::Failed),
+            Act::Problem(problem(ERROR, Kind::Test, 90).bare()),
+        ],
+    },
+    Rule {
+        // Output of the test may follow on the same line.
+        name: "unittest.at_work",
+        pattern: r"^\w+ \([\w.]+\)(?: \[.*\])? \.\.\. ",
+        acts: &[Act::AtWork(ToolId::Unittest)],
+    },
+    // trial's is longer.
+    Rule { name: "unittest.rule", pattern: r"^(?:-{70}|-{79})$", acts: &[Act::Heading(ToolId::Unittest)] },
+    Rule {
+        name: "unittest.ran",
+        pattern: r"^Ran (?P<n>\d+) tests? in [\d.]+s",
+        acts: &[Act::Partial(ToolId::Unittest, UNITTEST), Act::Summary],
+    },
+    Rule {
+        name: "unittest.failed",
+        pattern: r"^FAILED \((?:(?:failures=(?P<failed>\d+)|errors=(?P<errors>\d+)|skip(?:ped|s)=(?P<skipped>\d+)|expected(?:[ _]f|F)ailures=(?P<expected>\d+)|unexpected[ _]successes=(?P<unexpected>\d+)|(?:passes|unexpectedSuccesses|successes)=\d+)(?:, )?)+\)",
+        acts: &[Act::Moves(ToolId::Unittest, UNITTEST_REST), Act::Summary, Act::Harmless],
+    },
+    Rule {
+        name: "unittest.ok",
+        pattern: r"^OK(?: \((?:(?:skip(?:ped|s)=(?P<skipped>\d+)|expected[ _]failures=(?P<expected>\d+)|unexpected successes=\d+|passes=\d+)(?:, )?)+\))?$",
+        acts: &[Act::Moves(ToolId::Unittest, UNITTEST_REST)],
+    },
+    Rule {
+        name: "unittest.unexpected",
+        pattern: r"^UNEXPECTED SUCCESS: (?P<t>\S+ \(.*?\).*)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92))],
+    },
+    Rule {
+        name: "unittest.running",
+        pattern: r"^(?P<t>\w+ \([\w.]+\)) \.\.\. (?:$|Fatal Python error: )",
+        acts: &[Act::Test(ToolId::Unittest, TestEvent::Started)],
+    },
+];

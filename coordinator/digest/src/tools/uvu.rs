@@ -1,0 +1,18 @@
+//! What uvu prints.
+
+use crate::rules::{Act, Count, Rule};
+use crate::tally::Counts;
+use crate::tool::{Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("uvu") };
+
+const MARKS: Count = |groups| {
+    let (passed, total) = (groups.number("passed"), groups.number("n"));
+    Some(Counts { passed, failed: total.saturating_sub(passed), skipped: 0, expected: 0 })
+};
+
+const RULES: &[Rule] = &[Rule {
+    name: "uvu.marks",
+    pattern: r"^(?:(?:\xe2\x80\xa2|\xe2\x9c\x98) )+ *\((?P<passed>\d+) / (?P<n>\d+)\)$",
+    acts: &[Act::Session(ToolId::Uvu), Act::Counts(ToolId::Uvu, MARKS), Act::Summary],
+}];

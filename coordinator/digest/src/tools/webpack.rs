@@ -1,0 +1,25 @@
+//! What webpack prints.
+
+use crate::rules::{Act, ERROR, Kind, Rule, Sign, paragraph, problem};
+use crate::tool::{Apart, Tool, ToolId};
+
+pub(super) const TOOL: Tool =
+    Tool { apart: Apart::Always, builds: true, rules: RULES, ..Tool::named("webpack") };
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "webpack.error",
+        pattern: r"^ERROR in (?P<f>\S+?)(?:[ :](?P<l>\d+):(?P<c>\d+).*)?$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 93).follow(paragraph))],
+    },
+    Rule {
+        name: "webpack.compiled",
+        pattern: r"^webpack(?: [\d.]+)? compiled with (?P<n>[1-9]\d*) errors?",
+        acts: &[Act::Sign(Sign::Failure(ToolId::Webpack)), Act::Summary],
+    },
+    Rule {
+        name: "webpack.compiled_ok",
+        pattern: r"^webpack(?: [\d.]+)? compiled (?:successfully|with \d+ warnings?)",
+        acts: &[Act::Sign(Sign::Success(ToolId::Webpack)), Act::Summary],
+    },
+];

@@ -1,0 +1,113 @@
+//! What XCTest prints.
+
+use crate::rules::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, TestEvent, problem};
+use crate::tally::Counts;
+use crate::tool::{Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool {
+    one_name: class_and_method,
+    by_test: true,
+    nests_totals: true,
+    rules: RULES,
+    ..Tool::named("XCTest")
+};
+
+const EXECUTED: Count = |groups| {
+    let (total, failed) = (groups.number("n"), groups.number("failed"));
+    let skipped = groups.number("skipped");
+    Some(Counts {
+        passed: total.saturating_sub(failed + skipped),
+        failed: failed.min(total),
+        skipped,
+        expected: 0,
+    })
+};
+
+/// Lines of an assertion's message that XCTest prints after the first one.
+fn assertion(so_far: &[String], line: &str) -> Next {
+    let ends = ["Test Case '", "Test case '", "Test Suite '", "Executed ", "◇", "✔", "✘"];
+    if ends.iter().any(|end| line.trim_start().starts_with(end)) || so_far.len() > 40 {
+        return Next::Beyond;
+    }
+    let open = so_far.iter().flat_map(|line| line.chars()).filter(|c| matches!(c, '"')).count() % 2 == 1;
+    let diff =
+        line.starts_with(['+', '-', '−', ' ', '\t', '@', '"', ')', ']', '}']) && !line.trim().is_empty();
+    if diff || open && !line.trim().is_empty() { Next::Part } else { Next::Beyond }
+}
+
+fn xctest_name(draft: &mut Draft) {
+    if let Some(test) = &mut draft.test {
+        *test = test.trim_start_matches("-[").trim_end_matches(']').to_owned();
+    }
+}
+
+/// XCTest on a Mac prints two names: `-[Module.Class test]` and `Class.test()`.
+fn class_and_method(test: &str) -> String {
+    let bare = test.trim_start_matches("-[").trim_end_matches(']').trim_end_matches("()");
+    let mut parts = bare.rsplit([' ', '.', '/']);
+    match (parts.next(), parts.next()) {
+        (Some(name), Some(class)) => format!("{class}.{name}"),
+        _ => bare.to_owned(),
+    }
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "xctest.started",
+        pattern: r"^.*Test [Cc]ase '(?P<t>[^']+)' started(?: at .*|\.)?$",
+        acts: &[Act::Test(ToolId::XcTest, TestEvent::Started)],
+    },
+    Rule {
+        name: "xctest.passed",
+        pattern: r"^.*Test [Cc]ase '(?P<t>[^']+)' passed (?:on '|\()",
+        acts: &[Act::Test(ToolId::XcTest, TestEvent::Passed)],
+    },
+    Rule {
+        name: "xctest.skipped",
+        pattern: r"^.*Test [Cc]ase '(?P<t>[^']+)' skipped (?:on '|\()",
+        acts: &[Act::Test(ToolId::XcTest, TestEvent::Skipped)],
+    },
+    Rule {
+        name: "xctest.failed",
+        pattern: r"^.*Test [Cc]ase '(?P<t>[^']+)' failed (?:on '|\()",
+        acts: &[
+            Act::Test(ToolId::XcTest, TestEvent::Failed),
+            Act::Problem(problem(ERROR, Kind::Test, 90).bare().refine(xctest_name)),
+        ],
+    },
+    Rule {
+        name: "xctest.expected",
+        pattern: r"^(?P<f>[^:]+):(?P<l>\d+): (?:-\[.*\]|[\w.]+) : Expected failure",
+        acts: &[Act::Harmless],
+    },
+    Rule {
+        name: "xctest.skip_reason",
+        pattern: r"^(?P<f>/[^:]+):(?P<l>\d+): (?P<t>-\[.*?\]|[\w.]+) : Test skipped(?: - .*)?",
+        acts: &[Act::Harmless],
+    },
+    Rule {
+        name: "xctest.assertion",
+        pattern: r"^(?P<f>[^:]+):(?P<l>\d+): error: (?P<t>-\[.*?\]|[\w]+\.[\w.]+(?:\(\))?) : (?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 95).follow(assertion).refine(xctest_name))],
+    },
+    Rule {
+        name: "xctest.executed",
+        pattern: r"^\s*Executed (?P<n>\d+) tests?, with (?:(?P<skipped>\d+) tests? skipped and )?(?P<failed>\d+) failures?",
+        acts: &[Act::Partial(ToolId::XcTest, EXECUTED)],
+    },
+    Rule {
+        name: "xctest.executed_failed",
+        pattern: r"^\s*Executed \d+ tests?, with (?:\d+ tests? skipped and )?[1-9]\d* failures?",
+        acts: &[Act::Sign(Sign::Failure(ToolId::XcTest)), Act::Summary],
+    },
+    Rule {
+        name: "xctest.all_passed",
+        pattern: r"^Test Suite '(?:All tests|Selected tests)' passed",
+        acts: &[Act::Sign(Sign::Success(ToolId::XcTest)), Act::Summary],
+    },
+    Rule {
+        name: "xctest.all_failed",
+        pattern: r"^Test Suite '(?:All tests|Selected tests|.*\.xctest)' failed",
+        acts: &[Act::Sign(Sign::Failure(ToolId::XcTest))],
+    },
+];
