@@ -39,7 +39,7 @@ use std::process::ExitCode;
 /// Build pool for coding agents and people: runs a command on a matching machine, with the current
 /// working tree
 #[derive(Parser, Debug)]
-#[command(name = "buildpool", version, max_term_width = 100, after_help = examples::PROGRAM)]
+#[command(name = "buildpool", version = env!("BUILDPOOL_VERSION"), max_term_width = 100, after_help = examples::PROGRAM)]
 pub(crate) struct Arguments {
     /// Colours: auto (on a terminal), always or never
     #[arg(

@@ -129,7 +129,7 @@ async fn client(arguments: &DoctorArguments) -> Vec<Check> {
 
 fn version() -> Check {
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
-    Check::new("version", State::Ok, format!("buildpool {} on {os} {arch}", env!("CARGO_PKG_VERSION")))
+    Check::new("version", State::Ok, format!("buildpool {} on {os} {arch}", env!("BUILDPOOL_VERSION")))
 }
 
 fn configuration() -> Vec<Check> {
