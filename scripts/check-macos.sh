@@ -17,24 +17,8 @@ skip() {
 if [ "$(uname -s)" = Darwin ]; then
     exec cargo check --locked --workspace --all-targets
 fi
-command -v apt-get >/dev/null || skip "no apt-get to fetch a compiler with"
-
 tools=$top/target/macos-check/tools
-mkdir -p "$tools"
-if [ ! -x "$tools/root/usr/bin/rustc" ]; then
-    (
-        cd "$tools"
-        apt-get update -qq >/dev/null 2>&1 || true
-        candidate=$(apt-cache policy rustc-web | sed -n 's/ *Candidate: //p')
-        version=$(echo "$candidate" | sed -n 's/^\([0-9]*\.[0-9]*\)\..*/\1/p')
-        [ -n "$version" ] || exit 1
-        llvm=$(apt-cache depends "libstd-rust-web-$version" rustc-web | sed -n 's/.*Depends: \(libllvm[0-9.]*\)$/\1/p' | sort -u | head -n 1)
-        apt-get download -qq "rustc-web=$candidate" "libstd-rust-web-$version=$candidate" "libstd-rust-web-dev=$candidate" \
-            "rust-web-src=$candidate" "${llvm:-libllvm22}" >/dev/null 2>&1 || exit 1
-        for package in *.deb; do dpkg-deb -x "$package" root; done
-        rm -f ./*.deb
-    ) || skip "the packages rustc-web and rust-web-src can't be had"
-fi
+root=$(sh scripts/dist/std-source.sh "$tools") || skip "the packages rustc-web and rust-web-src can't be had"
 
 cat > "$tools/cc" <<'STANDIN'
 #!/bin/sh
@@ -53,7 +37,6 @@ done
 STANDIN
 chmod +x "$tools/cc" "$tools/ar"
 
-root=$tools/root
 export LD_LIBRARY_PATH="$root/usr/lib/x86_64-linux-gnu:$root/usr/lib"
 export RUSTC="$root/usr/bin/rustc" RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR="$top/target/macos-check/build"
 export CC_aarch64_apple_darwin="$tools/cc" CXX_aarch64_apple_darwin="$tools/cc"
