@@ -52,6 +52,13 @@ fn bad_values_are_refused_with_what_is_valid() {
         (&["digest", "--exit-code", "1", "--signal", "SIGSEGV"], "cannot be used with"),
         (&["token", "create", "--role", "king", "--name", "n"], "worker, submit, read, admin"),
         (&["token", "create", "--role", "worker", "--name", "n", "--expires", "0s"], "no time at all"),
+        (&["token", "create", "--role", "worker"], "--name <NAME>"),
+        (&["token", "create", "--role", "worker", "--count", "2"], "--prefix <TEXT>"),
+        (&["token", "create", "--role", "worker", "--count", "0", "--prefix", "m"], "0 is not in 1..=1000"),
+        (
+            &["token", "create", "--role", "worker", "--name", "n", "--count", "2", "--prefix", "m"],
+            "cannot be used with",
+        ),
         (&["token", "rotate", "n", "--expires", "0"], "no time at all"),
         (&["token", "list", "--data-dir", "d", "--coordinator", "ws://h"], "cannot be used with"),
         (

@@ -26,9 +26,8 @@ pub(crate) enum TokenAction {
         /// or admin
         #[arg(long, value_parser = role, add = roles())]
         role: Role,
-        /// Name of the token
-        #[arg(long)]
-        name: String,
+        #[command(flatten)]
+        names: TokenNames,
         /// Lifetime of the token; unlimited by default
         #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse_lasting)]
         expires: Option<Duration>,
@@ -73,6 +72,39 @@ pub(crate) enum TokenAction {
         #[command(flatten)]
         form: Form,
     },
+}
+
+/// Maximum number of tokens that one command creates.
+const TOKENS_MAX: u32 = 1_000;
+
+/// The name of one token, or the names of several ones.
+#[derive(Args, Debug)]
+pub(crate) struct TokenNames {
+    /// Name of the token
+    #[arg(long, required_unless_present = "count", conflicts_with = "count")]
+    name: Option<String>,
+    /// Create N tokens, and print one on each line (`--json`: an array)
+    #[arg(long, value_name = "N", requires = "prefix", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=i64::from(TOKENS_MAX)))]
+    count: Option<u32>,
+    /// First part of the names with `--count`; a number follows, as in mac-01 to mac-30
+    #[arg(long, value_name = "TEXT", requires = "count")]
+    prefix: Option<String>,
+}
+
+impl TokenNames {
+    /// Returns true if the command creates several tokens.
+    pub(crate) const fn are_counted(&self) -> bool {
+        self.count.is_some()
+    }
+
+    /// Returns the names. Numbers begin at 1 and have equal lengths, so that the names sort.
+    pub(crate) fn read(self) -> Vec<String> {
+        let (Some(count), Some(prefix)) = (self.count, self.prefix) else {
+            return self.name.into_iter().collect();
+        };
+        let width = count.to_string().len();
+        (1..=count).map(|number| format!("{prefix}{number:0width$}")).collect()
+    }
 }
 
 /// Selects the tokens of a data directory on this machine, or of a pool by an admin's token.

@@ -31,12 +31,17 @@ const UNKNOWN_HOST: &str = "HOST:7420";
 pub(crate) fn run(arguments: TokenArguments) -> Result<ExitCode, Failure> {
     super::block_on(async {
         match arguments.action {
-            TokenAction::Create { place, role, name, expires, only, form } => {
-                let (created, url, certificate) = create(&place, (role, only.read()), &name, expires).await?;
-                if role == Role::Worker && !form.json {
-                    show_joining(&created.token, &url, &certificate);
+            TokenAction::Create { place, role, names, expires, only, form } => {
+                let are_counted = names.are_counted();
+                let new = create(&place, (role, only.read()), &names.read(), expires).await?;
+                if let Some(first) = new.tokens.first().filter(|_| role == Role::Worker && !form.json) {
+                    show_joining(&first.token, are_counted, &new.url, &new.certificate);
                 }
-                show_created(&created, form)
+                match new.tokens.as_slice() {
+                    [one] if !are_counted => show_created(one, form)?,
+                    several => show_several(several, form)?,
+                };
+                new.failure.map_or(Ok(ExitCode::SUCCESS), Err)
             }
             TokenAction::Rotate { place, which, grace, expires, form } => {
                 show_created(&rotate(&place, &which, grace, expires).await?, form)
@@ -59,8 +64,17 @@ enum Certificate {
     Unknown,
 }
 
-/// Prints the command that joins a machine as a worker.
-fn show_joining(token: &str, url: &str, certificate: &Certificate) {
+/// Created tokens, and how workers reach their coordinator.
+struct Created {
+    tokens: Vec<TokenCreated>,
+    /// Why the remaining tokens were not created.
+    failure: Option<Failure>,
+    url: String,
+    certificate: Certificate,
+}
+
+/// Prints the command that joins a machine as a worker. With several tokens, `TOKEN` stands for one of them.
+fn show_joining(token: &str, is_one_of_several: bool, url: &str, certificate: &Certificate) {
     let hint =
         if url.contains(UNKNOWN_HOST) { ", with the coordinator's own in place of HOST:7420" } else { "" };
     let is_trusted =
@@ -80,6 +94,7 @@ fn show_joining(token: &str, url: &str, certificate: &Certificate) {
             ),
         ),
     };
+    let token = if is_one_of_several { "TOKEN" } else { token };
     terminal::warn(&format!(
         "to join{hint}: echo '{url}#{token}' | buildpool install worker --write{option} --join -"
     ));
@@ -128,32 +143,47 @@ pub(super) fn become_owner(directory: &Path) -> Result<(), Failure> {
     )
 }
 
+/// Creates a token with each of the names. Ends at the first failure, because the tokens before it exist and must be
+/// printed.
 async fn create(
     place: &TokenPlace,
     (role, only): (Role, Restriction),
-    name: &str,
+    names: &[String],
     expires: Option<Duration>,
-) -> Result<(TokenCreated, String, Certificate), Failure> {
+) -> Result<Created, Failure> {
+    let mut tokens = Vec::with_capacity(names.len());
+    let mut failure = None;
     let Some(config) = files(place)? else {
         let client = settings::connect_to_running(&place.pool).await?;
+        for name in names {
+            match client.token_create_restricted(role, name, expires, only.clone()).await {
+                Ok(token) => tokens.push(token),
+                Err(error) => {
+                    failure = Some(error.into());
+                    break;
+                }
+            }
+        }
         let url = client.pool().url.to_string();
-        return Ok((
-            client.token_create_restricted(role, name, expires, only).await?,
-            url,
-            Certificate::Unknown,
-        ));
+        return Ok(Created { tokens, failure, url, certificate: Certificate::Unknown });
     };
-    let tokens = open_or_make(&config.data_dir)?;
+    let store = open_or_make(&config.data_dir)?;
     let fingerprint = fingerprint(&config)?;
-    let created = tokens
-        .create_restricted((role, &only), name, expires, fingerprint.as_deref(), BY_FILES)
-        .map_err(|error| Failure::from_error(REFUSED, &error))?;
+    for name in names {
+        match store.create_restricted((role, &only), name, expires, fingerprint.as_deref(), BY_FILES) {
+            Ok(token) => tokens.push(token),
+            Err(error) => {
+                failure = Some(Failure::from_error(REFUSED, &error));
+                break;
+            }
+        }
+    }
     let is_configured = place.config.is_some() || place.data_dir.is_none();
     let public = config.public_url.as_ref().map(ToString::to_string);
     let url = public
         .or_else(|| told_url(&config))
         .unwrap_or_else(|| if is_configured { url_of(&config) } else { format!("wss://{UNKNOWN_HOST}") });
-    Ok((created, url, certificate(&config)))
+    Ok(Created { tokens, failure, url, certificate: certificate(&config) })
 }
 
 /// A token can be created before the certificate exists.
@@ -271,6 +301,15 @@ fn show_created(created: &TokenCreated, form: Form) -> Result<ExitCode, Failure>
         terminal::print_json(created)?;
     } else {
         terminal::print(&format!("{}\n", created.token))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show_several(created: &[TokenCreated], form: Form) -> Result<ExitCode, Failure> {
+    if form.json {
+        terminal::print_json(&created)?;
+    } else {
+        terminal::print(&created.iter().map(|one| format!("{}\n", one.token)).collect::<String>())?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -188,6 +188,23 @@ fn refused_worker(pool: &Pool, token: &str, is_copy: bool, why: &str) {
 }
 
 #[test]
+fn one_command_creates_tokens_for_many_workers_by_file_and_by_link() {
+    let pool = Pool::start(0);
+    let counted = ["token", "create", "--role", "worker", "--count", "12", "--prefix", "mac-"];
+    let printed = pool.buildpool(&counted).expect(0);
+    let tokens: std::collections::BTreeSet<_> = printed.out().lines().map(str::to_owned).collect();
+    assert!(tokens.len() == 12 && tokens.iter().all(|token| token.starts_with("bp_")), "{printed}");
+    let data = pool.place().home().join("another");
+    let by_file = [&counted[..], &["--json", "--data-dir", data.to_str().unwrap()]].concat();
+    let array = pool.buildpool(&by_file).expect(0).json();
+    let names: Vec<_> = array.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!((names.len(), names[0], names[11]), (12, "mac-01", "mac-12"), "{array:#}");
+    let listed = pool.buildpool(&["token", "list", "--json"]).expect(0).json();
+    let listed = listed.as_array().unwrap().iter().filter(|one| one["role"] == "worker");
+    assert_eq!(listed.filter(|one| names.contains(&one["name"].as_str().unwrap())).count(), 12);
+}
+
+#[test]
 fn a_copied_worker_id_is_of_no_use_with_another_token() {
     let mut pool = Pool::start(1);
     let mallory = token(&pool, "worker", "mallory");
