@@ -28,7 +28,10 @@ fn built_from() -> Option<(String, String)> {
     if env::var("PROFILE").is_ok_and(|profile| profile == "debug") {
         return None;
     }
-    println!("cargo::rerun-if-changed={}", git(&["rev-parse", "--path-format=absolute", "--git-path", "logs/HEAD"])?);
+    println!(
+        "cargo::rerun-if-changed={}",
+        git(&["rev-parse", "--path-format=absolute", "--git-path", "logs/HEAD"])?
+    );
     Some((git(&["rev-parse", "--short=12", "HEAD"])?, git(&["log", "-1", "--format=%cs"])?))
 }
 

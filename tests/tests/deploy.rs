@@ -2,8 +2,9 @@
 //! available ones.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 fn deploy(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy").join(path)
@@ -197,27 +198,35 @@ fn the_debian_package_holds_the_program_and_units_that_find_it() {
 }
 
 #[test]
-fn the_homebrew_formula_of_a_release_names_it_and_is_valid_ruby() {
+fn the_homebrew_formula_of_a_release_names_its_files_and_is_valid_ruby() {
     let directory = tempfile::tempdir().expect("a directory");
     let at = |name: &str| directory.path().join(name);
-    let tree = at("buildpool-1.2.3");
-    std::fs::create_dir(&tree).expect("made");
-    let manifest = "[workspace.package]\nversion = \"1.2.3\"\n";
-    std::fs::write(tree.join("Cargo.toml"), manifest).expect("written");
-    let release = at("v1.2.3.tar.gz");
-    let mut pack = Command::new("tar");
-    pack.arg("-czf").arg(&release).arg("-C").arg(directory.path()).arg("buildpool-1.2.3");
-    assert!(pack.status().expect("tar runs").success());
-    let made = Command::new(deploy("homebrew/formula")).arg(&release).output().expect("it runs");
-    let formula = String::from_utf8(made.stdout).expect("a text");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let sum = Command::new("sha256sum").arg(&release).output().expect("it runs").stdout;
-    let sum = String::from_utf8(sum).expect("a text");
-    let sum = sum.split(' ').next().expect("a sum");
-    assert!(formula.contains(&format!("sha256 \"{sum}\"")) && sum.len() == 64, "{formula}");
-    assert!(formula.contains("/archive/refs/tags/v1.2.3.tar.gz\""), "{formula}");
-    assert!(!formula.contains('@'), "everything is filled in:\n{formula}");
-    let refused = Command::new(deploy("homebrew/formula")).arg(at("none.tar.gz")).output().expect("it runs");
+    let targets = [
+        "aarch64-apple-darwin",
+        "x86_64-apple-darwin",
+        "aarch64-unknown-linux-gnu",
+        "x86_64-unknown-linux-gnu",
+    ];
+    let sums = targets.iter().enumerate().map(|(at, target)| {
+        let sum = format!("{at}").repeat(64);
+        format!("{sum}  buildpool-1.2.3-{target}.tar.gz\n{sum}  buildpool-1.2.3-{target}.cdx.json\n")
+    });
+    std::fs::write(at("SHA256SUMS"), sums.collect::<String>()).expect("written");
+    let made = |version: &str| {
+        let mut formula = Command::new(deploy("homebrew/formula"));
+        formula.arg(version).arg(at("SHA256SUMS")).output().expect("it runs")
+    };
+    let done = made("1.2.3");
+    let formula = String::from_utf8(done.stdout).expect("a text");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    for (number, target) in targets.iter().enumerate() {
+        let url = format!("/releases/download/v1.2.3/buildpool-1.2.3-{target}.tar.gz\"\n");
+        let (_, after) = formula.split_once(&url).expect("the URL of the target");
+        let line = after.lines().next().expect("a checksum after the URL").trim();
+        assert_eq!(line, format!("sha256 \"{}\"", number.to_string().repeat(64)));
+    }
+    assert!(!formula.contains('@'), "a placeholder is left:\n{formula}");
+    let refused = made("1.2.4");
     assert!(!refused.status.success() && refused.stdout.is_empty());
     if Command::new("ruby").arg("--version").output().is_err() {
         eprintln!("SKIPPED: ruby is not on this machine");
@@ -227,4 +236,68 @@ fn the_homebrew_formula_of_a_release_names_it_and_is_valid_ruby() {
     std::fs::write(&file, &formula).expect("written");
     let checked = Command::new("ruby").arg("-c").arg(&file).output().expect("it runs");
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+}
+
+#[test]
+fn the_files_for_registries_name_the_version_of_this_program() {
+    for name in ["manifest.json", "server.json"] {
+        let text = std::fs::read_to_string(deploy("mcp").join(name)).expect(name);
+        let file: serde_json::Value = serde_json::from_str(&text).expect(name);
+        let packages = file["packages"].as_array().into_iter().flatten();
+        for version in packages.map(|package| &package["version"]).chain([&file["version"]]) {
+            assert_eq!(version, env!("CARGO_PKG_VERSION"), "{name}");
+        }
+    }
+}
+
+/// Serves the files of a directory on a free port of this machine.
+fn serve(directory: &Path) -> (std::process::Child, String) {
+    let script = "import functools, http.server, sys\n\
+        handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=sys.argv[1])\n\
+        server = http.server.ThreadingHTTPServer((\"127.0.0.1\", 0), handler)\n\
+        print(server.server_address[1], flush=True)\n\
+        server.serve_forever()\n";
+    let mut server = Command::new("python3");
+    server.args(["-c", script]).arg(directory).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut server = server.spawn().expect("python3 starts");
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().expect("a pipe")).read_line(&mut line).expect("a port");
+    (server, format!("http://127.0.0.1:{}", line.trim()))
+}
+
+#[test]
+fn the_install_script_installs_only_a_program_with_the_right_checksum() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name);
+    let system = if cfg!(target_os = "macos") { "apple-darwin" } else { "unknown-linux-gnu" };
+    let name = format!("buildpool-1.2.3-{}-{system}", std::env::consts::ARCH);
+    let files = at("files");
+    std::fs::create_dir_all(files.join(&name)).expect("made");
+    let program = files.join(&name).join("buildpool");
+    std::fs::write(&program, "#!/bin/sh\necho buildpool 1.2.3\n").expect("written");
+    let pack = format!(
+        "chmod 755 {name}/buildpool && tar -czf {name}.tar.gz {name} && \
+         {{ sha256sum {name}.tar.gz || shasum -a 256 {name}.tar.gz; }} > SHA256SUMS"
+    );
+    let sh = |text: &str| Command::new("sh").args(["-c", text]).current_dir(&files).status().expect("sh");
+    assert!(sh(&pack).success());
+    let (mut server, url) = serve(&files);
+    let install = || {
+        let mut script = Command::new("sh");
+        script.arg(deploy("install.sh")).env("BUILDPOOL_MIRROR", &url).env("BUILDPOOL_BIN", at("bin"));
+        script.output().expect("it runs")
+    };
+    let done = install();
+    let text = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(text.contains("installed buildpool 1.2.3 as "), "{text}");
+    let installed = std::fs::read(at("bin/buildpool")).expect("installed");
+    std::fs::write(&program, "#!/bin/sh\necho buildpool 6.6.6\n").expect("written");
+    assert!(sh(&format!("tar -czf {name}.tar.gz {name}")).success());
+    let refused = install();
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && text.contains("does not have the checksum"), "{text}");
+    assert_eq!(std::fs::read(at("bin/buildpool")).expect("still there"), installed);
+    server.kill().expect("ended");
+    server.wait().expect("ended");
 }
