@@ -84,6 +84,17 @@ if command -v cargo-deny >/dev/null; then
 else
     missing="$missing cargo-deny (cargo install cargo-deny: licences, sources and advisories of what is built in);"
 fi
+step upgrade paths
+previous=0
+program=$(sh scripts/previous.sh) || previous=$?
+case $previous in
+    0)
+        cargo build --locked --package buildpool
+        python3 tests/sample/versions "$program" "${CARGO_TARGET_DIR:-target}/debug/buildpool"
+        ;;
+    3) missing="$missing an earlier release (the upgrade paths, tests/sample/versions);" ;;
+    *) exit "$previous" ;;
+esac
 step tests
 cargo test --locked --workspace --no-fail-fast
 announce_missing
