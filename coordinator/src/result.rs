@@ -14,6 +14,7 @@ use buildpool_protocol::outcome::{Ending, Outcome, ProcessState, SetupOutcome};
 use buildpool_protocol::report::{
     Cause, EarlierAttempt, JobResult, JobState, KnownFrom, SetupResult, Verdict, Waiting,
 };
+use buildpool_protocol::shell::quoted;
 use buildpool_protocol::spec::{JobSpec, Source, Verbosity};
 
 /// Bytes of the log of a failed setup that `minimal` shows.
@@ -146,9 +147,9 @@ fn explain_missing(result: &mut JobResult) {
         None => result.cause = Some(Cause { text: sentence, known_from: KnownFrom::Pool }),
     }
     if let Some(install) = &missed.install {
-        let both = format!("{install} && {}", result.command).replace('\'', r"'\''");
+        let both = quoted(&format!("{install} && {}", result.command));
         let calls = [
-            format!("buildpool run -- sh -c '{both}'"),
+            format!("buildpool run -- sh -c {both}"),
             format!("set `setup: {install}` in .buildpool/config.yaml: each workspace then runs it"),
         ];
         result.next.splice(0..0, calls);

@@ -2,6 +2,7 @@
 
 use crate::duration;
 use crate::ids::BuildId;
+use crate::shell::quoted;
 use crate::stdin::Stdin;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -50,23 +51,12 @@ impl fmt::Display for Command {
                     if index > 0 {
                         f.write_str(" ")?;
                     }
-                    if is_plain(argument) {
-                        f.write_str(argument)?;
-                    } else {
-                        write!(f, "'{}'", argument.replace('\'', r"'\''"))?;
-                    }
+                    f.write_str(&quoted(argument))?;
                 }
                 Ok(())
             }
         }
     }
-}
-
-fn is_plain(argument: &str) -> bool {
-    !argument.is_empty()
-        && argument.chars().all(|c| {
-            c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '=' | ':' | ',' | '+' | '@' | '%')
-        })
 }
 
 /// The files that the command can access.

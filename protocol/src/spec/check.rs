@@ -1,8 +1,8 @@
 //! Checks of a spec that its types cannot express: sizes, names, absence of NUL.
 
 use super::{JobSpec, Setup, Source, TemplateSpec};
-use crate::glob;
 use crate::limits;
+use globset::GlobBuilder;
 use std::path::{Component, Path};
 
 impl JobSpec {
@@ -186,6 +186,12 @@ impl Setup {
     }
 }
 
+/// Returns the reason why a text is not a glob. The worker matches files with the same crate.
+fn glob_problem(glob: &str) -> Option<String> {
+    let error = GlobBuilder::new(glob).literal_separator(true).build().err()?;
+    Some(format!("is not a glob: {}", error.kind()))
+}
+
 /// Checks a glob of `setup_inputs`.
 ///
 /// # Errors
@@ -197,8 +203,8 @@ pub fn check_setup_input(glob: &str) -> Result<(), SpecError> {
     } else if Path::new(glob).components().any(leads_out) {
         "leads out of the directory of the configuration; use a relative glob without `..`, for example `**/package-lock.json`"
             .to_owned()
-    } else if let Some(problem) = glob::problem(glob) {
-        problem.to_owned()
+    } else if let Some(problem) = glob_problem(glob) {
+        problem
     } else {
         return Ok(());
     };
@@ -329,7 +335,7 @@ pub fn check_artifact(pattern: &str) -> Result<String, SpecError> {
     if pattern.len() > limits::PATH_BYTES_MAX || pattern.contains('\0') {
         return wrong(&format!("is no path; at most {} bytes without NUL are valid", limits::PATH_BYTES_MAX));
     }
-    match glob::problem(&plain) {
+    match glob_problem(&plain) {
         Some(problem) => wrong(&format!("{problem}; a backslash before a character takes it as it is")),
         None => Ok(plain),
     }

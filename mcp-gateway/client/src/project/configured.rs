@@ -1,7 +1,7 @@
 //! Commands from the configuration. Each option of a call becomes one argument of the command.
 
 use super::choose::{ChooseError, Chosen, Goal};
-use super::quote::quoted;
+use buildpool_protocol::shell::quoted;
 use std::path::Path;
 
 /// Fills the placeholders of a configured command.

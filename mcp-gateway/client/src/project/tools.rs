@@ -27,7 +27,7 @@ mod zig;
 
 use super::choose::Goal;
 use super::directory::Directory;
-use super::quote::quoted;
+use buildpool_protocol::shell::quoted;
 use std::num::NonZeroU32;
 
 pub(super) use python::loose_tests;

@@ -3,7 +3,7 @@
 use super::{Detected, Parallel, Refusal, Tool, with_filter};
 use crate::project::directory::Directory;
 use crate::project::filter;
-use crate::project::quote::quoted;
+use buildpool_protocol::shell::quoted;
 use serde_json::Value;
 
 struct Cmake {

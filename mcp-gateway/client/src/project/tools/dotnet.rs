@@ -2,7 +2,7 @@
 
 use super::{Detected, Parallel, Refusal, Tool, with_filter};
 use crate::project::directory::Directory;
-use crate::project::quote::quoted;
+use buildpool_protocol::shell::quoted;
 
 struct Dotnet;
 

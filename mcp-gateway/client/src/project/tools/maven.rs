@@ -3,7 +3,7 @@
 use super::{Detected, Parallel, Refusal, Tool, no_option};
 use crate::project::directory::Directory;
 use crate::project::filter;
-use crate::project::quote::quoted;
+use buildpool_protocol::shell::quoted;
 
 struct Maven {
     program: &'static str,

@@ -3,7 +3,7 @@
 use super::script::{self, Filtered};
 use super::{Detected, Parallel, Refusal, Tool, no_option};
 use crate::project::directory::Directory;
-use crate::project::quote::quoted;
+use buildpool_protocol::shell::quoted;
 use serde_json::Value;
 
 /// A package with scripts.

@@ -2,7 +2,7 @@
 
 use super::{Detected, Parallel, Refusal, Tool, no_option, with_filter};
 use crate::project::directory::Directory;
-use crate::project::quote::quoted;
+use buildpool_protocol::shell::quoted;
 use regex::Regex;
 use std::sync::LazyLock;
 

@@ -1,7 +1,7 @@
 //! Scripts of package.json: detects the test runner of a script, and adds a filter for that runner.
 
 use crate::project::filter;
-use crate::project::quote::quoted;
+use buildpool_protocol::shell::quoted;
 
 /// Maximum depth of scripts that call scripts.
 const DEPTH_MAX: usize = 4;

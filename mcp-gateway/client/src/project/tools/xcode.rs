@@ -4,7 +4,7 @@
 use super::{Detected, Parallel, Refusal, Tool};
 use crate::project::directory::Directory;
 use crate::project::filter;
-use crate::project::quote::quoted;
+use buildpool_protocol::shell::quoted;
 
 /// A workspace or project and its shared schemes.
 struct Xcode {

@@ -2,7 +2,7 @@
 
 use super::{Detected, Parallel, Refusal, Tool, no_option, with_filter};
 use crate::project::directory::Directory;
-use crate::project::quote::quoted;
+use buildpool_protocol::shell::quoted;
 
 struct Zig {
     /// build.zig declares the option `test-filter`, as `zig init` writes it.
