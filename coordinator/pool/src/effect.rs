@@ -7,7 +7,6 @@ use buildpool_protocol::outcome::Outcome;
 use buildpool_protocol::report::{Cause, SnapshotInfo, Verdict};
 use buildpool_protocol::spec::JobSpec;
 use buildpool_protocol::worker_link::{Grant, ToWorker};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -176,7 +175,7 @@ pub enum Change {
 }
 
 /// A submitted job.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct JobRecord {
     /// Id of the job.
     pub job: JobId,
@@ -185,25 +184,21 @@ pub struct JobRecord {
     /// Name of the submitter.
     pub submitter: String,
     /// Token that it was submitted with; `None` in records of earlier versions.
-    #[serde(default)]
     pub token: Option<TokenId>,
     /// Time of submission, in milliseconds since 1970.
     pub created_at_ms: i64,
     /// Its position in the queue.
     pub order: u64,
     /// Idempotency key: the same text from the same submitter refers to this job.
-    #[serde(default)]
     pub client_request_id: Option<String>,
     /// Notes about the snapshot, shown with the result.
-    #[serde(default)]
     pub snapshot: Option<SnapshotInfo>,
     /// Usual run time of this command from history. Used only for estimates.
-    #[serde(default)]
     pub usual: Option<Duration>,
 }
 
 /// The known facts of an attempt.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct AttemptRecord {
     /// Number, from 1.
     pub number: u32,
@@ -216,27 +211,21 @@ pub struct AttemptRecord {
     /// Time of the grant, in milliseconds since 1970.
     pub granted_at_ms: i64,
     /// Start of its process, in milliseconds since 1970 by the worker's clock.
-    #[serde(default)]
     pub started_at_ms: Option<i64>,
     /// Reason if it ended without a result.
-    #[serde(default)]
     pub lost: Option<String>,
     /// True if it counts as lost with its worker.
-    #[serde(default)]
     pub counted: bool,
     /// True if it was retried after an infrastructure failure, as the submitter allowed.
-    #[serde(default)]
     pub retried: bool,
     /// The longest `lost_after` ever sent to its worker for this attempt.
-    #[serde(default)]
     pub lost_after: Duration,
     /// Start of the worker's daemon that received the grant.
-    #[serde(default)]
     pub boot: Option<BootId>,
 }
 
 /// End of a job.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct DoneRecord {
     /// The attempt of this result; 0 without one.
     pub attempt: u32,
@@ -245,15 +234,13 @@ pub struct DoneRecord {
     /// The verdict.
     pub verdict: Verdict,
     /// The cause.
-    #[serde(default)]
     pub cause: Option<Cause>,
     /// The worker's facts. `None` if no attempt gave a result.
-    #[serde(default)]
     pub outcome: Option<Box<Outcome>>,
 }
 
 /// A known worker.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct WorkerRecord {
     /// Its permanent identity.
     pub worker: WorkerId,
@@ -266,32 +253,21 @@ pub struct WorkerRecord {
     /// Units of its resources.
     pub resources: BTreeMap<String, u32>,
     /// Submitters and teams whose jobs it takes; all if empty.
-    #[serde(default)]
     pub accepts: Vec<String>,
     /// True if an operator drains it.
     pub draining: bool,
     /// Time when its running jobs are ended, in milliseconds since 1970.
-    #[serde(default)]
     pub drain_until_ms: Option<i64>,
     /// True if an operator resumed it, and it has not yet reported that it accepts jobs.
-    #[serde(default)]
     pub resumed: bool,
     /// Last contact, in milliseconds since 1970.
     pub last_seen_ms: i64,
     /// Version of its software.
     pub version: String,
     /// True if an operator approved it, or no approval is required.
-    #[serde(default = "yes")]
     pub approved: bool,
     /// Name of the token that owns its identity.
-    #[serde(default)]
     pub token: Option<String>,
     /// True if it had no contact for `lost_after`, and has not registered since then.
-    #[serde(default)]
     pub lost: bool,
-}
-
-/// Workers recorded before the introduction of approval count as approved.
-const fn yes() -> bool {
-    true
 }

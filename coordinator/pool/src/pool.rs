@@ -259,6 +259,44 @@ impl Pool {
 
     /// Handles one input, after all timers that are due, and grants jobs. Drain
     /// [`Pool::poll_effect`] before the next call.
+    ///
+    /// # States of a job
+    ///
+    /// | state | entered by | left by |
+    /// |---|---|---|
+    /// | queued | `Submit`; the loss of an attempt that may run again | a grant; its end |
+    /// | queued, parked | as queued, while values of its secrets are missing | a `Submit` that repeats it with the values; its end |
+    /// | queued, adoptable | the loss of an attempt whose worker may come back | a grant; the worker's `Registered` or `Reported` with this lease (granted again); `Completed` with this lease |
+    /// | granted | a grant | `Completed`; the loss of the attempt; `Declined` (queued again) |
+    /// | granted, ending | `Cancel`, `Revoked`, a deadline of a drain | as granted; `KillUnconfirmed` if the worker does not confirm |
+    /// | done, not in the pool | the last attempt's result or loss; a cancel of a queued job; `GiveUp` | |
+    ///
+    /// # Inputs
+    ///
+    /// Each input is valid in each state. An input that does not fit the state changes nothing:
+    /// a `Completed` or `Declined` with an old lease is ignored, a report of an attempt by an old lease is
+    /// answered with [`Wish::Fenced`](crate::Wish::Fenced) or [`Wish::Forget`](crate::Wish::Forget), a message
+    /// of a session that a newer one replaced is ignored, and a client's request is answered with
+    /// [`Effect::Refused`]. `Tick` changes nothing except by the timers.
+    ///
+    /// # Order of effects
+    ///
+    /// | event | effects |
+    /// |---|---|
+    /// | submit | `Persist(Submitted)`, `Persist(Attachable)` where an equal submit may attach, `Accepted`; a repeated submit gives only `Accepted` |
+    /// | cancel | `Persist(CancelAsked)`, `Acknowledged`, then `Send` to the worker and `Changed`, or the end of a queued job |
+    /// | grant | `Persist(Attempt)`, `OpenLog`, `Grant`, `Changed` |
+    /// | registration | `Close` of the older session, `Persist(Worker)`, `OpenLog` of each attempt that goes on, `Welcome`, repeated grants |
+    /// | loss of an attempt | `Persist(Attempt)` and `Abandon` unless it may return, then `Changed`, or the end of the job |
+    /// | result of an attempt | the end of the job, then `Send(Forget)` to its worker |
+    /// | end of a job | `Persist(Done)`, `Done` |
+    ///
+    /// Grants of the room that became free follow, from [`Pool::dispatch`].
+    ///
+    /// # Deadline
+    ///
+    /// Each call may change [`Pool::next_deadline`], in both directions: it is the earliest timer. Timers are
+    /// not removed when their reason ends; one that fires without a reason does nothing.
     pub fn handle(&mut self, now: Now, input: Input) {
         self.take(now, input);
         self.dispatch(now);
