@@ -3,6 +3,7 @@
 use super::aside;
 use super::attempt::Attempt;
 use super::class_home;
+use super::drain::DaemonPhase;
 use super::event::Event;
 use super::files::Files;
 use super::home::Home;
@@ -55,7 +56,8 @@ pub(super) struct Agent {
     pub(super) lost_after: Option<Duration>,
     pub(super) is_tidying: bool,
     pub(super) tidied_at: Option<Instant>,
-    pub(super) is_draining: bool,
+    pub(super) phase: DaemonPhase,
+    /// Time when the attempts end, during a drain with a deadline.
     pub(super) drain_at: Option<Instant>,
     /// Processes that could not be ended.
     pub(super) survivors: Survivors,
@@ -63,10 +65,7 @@ pub(super) struct Agent {
     pub(super) lack: Option<(String, Instant)>,
     /// Time of the next check for low disk space.
     pub(super) room_look_at: Instant,
-    /// True if the daemon exits after its last attempt.
-    pub(super) is_leaving: bool,
     pub(super) last_end_at: Instant,
-    pub(super) must_leave: bool,
 }
 
 /// An open connection.
@@ -128,13 +127,11 @@ impl Agent {
             lost_after: None,
             is_tidying: false,
             tidied_at: None,
-            is_draining: false,
+            phase: DaemonPhase::Accepting,
             drain_at: None,
             lack: None,
             room_look_at: Instant::now(),
-            is_leaving: false,
             last_end_at: Instant::now(),
-            must_leave: false,
         }
     }
 
@@ -180,7 +177,7 @@ impl Agent {
 
     pub(super) fn condition(&self) -> Condition {
         Condition {
-            draining: self.is_draining,
+            draining: !self.phase.accepts_jobs(),
             quarantined: self.quarantine(),
             disk_free_bytes: platform::disk_room(self.home.directory()).ok().map(|room| room.free),
             warm_projects: self.files.workspaces.warm_projects(),
@@ -203,7 +200,7 @@ impl Agent {
     pub(super) fn wake_at(&self) -> Instant {
         let mut wake_at = Instant::now() + self.report_every;
         let link = self.link.iter().flat_map(|link| [Some(link.report_at), link.settle_at]);
-        let leave = self.is_leaving.then(|| Instant::now() + LAST_WORDS / 10);
+        let leave = self.phase.is_shutdown().then(|| Instant::now() + LAST_WORDS / 10);
         let lack = self.lack.as_ref().map(|(_, look_at)| *look_at);
         for at in link.chain([self.drain_at, leave, lack, Some(self.room_look_at)]).flatten() {
             wake_at = wake_at.min(at);
@@ -260,7 +257,7 @@ impl Agent {
             states: told
                 .map(|(_, attempt)| (attempt.lease, attempt.state(), attempt.started_at_ms))
                 .collect(),
-            is_draining: self.is_draining,
+            is_draining: !self.phase.accepts_jobs(),
             quarantine: self.quarantine(),
         }
     }

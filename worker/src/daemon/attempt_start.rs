@@ -127,7 +127,7 @@ impl Agent {
         }
         let live = self.attempts.values().filter(|attempt| attempt.is_live()).count();
         let is_slot_free = live < self.config.slots as usize;
-        let wanted = left + usize::from(is_slot_free && !self.is_draining);
+        let wanted = left + usize::from(is_slot_free && self.phase.accepts_jobs());
         for _ in self.keepers.count_available()..wanted {
             if let Err(error) = self.keepers.start(&self.home) {
                 return self.no_keeper(&error.to_string());

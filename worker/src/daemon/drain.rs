@@ -10,12 +10,40 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::info;
 
+/// Phase of the daemon. Only `Draining` can go back, to `Accepting`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum DaemonPhase {
+    /// It accepts jobs.
+    Accepting,
+    /// It accepts no jobs, by order of the coordinator.
+    Draining,
+    /// It accepts no jobs and exits after its last attempt.
+    Leaving,
+    /// It exits now. Its attempts go on in their keepers.
+    Exiting,
+}
+
+impl DaemonPhase {
+    pub(super) fn accepts_jobs(self) -> bool {
+        self == Self::Accepting
+    }
+
+    /// Returns true during a shutdown, which can't be cancelled.
+    pub(super) fn is_shutdown(self) -> bool {
+        self >= Self::Leaving
+    }
+}
+
 impl Agent {
+    /// Starts or ends a drain. During a shutdown, the drain goes on.
     pub(super) fn drain(&mut self, draining: bool, deadline: Option<Duration>) {
-        self.is_draining = draining;
+        let is_shutdown = self.phase.is_shutdown();
+        if !is_shutdown {
+            self.phase = if draining { DaemonPhase::Draining } else { DaemonPhase::Accepting };
+        }
         let asked = deadline.filter(|_| draining).map(|deadline| Instant::now() + deadline);
         // During shutdown, the earliest deadline ever set applies.
-        let earlier = self.drain_at.filter(|_| self.is_leaving);
+        let earlier = self.drain_at.filter(|_| is_shutdown);
         self.drain_at = [asked, earlier].into_iter().flatten().min();
         self.changed();
     }
@@ -32,12 +60,12 @@ impl Agent {
                 self.leave_after_last();
                 self.drain(true, Some(Duration::ZERO));
             }
-            Wish::Leave => self.must_leave = true,
+            Wish::Leave => self.phase = DaemonPhase::Exiting,
         }
     }
 
     fn leave_after_last(&mut self) {
-        self.is_leaving = true;
+        self.phase = self.phase.max(DaemonPhase::Leaving);
         self.last_end_at = Instant::now();
     }
 
@@ -57,7 +85,7 @@ impl Agent {
     /// to record them is over. An end with files that wait for an absent coordinator is built again
     /// by the next daemon.
     pub(super) fn is_over(&self) -> bool {
-        if self.must_leave {
+        if self.phase == DaemonPhase::Exiting {
             return true;
         }
         let is_connected = self.link.as_ref().is_some_and(|link| link.is_registered);
@@ -66,7 +94,7 @@ impl Agent {
             Stage::Concluding => is_connected,
             Stage::Preparing { .. } | Stage::Waiting { .. } | Stage::Kept { .. } => true,
         };
-        if !self.is_leaving || self.attempts.values().any(is_busy) {
+        if !self.phase.is_shutdown() || self.attempts.values().any(is_busy) {
             return false;
         }
         self.attempts.is_empty() || Instant::now() >= self.last_end_at + LAST_WORDS

@@ -106,7 +106,7 @@ impl Agent {
             ToWorker::Position { lease, position } => self.on_position(lease, position),
             ToWorker::StdinEnd { lease, end } => self.on_stdin_end(lease, end),
             // Ignore an un-drain during shutdown.
-            ToWorker::Drain { draining: false, .. } if self.is_leaving => {}
+            ToWorker::Drain { draining: false, .. } if self.phase.is_shutdown() => {}
             ToWorker::Drain { draining, deadline } => self.drain(draining, deadline),
             // The connection task handles both messages.
             ToWorker::Refused { .. } | ToWorker::Transfer(_) => {}
@@ -166,7 +166,7 @@ impl Agent {
             return;
         }
         let live = self.attempts.values().filter(|attempt| attempt.is_live()).count();
-        if self.is_draining {
+        if !self.phase.accepts_jobs() {
             return self.decline(lease, "the worker is draining");
         }
         if let Some(reason) = self.quarantine() {
