@@ -3,13 +3,16 @@
 use crate::auth::Tokens;
 use crate::config::{Config, Protection};
 use crate::connections::Connections;
+use crate::logtext::LineIndexes;
 use crate::metrics::Metrics;
 use crate::net::descriptors::Descriptors;
 use crate::net::links::Links;
 use crate::net::listen::{Acceptor, Listener};
+use crate::net::load::Loads;
 use crate::net::outbox::AnswerBytes;
 use crate::net::rate::Rates;
 use crate::net::router::{PeerAddress, router};
+use crate::net::sign_in::SignIns;
 use crate::net::turns::Turns;
 use crate::recent_jobs::RecentJobs;
 use crate::revocations;
@@ -157,6 +160,9 @@ impl Coordinator {
             links: Links::new(descriptors.links, config.connections_per_address.get() as usize),
             answer_bytes: AnswerBytes::default(),
             turns: Turns::default(),
+            line_indexes: LineIndexes::default(),
+            loads: Loads::default(),
+            sign_ins: SignIns::default(),
             addresses: Mutex::default(),
             refusal_noted: Mutex::default(),
             forbidden_noted: Mutex::default(),

@@ -11,11 +11,13 @@ use buildpool_protocol::output::{ChunkHeader, ChunkKind, Stream};
 use buildpool_protocol::report::{JobState, Omission};
 use buildpool_protocol::shown::{is_plain, printable};
 use regex::bytes::{Regex, RegexBuilder};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 mod collector;
+mod lines;
 
 use collector::{Collector, Part};
+pub(crate) use lines::{LINES_MAX, Line, LineIndex, LineIndexes, Matches};
 
 /// Log bytes that are read at a time.
 const STEP_BYTES: usize = 256 << 10;
@@ -33,14 +35,7 @@ pub(crate) async fn answer(
     job: JobId,
     query: &LogQuery,
 ) -> Result<LogAnswer, LinkError> {
-    let (state, newest) = match shared.runtime.live(job).await {
-        Some(live) => (live.state, live.attempts.last().map(|attempt| attempt.number)),
-        None => {
-            let finished = shared.finished(job)?;
-            let done = finished.record.done.as_ref().and_then(|done| done.attempt);
-            (JobState::Done, done.or_else(|| finished.record.attempts.last().map(|attempt| attempt.number)))
-        }
-    };
+    let (state, newest) = newest_attempt(shared, job).await?;
     let short_id = shared.reader.short_id(job).ok();
     let by_cursor = query.cursor.is_some();
     let named = query.cursor.map(|cursor| cursor.attempt).or(query.attempt);
@@ -62,6 +57,72 @@ pub(crate) async fn answer(
         }
         error => internal_log(&error),
     })
+}
+
+/// Returns the state of a job, and the number of the attempt that counts, if there is one.
+async fn newest_attempt(shared: &Arc<Shared>, job: JobId) -> Result<(JobState, Option<u32>), LinkError> {
+    if let Some(live) = shared.runtime.live(job).await {
+        return Ok((live.state, live.attempts.last().map(|attempt| attempt.number)));
+    }
+    let finished = shared.finished(job)?;
+    let done = finished.record.done.as_ref().and_then(|done| done.attempt);
+    Ok((JobState::Done, done.or_else(|| finished.record.attempts.last().map(|attempt| attempt.number))))
+}
+
+/// A log whose lines are numbered.
+pub(crate) struct Numbered {
+    pub(crate) state: JobState,
+    /// Number of the attempt; 0 if no attempt has a log yet.
+    pub(crate) attempt: u32,
+    /// Number of all lines.
+    pub(crate) total: u64,
+}
+
+/// Reads the log of an attempt, or of the newest one, by line numbers. If no attempt has a log yet, the result is the
+/// default.
+///
+/// # Errors
+/// [`ErrorCode::NotFound`] if there is no such attempt; the log can't be read.
+pub(crate) async fn numbered<T: Default + Send + 'static>(
+    shared: &Arc<Shared>,
+    job: JobId,
+    attempt: Option<u32>,
+    read: impl FnOnce(&LineIndex, &mut LogReader, u64) -> Result<T, LogError> + Send + 'static,
+) -> Result<(Numbered, T), LinkError> {
+    let (state, newest) = newest_attempt(shared, job).await?;
+    let Some(number) = attempt.or(newest) else {
+        return Ok((Numbered { state, attempt: 0, total: 0 }, T::default()));
+    };
+    let shared = Arc::clone(shared);
+    let done = tokio::task::spawn_blocking(move || {
+        let attempt = AttemptId { job, number };
+        let mut reader = shared.logs.reader(attempt)?;
+        let index = shared.line_indexes.of(attempt);
+        let mut index = index.lock().unwrap_or_else(PoisonError::into_inner);
+        let total = index.extend(&mut reader)?;
+        Ok((Numbered { state, attempt: number, total }, read(&index, &mut reader, total)?))
+    });
+    done.await.unwrap_or(Err(LogError::Broken)).map_err(|error| match error {
+        LogError::Unknown => {
+            let text = format!("attempt: {}", no_such_attempt(job, number, newest));
+            LinkError::new(ErrorCode::NotFound, text)
+        }
+        error => internal_log(&error),
+    })
+}
+
+/// Returns the lines of a log that match a regular expression.
+///
+/// # Errors
+/// [`ErrorCode::Invalid`] for the expression; as [`numbered`].
+pub(crate) async fn matching(
+    shared: &Arc<Shared>,
+    job: JobId,
+    attempt: Option<u32>,
+    pattern: &str,
+) -> Result<(Numbered, Matches), LinkError> {
+    let filter = Filter::new(pattern, 0)?;
+    numbered(shared, job, attempt, move |_, reader, _| lines::matches(reader, &filter)).await
 }
 
 /// Returns the message that an attempt has no log. It lists the attempts that exist.

@@ -250,6 +250,10 @@ pub(crate) fn summary_of_live(live: &LiveJob, now_ms: i64) -> JobSummary {
         created_at: rfc3339(live.record.created_at_ms),
         duration_secs: result.duration_secs,
         waiting: result.waiting,
+        project: project(&live.record.spec),
+        started_at: result.started_at,
+        request_id: result.request_id,
+        headline: None,
     }
 }
 
@@ -269,7 +273,15 @@ pub(crate) fn summary_of_record(record: &JobRecord) -> JobSummary {
             .and_then(|done| done.duration_ms)
             .map(|ms| std::time::Duration::from_millis(ms).as_secs_f64()),
         waiting: None,
+        project: project(&record.spec),
+        started_at: record.attempts.last().and_then(|attempt| attempt.started_at_ms).map(rfc3339),
+        request_id: record.spec.build.map(BuildId::request_id),
+        headline: done.and_then(|done| done.headline.clone()),
     }
+}
+
+fn project(spec: &JobSpec) -> Option<String> {
+    Some(spec.project.clone()).filter(|project| !project.is_empty())
 }
 
 /// Returns the progress of a live job for a waiting client.

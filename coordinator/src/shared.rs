@@ -3,10 +3,13 @@
 use crate::auth::{Actor, Principal, Tokens};
 use crate::config::Config;
 use crate::connections::Connections;
+use crate::logtext::LineIndexes;
 use crate::metrics::Metrics;
 use crate::net::links::Links;
+use crate::net::load::Loads;
 use crate::net::outbox::AnswerBytes;
 use crate::net::rate::Rates;
+use crate::net::sign_in::SignIns;
 use crate::net::turns::Turns;
 use crate::recent_jobs::{FinishedJob, RecentJobs};
 use crate::runtime::Handle;
@@ -51,6 +54,9 @@ pub(crate) struct Shared {
     pub(crate) links: Links,
     pub(crate) answer_bytes: AnswerBytes,
     pub(crate) turns: Turns,
+    pub(crate) line_indexes: LineIndexes,
+    pub(crate) loads: Loads,
+    pub(crate) sign_ins: SignIns,
 }
 
 /// Minimum time between audit lines about refused connections: a peer without a token must not be

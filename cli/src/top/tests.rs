@@ -32,6 +32,10 @@ fn job(number: u32, state: JobState, command: &str) -> JobSummary {
         created_at: "2026-11-24T09:57:00Z".to_owned(),
         duration_secs: Some(75.0),
         waiting: None,
+        project: None,
+        started_at: None,
+        request_id: None,
+        headline: None,
     }
 }
 

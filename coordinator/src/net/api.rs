@@ -9,8 +9,10 @@ mod document;
 mod events;
 mod forms;
 mod jobs;
+mod lines;
 mod logs;
 mod new_job;
+mod overview;
 mod pool;
 mod problem;
 mod webhooks;
@@ -45,6 +47,9 @@ pub(super) const BASE: &str = "/api/v1";
 /// Path of the OpenAPI document, which needs no token.
 const DOCUMENT: &str = "/api/v1/openapi.json";
 
+/// Path of the exchange of a code for a token, which needs no token.
+const SIGN_IN: &str = "/api/v1/sign-in";
+
 /// Roles that may use the API. The code of the link refuses changes by role `read`.
 const CALLERS: [Role; 3] = super::router::READERS;
 
@@ -59,9 +64,15 @@ fn documented() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(jobs::findings))
         .routes(routes!(jobs::finding))
         .routes(routes!(logs::get))
+        .routes(routes!(lines::get))
+        .routes(routes!(lines::search))
         .routes(routes!(artifacts::list))
         .routes(routes!(pool::build))
         .routes(routes!(pool::health))
+        .routes(routes!(overview::load))
+        .routes(routes!(overview::me))
+        .routes(routes!(overview::create_code))
+        .routes(routes!(overview::sign_in))
         .routes(routes!(pool::workers))
         .routes(routes!(pool::forget))
         .routes(routes!(pool::drain))
@@ -113,7 +124,7 @@ async fn protect(
         let problem = Problem::new(StatusCode::FORBIDDEN, ErrorCode::Forbidden, text.to_owned());
         return (problem::PROTECTION, problem).into_response();
     }
-    if request.uri().path() == DOCUMENT {
+    if [DOCUMENT, SIGN_IN].contains(&request.uri().path()) {
         return (problem::PROTECTION, next.run(request).await).into_response();
     }
     match authenticate(&shared, &sender, &CALLERS) {

@@ -1,194 +1,153 @@
-//! The web page of the pool: workers, queued and running jobs, and results.
+//! The web page of the pool. Its files are part of the program.
 //!
-//! The page contains no data itself. It requests data with a token, like any client. It only reads,
-//! and reading a result here does not count as delivery.
+//! The page has no data and no access of its own: its scripts send requests to the HTTP API with the user's token.
 
-use super::queries::{self, Page};
-use super::router::{Authenticated, READERS, Sender, authenticate, refuse};
-use crate::auth::Principal;
-use crate::logtext;
-use crate::result;
-use crate::runtime::Wanted;
-use crate::shared::{Shared, VERSION};
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
-use axum::http::{HeaderName, header};
+use crate::shared::Shared;
+use axum::Router;
+use axum::extract::Path;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Extension, Json, Router};
-use buildpool_protocol::client_link::{JobQuery, LogCursor, LogQuery, Progress, StreamChoice, View};
-use buildpool_protocol::error::{ErrorCode, LinkError};
-use buildpool_protocol::ids::BuildId;
-use buildpool_protocol::limits::JOBS_PAGE_MAX;
-use buildpool_protocol::report::{JobResult, JobState};
-use buildpool_protocol::spec::Verbosity;
-use serde::{Deserialize, Serialize};
-use std::sync::Arc;
-use std::time::Instant;
-
-/// Default number of jobs in a list.
-const JOBS_LISTED: u32 = 100;
+use std::sync::{Arc, LazyLock};
 
 /// Content security policy: loads nothing from other origins, sends nothing to them, and forbids
-/// embedding in other pages.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; \
-                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// scripts in markup and embedding in other pages. Images of artifacts are blobs.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'";
 
-const PROTECTION: [(HeaderName, &str); 4] = [
+const PROTECTION: [(HeaderName, &str); 3] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "no-referrer"),
-    (header::CACHE_CONTROL, "no-store"),
 ];
+
+/// The address of a file contains the hash of all files, so its content never changes.
+const IMMUTABLE: &str = "public, max-age=31536000, immutable";
+
+/// Compression level; the files are compressed once.
+const LEVEL: i32 = 19;
+
+macro_rules! files {
+    ($($name:literal),* $(,)?) => { [$(($name, include_str!(concat!("page/", $name)))),*] };
+}
+
+/// The files, except the page itself.
+static FILES: [(&str, &str); 22] = files![
+    "admin.js", "ansi.js", "api.js", "app.css", "app.js", "builds.js", "charts.js", "components.js", "findings.js",
+    "format.js", "help.js", "icon.svg", "job.js", "jobs.js", "live.js", "log.js", "overview.js", "queue.js",
+    "tests.js", "vendor/htm-preact.js", "workers.js", "signin.js",
+];
+
+static PAGE: &str = include_str!("page/page.html");
+
+/// A file as it is sent.
+struct Sent {
+    media_type: &'static str,
+    text: String,
+    compressed: Vec<u8>,
+}
+
+/// The hash of all files, and the files.
+struct Assets {
+    hash: String,
+    page: Sent,
+    files: Vec<(&'static str, Sent)>,
+}
+
+static ASSETS: LazyLock<Assets> = LazyLock::new(|| {
+    let mut hasher = blake3::Hasher::new();
+    for (name, text) in FILES.iter().chain([&("page.html", PAGE)]) {
+        hasher.update(name.as_bytes()).update(&[0]).update(text.as_bytes()).update(&[0]);
+    }
+    let hash = hasher.finalize().to_hex()[..16].to_owned();
+    let page = Sent::new("page.html", PAGE.replace("{assets}", &format!("assets/{hash}")));
+    let files = FILES.iter().map(|(name, text)| (*name, Sent::new(name, (*text).to_owned()))).collect();
+    Assets { hash, page, files }
+});
+
+impl Sent {
+    fn new(name: &str, text: String) -> Self {
+        let media_type = match name.rsplit('.').next() {
+            Some("js") => "text/javascript; charset=utf-8",
+            Some("css") => "text/css; charset=utf-8",
+            Some("svg") => "image/svg+xml",
+            _ => "text/html; charset=utf-8",
+        };
+        // Compression of bytes in memory can't fail; an empty result means that none is sent.
+        let compressed = zstd::encode_all(text.as_bytes(), LEVEL).unwrap_or_default();
+        Self { media_type, text, compressed }
+    }
+
+    /// Returns the response, compressed if the client accepts that.
+    fn response(&self, headers: &HeaderMap, cache: &'static str, tag: &str) -> Response {
+        let tag = format!("\"{tag}\"");
+        let general = [(header::CACHE_CONTROL, cache), (header::VARY, "accept-encoding")];
+        let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
+        let mut response = if is_known {
+            StatusCode::NOT_MODIFIED.into_response()
+        } else if accepts_zstd(headers) && !self.compressed.is_empty() {
+            ([(header::CONTENT_ENCODING, "zstd")], self.compressed.clone()).into_response()
+        } else {
+            self.text.clone().into_response()
+        };
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(self.media_type));
+        if let Ok(tag) = HeaderValue::from_str(&tag) {
+            response.headers_mut().insert(header::ETAG, tag);
+        }
+        (general, response).into_response()
+    }
+}
+
+fn accepts_zstd(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok());
+    accepted.is_some_and(|text| text.split(',').any(|one| one.trim() == "zstd"))
+}
 
 pub(super) fn routes() -> Router<Arc<Shared>> {
     Router::new()
-        .route("/", get(|| file("text/html; charset=utf-8", include_str!("page/page.html"))))
-        .route("/page.js", get(|| file("text/javascript; charset=utf-8", include_str!("page/page.js"))))
-        .route("/page.css", get(|| file("text/css; charset=utf-8", include_str!("page/page.css"))))
-        .route("/v1/page/pool", get(pool))
-        .route("/v1/page/jobs/{job}", get(job))
-        .route("/v1/page/jobs/{job}/log", get(log))
+        .route("/", get(page))
+        .route("/assets/{hash}/{*name}", get(file))
         .layer(map_response(async |response: Response| (PROTECTION, response).into_response()))
 }
 
-async fn file(media_type: &'static str, text: &'static str) -> Response {
-    ([(header::CONTENT_TYPE, media_type)], text).into_response()
+async fn page(headers: HeaderMap) -> Response {
+    ASSETS.page.response(&headers, "no-cache", &ASSETS.hash)
 }
 
-/// Query parameters of a list of jobs.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Listed {
-    state: Option<JobState>,
-    build: Option<String>,
-    limit: Option<u32>,
+async fn file(headers: HeaderMap, Path((hash, name)): Path<(String, String)>) -> Response {
+    let found = ASSETS.files.iter().find(|(known, _)| *known == name && hash == ASSETS.hash);
+    match found {
+        Some((_, file)) => file.response(&headers, IMMUTABLE, &hash),
+        None => (StatusCode::NOT_FOUND, "no such file; load the page again\n").into_response(),
+    }
 }
 
-/// Query parameters for a part of a log: the last lines, the lines after a cursor, or else all
-/// lines from the first. Without `attempt`, the newest one is used.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Part {
-    attempt: Option<u32>,
-    tail: Option<u64>,
-    cursor: Option<LogCursor>,
-}
+#[cfg(test)]
+mod tests {
+    use super::{ASSETS, FILES};
 
-#[derive(Serialize)]
-struct Pool {
-    version: &'static str,
-    /// Reason why no new job is accepted now.
-    refuses_jobs: Option<String>,
-    workers: Vec<buildpool_protocol::client_link::WorkerSummary>,
-    jobs: Vec<buildpool_protocol::client_link::JobSummary>,
-    /// Whether older jobs exist.
-    has_more: bool,
-}
+    /// Limit on all files together, compressed.
+    const COMPRESSED_BYTES_MAX: usize = 150 << 10;
 
-#[derive(Serialize)]
-struct Job {
-    result: JobResult,
-    /// Present until the job has ended.
-    progress: Option<Progress>,
-}
-
-async fn pool(
-    State(shared): State<Arc<Shared>>,
-    sender: Sender,
-    listed: Result<Query<Listed>, QueryRejection>,
-) -> Response {
-    answer(&shared, &sender, async |principal| {
-        let Query(listed) = listed.map_err(invalid)?;
-        let build = listed.build.as_deref().map(build).transpose()?;
-        let limit = listed.limit.unwrap_or(JOBS_LISTED).clamp(1, JOBS_PAGE_MAX as u32);
-        let query = JobQuery { state: listed.state, build, ..JobQuery::default() };
-        let wanted = Wanted { query, limit: limit as usize };
-        let _turn = shared.turns.list(&principal.name).await;
-        let Page { jobs, next_cursor } = queries::jobs(&shared, &principal, wanted).await?;
-        // An empty list would be wrong for an unknown build: it could mean success or no result
-        // yet.
-        if let (Some(build), None, true) = (build, listed.state, jobs.is_empty()) {
-            let text = format!("no job of {} is known", build.request_id());
-            return Err(LinkError::new(ErrorCode::UnknownJob, text));
+    #[test]
+    fn the_files_are_small_and_name_each_other() {
+        let sizes = ASSETS.files.iter().map(|(_, file)| file.compressed.len());
+        let sum: usize = sizes.chain([ASSETS.page.compressed.len()]).sum();
+        assert!(sum > 0 && sum <= COMPRESSED_BYTES_MAX, "{sum} bytes");
+        for (name, text) in FILES {
+            let imports = text.split(" from \"./").skip(1).filter_map(|rest| rest.split('"').next());
+            for import in imports {
+                assert!(FILES.iter().any(|(known, _)| *known == import), "{name} imports {import}");
+            }
         }
-        Ok(Pool {
-            version: VERSION,
-            refuses_jobs: shared.refuses_jobs().map(|why| why.message),
-            workers: queries::workers(&shared, &principal, 0).await?.0,
-            jobs,
-            has_more: next_cursor.is_some(),
-        })
-    })
-    .await
-}
+    }
 
-async fn job(State(shared): State<Arc<Shared>>, sender: Sender, Path(job): Path<String>) -> Response {
-    answer(&shared, &sender, async |principal| {
-        let job = shared.resolve(&principal, &job)?;
-        let Some(live) = shared.runtime.live(job).await else {
-            let view = View { verbosity: Some(Verbosity::Normal), ..View::default() };
-            let finished = shared.finished(job)?;
-            return Ok(Job { result: queries::rendered(&shared, &finished, &view).await, progress: None });
-        };
-        let progress = Some(result::progress(&live, &shared.connections));
-        Ok(Job { result: queries::live(&shared, &live).await, progress })
-    })
-    .await
-}
-
-async fn log(
-    State(shared): State<Arc<Shared>>,
-    sender: Sender,
-    Path(job): Path<String>,
-    part: Result<Query<Part>, QueryRejection>,
-) -> Response {
-    answer(&shared, &sender, async |principal| {
-        let Query(Part { attempt, tail, cursor }) = part.map_err(invalid)?;
-        let offset = (tail.is_none() && cursor.is_none()).then_some(0);
-        let stream = StreamChoice::Interleaved;
-        let job = shared.resolve(&principal, &job)?;
-        logtext::answer(
-            &shared,
-            job,
-            &LogQuery { attempt, stream, tail, cursor, offset, ..LogQuery::default() },
-        )
-        .await
-    })
-    .await
-}
-
-/// Answers a request if its token may read and the rate limit allows it.
-async fn answer<T: Serialize>(
-    shared: &Shared,
-    sender: &Sender,
-    read: impl AsyncFnOnce(Principal) -> Result<T, LinkError>,
-) -> Response {
-    let allowed = authenticate(shared, sender, &READERS).and_then(|principal| {
-        shared.rates.within(&principal.name, Instant::now())?;
-        Ok(principal)
-    });
-    let answered = match allowed {
-        Ok(principal) => read(principal).await,
-        Err(error) if error.code == ErrorCode::Unauthorized => return refuse(&error),
-        Err(error) => Err(error),
-    };
-    let response = match answered {
-        Ok(value) => Json(value).into_response(),
-        Err(error) => refuse(&error),
-    };
-    (Extension(Authenticated), response).into_response()
-}
-
-/// Parses the id of a build.
-pub(super) fn build(text: &str) -> Result<BuildId, LinkError> {
-    BuildId::from_request_id(text).ok_or_else(|| {
-        let text = format!("build: `{}` is no build; valid is build-ID", text.escape_debug());
-        LinkError::new(ErrorCode::Invalid, text)
-    })
-}
-
-fn invalid(rejection: QueryRejection) -> LinkError {
-    LinkError::new(ErrorCode::Invalid, rejection.body_text())
+    #[test]
+    fn no_file_names_another_host() {
+        for (name, text) in FILES {
+            let own = text.replace("http://www.w3.org/", "");
+            assert!(!own.contains("http://") && !own.contains("https://"), "{name}");
+        }
+    }
 }

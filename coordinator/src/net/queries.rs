@@ -149,8 +149,8 @@ pub(crate) async fn build(
     Ok(manifest(&build.request_id(), &parts, &timestamp, None))
 }
 
-/// Maximum length of a command in a list, in bytes. A list of [`JOBS_PAGE_MAX`] jobs must fit into a message.
-const LISTED_COMMAND_BYTES_MAX: usize = 512;
+/// Maximum length of a command, a project and a headline in a list, in bytes. A list of [`JOBS_PAGE_MAX`] jobs must fit into a message.
+const LISTED_TEXT_BYTES_MAX: usize = 512;
 /// Maximum records that are read for one list.
 const RECORDS_READ_MAX: usize = 20 * JOBS_PAGE_MAX;
 
@@ -263,12 +263,14 @@ fn candidate(record: &JobRecord) -> Candidate<'_> {
     }
 }
 
-/// Shortens the command of a list entry.
+/// Shortens the texts of a list entry.
 fn shortened(mut summary: JobSummary) -> JobSummary {
-    if summary.command.len() > LISTED_COMMAND_BYTES_MAX {
-        let end = summary.command.floor_char_boundary(LISTED_COMMAND_BYTES_MAX);
-        summary.command.truncate(end);
-        summary.command.push('…');
+    let texts = [Some(&mut summary.command), summary.headline.as_mut(), summary.project.as_mut()];
+    for text in texts.into_iter().flatten() {
+        if text.len() > LISTED_TEXT_BYTES_MAX {
+            text.truncate(text.floor_char_boundary(LISTED_TEXT_BYTES_MAX));
+            text.push('…');
+        }
     }
     summary
 }
@@ -329,7 +331,7 @@ fn summary(shared: &Shared, principal: &Principal, worker: WorkerView) -> Worker
 
 #[cfg(test)]
 mod tests {
-    use super::{LISTED_COMMAND_BYTES_MAX, WORKERS_PAGE_BYTES, page, shortened};
+    use super::{LISTED_TEXT_BYTES_MAX, WORKERS_PAGE_BYTES, page, shortened};
     use buildpool_protocol::client_link::{JobSummary, WorkerSummary};
 
     #[test]
@@ -367,7 +369,7 @@ mod tests {
         }))
         .expect("a summary");
         let command = shortened(summary).command;
-        assert!(command.len() <= LISTED_COMMAND_BYTES_MAX + '…'.len_utf8(), "{}", command.len());
+        assert!(command.len() <= LISTED_TEXT_BYTES_MAX + '…'.len_utf8(), "{}", command.len());
         assert!(command.ends_with("é…"));
     }
 }

@@ -168,6 +168,12 @@ fn limited(upgrade: WebSocketUpgrade) -> WebSocketUpgrade {
         .max_write_buffer_size(most * 2)
 }
 
+/// Returns the token of a request.
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    value.strip_prefix("Bearer ").map(str::trim)
+}
+
 /// Returns the principal of a request's token.
 ///
 /// # Errors
@@ -177,11 +183,7 @@ pub(super) fn authenticate(
     Sender { headers, peer, .. }: &Sender,
     roles: &[Role],
 ) -> Result<Principal, LinkError> {
-    let bearer = headers
-        .get(header::AUTHORIZATION)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.strip_prefix("Bearer "))
-        .map(str::trim);
+    let bearer = bearer(headers);
     let refused = |actor: &str, why: &str| {
         shared.metrics.refused.inc();
         shared.note_refused(Actor { name: actor, peer: Some(*peer) }, why);

@@ -55,6 +55,7 @@ impl Wanted {
             && self.after().is_none_or(|after| job.place < after)
             && query.label.as_ref().is_none_or(requests)
             && query.command.as_ref().is_none_or(|text| job.spec.command.to_string().contains(text))
+            && query.project.as_ref().is_none_or(|text| job.spec.project.contains(text))
     }
 
     /// Returns the place after which the list begins: that of the cursor or of `until_ms`, whichever is later in the
@@ -73,5 +74,6 @@ impl Wanted {
             && query.verdict.is_none()
             && query.worker.is_none()
             && query.command.is_none()
+            && query.project.is_none()
     }
 }

@@ -366,6 +366,10 @@ fn a_list_of_jobs_fits_and_names_calls_however_long_the_commands_are() {
             created_at: "2026-11-22T04:00:00+00:00".into(),
             duration_secs: None,
             waiting: None,
+            project: None,
+            started_at: None,
+            request_id: None,
+            headline: None,
         })
         .collect();
     for client in ["x", "codex"] {

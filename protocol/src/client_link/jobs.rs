@@ -26,6 +26,9 @@ pub struct JobQuery {
     /// Text that its command contains.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
+    /// Text that its project contains.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
     /// Earliest time of its creation, in milliseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since_ms: Option<i64>,

@@ -60,6 +60,18 @@ pub struct JobSummary {
     pub duration_secs: Option<f64>,
     /// Reason why the job waits.
     pub waiting: Option<crate::report::Waiting>,
+    /// Root or name of the project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// Start of the process (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+    /// The build that it belongs to: `build-ID`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// The first likely cause of its failure, in one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headline: Option<String>,
 }
 
 /// A worker in a list.

@@ -52,8 +52,8 @@ impl Limited for FromClient {
                 limiter.name("token", token, NAME_BYTES_MAX);
             }
             Self::Jobs { request: _, query, limit: _ } => {
-                let JobQuery { submitter, label, worker, command, .. } = query;
-                for text in [submitter, label, worker, command].into_iter().flatten() {
+                let JobQuery { submitter, label, worker, command, project, .. } = query;
+                for text in [submitter, label, worker, command, project].into_iter().flatten() {
                     limiter.text("jobs filter", text, TEXT_BYTES_MAX);
                 }
             }

@@ -25,7 +25,7 @@ fn a_reader_sees_everything_and_changes_nothing() {
     for reads in [&["jobs"][..], &["job", &job], &["workers"]] {
         with(&pool, &reader, reads).expect(0);
     }
-    for path in ["/metrics", "/v1/page/pool", &format!("/v1/page/jobs/{job}")] {
+    for path in ["/metrics", "/api/v1/jobs", &format!("/api/v1/jobs/{job}/lines")] {
         assert!(pool.get(path, Some(&reader)).0.contains("200"), "{path}");
     }
     let submits = [&["run", "--no-snapshot", "--", "true"][..], &["run", "--", "true"]];
@@ -93,11 +93,11 @@ fn a_token_that_reads_own_jobs_finds_no_trace_of_others() {
         assert!(!refused.err().contains("eve"), "{reads:?}: {refused}");
     }
     assert_eq!(pool.job(&running)["state"], "running");
-    for path in [format!("jobs/{other}"), format!("jobs/{other}/log")] {
-        assert!(pool.get(&format!("/v1/page/{path}"), Some(&ada)).0.contains("404"), "{path}");
-        assert!(pool.get(&format!("/v1/page/{path}"), Some(&eve)).0.contains("200"), "{path}");
+    for path in ["", "/lines", "/matches?grep=x", "/logs"].map(|part| format!("/api/v1/jobs/{other}{part}")) {
+        assert!(pool.get(&path, Some(&ada)).0.contains("404"), "{path}");
+        assert!(pool.get(&path, Some(&eve)).0.contains("200"), "{path}");
     }
-    let (_, page) = pool.get("/v1/page/pool", Some(&ada));
+    let (_, page) = pool.get("/api/v1/jobs", Some(&ada));
     for listed in [
         page,
         with(&pool, &ada, &["jobs", "--json"]).expect(0).out(),

@@ -54,6 +54,8 @@ pub(super) struct Filter {
     label: Option<String>,
     /// Text that its command contains.
     command: Option<String>,
+    /// Text that its project contains.
+    project: Option<String>,
     /// The build that it belongs to: `build-ID`.
     #[param(value_type = Option<BuildText>)]
     build: Option<String>,
@@ -127,11 +129,12 @@ pub(super) async fn list(caller: Caller, Query(filter): Query<Filter>) -> Result
     let query = JobQuery {
         state: filter.state,
         verdict: filter.verdict,
-        build: filter.build.as_deref().map(super::super::page::build).transpose()?,
+        build: filter.build.as_deref().map(super::pool::build_id).transpose()?,
         submitter: filter.submitter,
         worker: filter.worker,
         label: filter.label,
         command: filter.command,
+        project: filter.project,
         since_ms: time("since", filter.since.as_deref())?,
         until_ms: time("until", filter.until.as_deref())?,
         cursor: cursor.map_err(|error| Problem::invalid(format!("cursor: {error}")))?,

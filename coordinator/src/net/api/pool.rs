@@ -5,7 +5,7 @@ use super::document::Refused;
 use super::forms::{BuildText, Name};
 use super::problem::Problem;
 use super::{Body, Caller, Path, Query};
-use crate::net::{page, queries};
+use crate::net::queries;
 use crate::shared::VERSION;
 use axum::Json;
 use axum::http::StatusCode;
@@ -15,7 +15,7 @@ use buildpool_protocol::client_link::{
     AuditEntry, FromClient, Role, ToClient, TokenCreated, TokenSummary, WorkerSummary,
 };
 use buildpool_protocol::error::{ErrorCode, LinkError};
-use buildpool_protocol::ids::TokenId;
+use buildpool_protocol::ids::{BuildId, TokenId};
 use buildpool_protocol::spec::Restriction;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
@@ -121,7 +121,7 @@ pub(super) async fn health(caller: Caller) -> Json<Health> {
         version: VERSION,
         queued: load.queued,
         granted: load.preparing + load.running + load.sealing,
-        connected_workers: shared.connections.workers(),
+        connected_workers: shared.hub.workers(),
     })
 }
 
@@ -258,5 +258,13 @@ pub(super) async fn audit(
 pub(super) async fn build(caller: Caller, Path(id): Path<String>) -> Result<Json<Manifest>, Problem> {
     caller.shared.rates.within(&caller.principal.name, Instant::now())?;
     let _turn = caller.shared.turns.list(&caller.principal.name).await;
-    Ok(Json(queries::build(&caller.shared, &caller.principal, page::build(&id)?).await?))
+    Ok(Json(queries::build(&caller.shared, &caller.principal, build_id(&id)?).await?))
+}
+
+/// Parses the id of a build.
+pub(super) fn build_id(text: &str) -> Result<BuildId, LinkError> {
+    BuildId::from_request_id(text).ok_or_else(|| {
+        let text = format!("build: `{}` is no build; valid is build-ID", text.escape_debug());
+        LinkError::new(ErrorCode::Invalid, text)
+    })
 }

@@ -1,0 +1,195 @@
+//! Figures about the jobs of the last 24 hours: how long they waited, how they ended, how many ran.
+
+use super::queries::aside;
+use crate::shared::{Shared, internal, rfc3339, wall_ms};
+use crate::store::{JobFilter, JobRecord};
+use buildpool_protocol::client_link::JobCursor;
+use buildpool_protocol::error::LinkError;
+use buildpool_protocol::limits::JOBS_PAGE_MAX;
+use buildpool_protocol::report::Verdict;
+use serde::Serialize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
+use utoipa::ToSchema;
+
+/// Length of a period, in milliseconds: half an hour.
+const PERIOD_MS: i64 = 30 * 60 * 1_000;
+/// Number of periods: a day.
+const PERIODS: i64 = 48;
+/// Limit on the records that are read. Older jobs are then left out of the figures.
+const RECORDS_MAX: usize = 20_000;
+/// Shortest time for which the figures are not made again.
+const KEPT_AT_LEAST: Duration = Duration::from_secs(10);
+/// The figures are kept for this many times the time it took to make them, so that they cost at most 2 % of a processor.
+const KEPT_TIMES: u32 = 50;
+
+/// Figures about the finished jobs that were created in the last 24 hours.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+pub(super) struct Load {
+    /// Begin of the first period (RFC 3339). Later than 24 hours ago if there are too many jobs.
+    since: String,
+    /// Number of the jobs.
+    jobs: u32,
+    /// Jobs with verdict `failed`, `crashed` or `timed_out`.
+    failed: u32,
+    /// Median of the time in the queue, in seconds. Absent if no job ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wait_p50_secs: Option<f64>,
+    /// 90th percentile of the time in the queue, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wait_p90_secs: Option<f64>,
+    /// Periods of half an hour, the oldest first.
+    periods: Vec<Period>,
+}
+
+/// Figures about the jobs that were created in a period.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+struct Period {
+    /// Begin of the period (RFC 3339).
+    from: String,
+    jobs: u32,
+    failed: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wait_p50_secs: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wait_p90_secs: Option<f64>,
+    /// Run time of the jobs, in seconds.
+    busy_secs: f64,
+}
+
+/// The figures that were made last.
+#[derive(Default)]
+pub(crate) struct Loads {
+    last: Mutex<Option<(Instant, Arc<Load>)>>,
+}
+
+/// Returns the figures, made now or a short time ago.
+///
+/// # Errors
+/// If the records can't be read.
+pub(super) async fn load(shared: &Arc<Shared>) -> Result<Arc<Load>, LinkError> {
+    let mut last = shared.loads.last.lock().await;
+    if let Some((until, load)) = &*last
+        && Instant::now() < *until
+    {
+        return Ok(load.clone());
+    }
+    let begun = Instant::now();
+    let reading = Arc::clone(shared);
+    let now = wall_ms();
+    let load = Arc::new(aside(move || read(&reading, now)).await??);
+    *last = Some((Instant::now() + KEPT_AT_LEAST.max(KEPT_TIMES * begun.elapsed()), load.clone()));
+    Ok(load)
+}
+
+fn read(shared: &Shared, now: i64) -> Result<Load, LinkError> {
+    let since = (now / PERIOD_MS - PERIODS + 1) * PERIOD_MS;
+    let mut filter = JobFilter { done: Some(true), since_ms: Some(since), ..JobFilter::default() };
+    let mut facts = Vec::new();
+    loop {
+        let records = shared.reader.jobs(&filter, JOBS_PAGE_MAX).map_err(internal)?;
+        facts.extend(records.iter().map(Fact::of));
+        let last = records
+            .last()
+            .map(|record| JobCursor { created_at_ms: record.created_at_ms, job: record.job });
+        filter.after = last;
+        if records.len() < JOBS_PAGE_MAX || facts.len() >= RECORDS_MAX {
+            return Ok(figures(&facts, since, now));
+        }
+    }
+}
+
+/// What the figures need of a job.
+struct Fact {
+    created_ms: i64,
+    wait_secs: Option<f64>,
+    busy_secs: f64,
+    failed: bool,
+}
+
+impl Fact {
+    fn of(record: &JobRecord) -> Self {
+        let granted = record.attempts.first().map(|attempt| attempt.granted_at_ms);
+        let done = record.done.as_ref();
+        Self {
+            created_ms: record.created_at_ms,
+            wait_secs: granted.map(|granted| seconds(granted - record.created_at_ms)),
+            busy_secs: done
+                .and_then(|done| done.duration_ms)
+                .map_or(0.0, |ms| Duration::from_millis(ms).as_secs_f64()),
+            failed: done.is_some_and(|done| {
+                matches!(done.verdict, Verdict::Failed | Verdict::Crashed | Verdict::TimedOut)
+            }),
+        }
+    }
+}
+
+fn seconds(ms: i64) -> f64 {
+    Duration::from_millis(u64::try_from(ms).unwrap_or_default()).as_secs_f64()
+}
+
+fn figures(facts: &[Fact], since: i64, now: i64) -> Load {
+    let periods = (0..=(now - since) / PERIOD_MS).map(|number| {
+        let from = since + number * PERIOD_MS;
+        let within = facts.iter().filter(|fact| (from..from + PERIOD_MS).contains(&fact.created_ms));
+        let within: Vec<&Fact> = within.collect();
+        let waits = sorted(within.iter().copied());
+        Period {
+            from: rfc3339(from),
+            jobs: u32::try_from(within.len()).unwrap_or(u32::MAX),
+            failed: failed(within.iter().copied()),
+            wait_p50_secs: percentile(&waits, 50),
+            wait_p90_secs: percentile(&waits, 90),
+            busy_secs: within.iter().map(|fact| fact.busy_secs).sum(),
+        }
+    });
+    let waits = sorted(facts);
+    Load {
+        since: rfc3339(since),
+        jobs: u32::try_from(facts.len()).unwrap_or(u32::MAX),
+        failed: failed(facts),
+        wait_p50_secs: percentile(&waits, 50),
+        wait_p90_secs: percentile(&waits, 90),
+        periods: periods.collect(),
+    }
+}
+
+fn failed<'a>(facts: impl IntoIterator<Item = &'a Fact>) -> u32 {
+    u32::try_from(facts.into_iter().filter(|fact| fact.failed).count()).unwrap_or(u32::MAX)
+}
+
+fn sorted<'a>(facts: impl IntoIterator<Item = &'a Fact>) -> Vec<f64> {
+    let mut waits: Vec<f64> = facts.into_iter().filter_map(|fact| fact.wait_secs).collect();
+    waits.sort_by(f64::total_cmp);
+    waits
+}
+
+/// Returns the smallest value that this share of the values does not exceed (nearest rank).
+fn percentile(sorted: &[f64], percent: usize) -> Option<f64> {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.saturating_sub(1)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fact, PERIOD_MS, figures, percentile};
+
+    #[test]
+    fn a_percentile_is_one_of_the_values() {
+        assert_eq!(percentile(&[], 50), None);
+        assert_eq!(percentile(&[7.0], 90), Some(7.0));
+        let values: Vec<f64> = (1..=10).map(f64::from).collect();
+        assert_eq!((percentile(&values, 50), percentile(&values, 90)), (Some(5.0), Some(9.0)));
+    }
+
+    #[test]
+    fn jobs_count_in_the_period_of_their_creation() {
+        let fact = |created_ms, failed| Fact { created_ms, wait_secs: Some(2.0), busy_secs: 3.0, failed };
+        let facts = [fact(0, false), fact(PERIOD_MS - 1, true), fact(PERIOD_MS, false)];
+        let load = figures(&facts, 0, PERIOD_MS + 1);
+        assert_eq!((load.jobs, load.failed, load.wait_p90_secs), (3, 1, Some(2.0)));
+        let periods: Vec<_> = load.periods.iter().map(|one| (one.jobs, one.failed, one.busy_secs)).collect();
+        assert_eq!(periods, [(2, 1, 6.0), (1, 0, 3.0)]);
+    }
+}
