@@ -20,8 +20,8 @@ pub(crate) use daemons::{
 };
 pub(crate) use jobs::{
     ArtifactsArguments, CancelArguments, DigestArguments, DrainArguments, JobArguments, JobsArguments,
-    LogsArguments, ResumeArguments, RetryArguments, TopArguments, WaitArguments, WorkersAction,
-    WorkersArguments,
+    LogsArguments, PageArguments, ResumeArguments, RetryArguments, TopArguments, WaitArguments,
+    WorkersAction, WorkersArguments,
 };
 pub(crate) use run::{Fallback, LabelSet, OutputForm, RunArguments};
 pub(crate) use shells::{CompletionsArguments, ManArguments, Shell};
@@ -87,6 +87,9 @@ pub(crate) enum Subcommand {
     /// Watch workers, queue, running and failed jobs on a terminal
     #[command(after_help = examples::TOP)]
     Top(TopArguments),
+    /// Open the pool's web page in a browser, signed in
+    #[command(after_help = examples::PAGE)]
+    Page(PageArguments),
     /// Cancel a job
     #[command(after_help = examples::CANCEL)]
     Cancel(CancelArguments),

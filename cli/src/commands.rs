@@ -19,6 +19,7 @@ pub(crate) mod local_pool;
 pub(crate) mod logs;
 pub(crate) mod man;
 pub(crate) mod mcp;
+pub(crate) mod page;
 pub(crate) mod retry;
 pub(crate) mod run;
 pub(crate) mod token;

@@ -128,6 +128,10 @@ mod tests {
             created_at: String::new(),
             duration_secs: None,
             waiting: None,
+            project: None,
+            started_at: None,
+            request_id: None,
+            headline: None,
         }
     }
 

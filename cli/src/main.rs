@@ -52,6 +52,7 @@ fn dispatch(subcommand: Subcommand) -> Result<ExitCode, failure::Failure> {
         Subcommand::Logs(arguments) => commands::logs::run(&arguments),
         Subcommand::Artifacts(arguments) => commands::artifacts::run(&arguments),
         Subcommand::Top(arguments) => commands::top::run(&arguments),
+        Subcommand::Page(arguments) => commands::page::run(&arguments),
         Subcommand::Cancel(arguments) => commands::cancel::run(&arguments),
         Subcommand::Retry(arguments) => commands::retry::run(&arguments),
         Subcommand::Workers(arguments) => commands::workers::run(&arguments),

@@ -66,6 +66,22 @@ pub(crate) async fn connect_to_running(options: &PoolOptions) -> Result<Client, 
     chosen.connect_to_running().await
 }
 
+/// Connects as [`connect`] does, and also returns the endpoint.
+///
+/// # Errors
+/// As [`connect`].
+pub(crate) async fn connect_with_endpoint(options: &PoolOptions) -> Result<(Endpoint, Client), Failure> {
+    let chosen = choose(options)?;
+    chosen.announce();
+    let target = chosen.target;
+    let client = Client::connect(target.clone(), CLIENT).await?;
+    let endpoint = match target {
+        Target::Named(endpoint) => endpoint,
+        Target::Local(local) => running(&local)?,
+    };
+    Ok((endpoint, client))
+}
+
 /// Connects as [`connect_to_running`] does, and prints nothing.
 ///
 /// # Errors

@@ -159,6 +159,15 @@ Examples:
 Keys: arrows or j k move, Tab changes the list, Enter opens the log, / filters, c cancels the job,
 d drains or resumes the worker, ? lists the keys, q quits.";
 
+pub(super) const PAGE: &str = "\
+Examples:
+  buildpool page
+  buildpool page --no-open
+  buildpool page --coordinator wss://pool.example.com:7420
+
+The printed address signs in once, within a minute. For a pool with a self-made certificate, the page is
+served at a port of this machine until Ctrl-C.";
+
 pub(super) const COMPLETIONS: &str = "\
 Examples:
   # For new shells of this user

@@ -105,6 +105,15 @@ pub(crate) struct TopArguments {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct PageArguments {
+    #[command(flatten)]
+    pub(crate) pool: PoolOptions,
+    /// Only print the address
+    #[arg(long)]
+    pub(crate) no_open: bool,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct ArtifactsArguments {
     #[command(flatten)]
     pub(crate) pool: PoolOptions,

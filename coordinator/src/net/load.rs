@@ -90,9 +90,8 @@ fn read(shared: &Shared, now: i64) -> Result<Load, LinkError> {
     loop {
         let records = shared.reader.jobs(&filter, JOBS_PAGE_MAX).map_err(internal)?;
         facts.extend(records.iter().map(Fact::of));
-        let last = records
-            .last()
-            .map(|record| JobCursor { created_at_ms: record.created_at_ms, job: record.job });
+        let last =
+            records.last().map(|record| JobCursor { created_at_ms: record.created_at_ms, job: record.job });
         filter.after = last;
         if records.len() < JOBS_PAGE_MAX || facts.len() >= RECORDS_MAX {
             return Ok(figures(&facts, since, now));

@@ -34,9 +34,28 @@ macro_rules! files {
 
 /// The files, except the page itself.
 static FILES: [(&str, &str); 22] = files![
-    "admin.js", "ansi.js", "api.js", "app.css", "app.js", "builds.js", "charts.js", "components.js", "findings.js",
-    "format.js", "help.js", "icon.svg", "job.js", "jobs.js", "live.js", "log.js", "overview.js", "queue.js",
-    "tests.js", "vendor/htm-preact.js", "workers.js", "signin.js",
+    "admin.js",
+    "ansi.js",
+    "api.js",
+    "app.css",
+    "app.js",
+    "builds.js",
+    "charts.js",
+    "components.js",
+    "findings.js",
+    "format.js",
+    "help.js",
+    "icon.svg",
+    "job.js",
+    "jobs.js",
+    "live.js",
+    "log.js",
+    "overview.js",
+    "queue.js",
+    "tests.js",
+    "vendor/htm-preact.js",
+    "workers.js",
+    "signin.js",
 ];
 
 static PAGE: &str = include_str!("page/page.html");
@@ -83,7 +102,8 @@ impl Sent {
     fn response(&self, headers: &HeaderMap, cache: &'static str, tag: &str) -> Response {
         let tag = format!("\"{tag}\"");
         let general = [(header::CACHE_CONTROL, cache), (header::VARY, "accept-encoding")];
-        let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
+        let is_known =
+            headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
         let mut response = if is_known {
             StatusCode::NOT_MODIFIED.into_response()
         } else if accepts_zstd(headers) && !self.compressed.is_empty() {

@@ -117,7 +117,7 @@ async fn serve_in(back: Back, request: u32, message: FromClient, room: Room) {
     let answer = match message {
         FromClient::Jobs { query, limit, .. } => {
             let wanted = Wanted { query, limit: limit as usize };
-            return list(&back, request, room, Listed::Jobs(wanted)).await;
+            return list(&back, request, room, Listed::Jobs(Box::new(wanted))).await;
         }
         FromClient::Workers { offset, .. } => {
             return list(&back, request, room, Listed::Workers { offset }).await;
@@ -388,7 +388,7 @@ pub(crate) async fn workers(back: &Back, request: u32) {
 
 /// A list that a client asked for.
 enum Listed {
-    Jobs(Wanted),
+    Jobs(Box<Wanted>),
     /// The workers after the first ones, as many as fit into a message.
     Workers {
         offset: u32,
@@ -401,7 +401,7 @@ async fn list(back: &Back, request: u32, room: Room, listed: Listed) {
     let turn = shared.turns.list(&principal.name).await;
     let made = match listed {
         Listed::Jobs(wanted) => {
-            let page = queries::jobs(shared, principal, wanted).await;
+            let page = queries::jobs(shared, principal, *wanted).await;
             page.map(|Page { jobs, next_cursor }| ToClient::Jobs { request, jobs, next_cursor })
         }
         Listed::Workers { offset } => {

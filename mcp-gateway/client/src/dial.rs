@@ -9,6 +9,7 @@ use buildpool_protocol::frame::{decode_control, encode_control};
 use buildpool_protocol::version::VersionRange;
 use buildpool_trust::client_config;
 use futures_util::{SinkExt, StreamExt};
+use rustls::ClientConfig;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,14 +61,18 @@ async fn dial_patiently(endpoint: &Endpoint, client: &str) -> Result<(Socket, Po
     Ok((socket, info))
 }
 
+/// Returns the TLS settings for an endpoint, or `None` if its URL is plain.
+pub(super) fn tls(endpoint: &Endpoint) -> Result<Option<Arc<ClientConfig>>, ClientError> {
+    if !endpoint.url.is_secure() {
+        return Ok(None);
+    }
+    let settings = client_config(&endpoint.trust())
+        .map_err(|error| ClientError::Authorities { path: error.path, source: Arc::new(error.source) })?;
+    Ok(Some(Arc::new(settings)))
+}
+
 async fn open(endpoint: &Endpoint) -> Result<Socket, ClientError> {
-    let tls = if endpoint.url.is_secure() {
-        let settings = client_config(&endpoint.trust())
-            .map_err(|error| ClientError::Authorities { path: error.path, source: Arc::new(error.source) })?;
-        Some(Arc::new(settings))
-    } else {
-        None
-    };
+    let tls = tls(endpoint)?;
     let authorization = endpoint.token.as_ref().map(|token| {
         let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose()))
             .expect("a token has visible ASCII characters only");
@@ -112,7 +117,7 @@ async fn registered(endpoint: &Endpoint, socket: &mut Socket) -> Result<PoolInfo
     }
 }
 
-fn from_dial(endpoint: &Endpoint, error: DialError) -> ClientError {
+pub(super) fn from_dial(endpoint: &Endpoint, error: DialError) -> ClientError {
     let url = endpoint.url.clone();
     match error {
         DialError::Io(error) => unreachable(&url, error),
@@ -151,7 +156,7 @@ fn is_on_its_way(status: StatusCode) -> bool {
     )
 }
 
-fn unauthorized(endpoint: &Endpoint) -> ClientError {
+pub(super) fn unauthorized(endpoint: &Endpoint) -> ClientError {
     ClientError::Unauthorized { url: endpoint.url.clone(), with_token: endpoint.token.is_some() }
 }
 

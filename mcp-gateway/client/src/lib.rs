@@ -21,6 +21,7 @@ mod error;
 mod handle;
 mod link;
 pub mod local;
+pub mod page;
 mod pending;
 pub mod project;
 mod reader;

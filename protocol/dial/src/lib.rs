@@ -10,6 +10,6 @@ mod transport;
 mod url;
 
 pub use backoff::Backoff;
-pub use socket::{DialError, Socket, open};
+pub use socket::{DialError, Socket, connect, open};
 pub use transport::Transport;
 pub use url::{PoolUrl, UrlError};

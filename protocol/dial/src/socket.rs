@@ -57,17 +57,7 @@ pub async fn open(
     tls: Option<Arc<ClientConfig>>,
     authorization: Option<HeaderValue>,
 ) -> Result<Socket, DialError> {
-    let tcp = TcpStream::connect((url.host(), url.port())).await.map_err(DialError::Io)?;
-    tcp.set_nodelay(true).map_err(DialError::Io)?;
-    let transport = match tls.filter(|_| url.is_secure()) {
-        None => Transport::Plain(tcp),
-        Some(config) => {
-            let name = ServerName::try_from(url.host().to_owned())
-                .map_err(|error| DialError::Name(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
-            let stream = TlsConnector::from(config).connect(name, tcp).await;
-            Transport::Tls(Box::new(stream.map_err(from_tls)?))
-        }
-    };
+    let transport = connect(url, tls).await?;
     let mut request = url.of_path(path).into_client_request().map_err(|error| from_handshake(url, error))?;
     if let Some(authorization) = authorization {
         request.headers_mut().insert(AUTHORIZATION, authorization);
@@ -76,6 +66,20 @@ pub async fn open(
         .await
         .map_err(|error| from_handshake(url, error))?;
     Ok(socket)
+}
+
+/// Connects to the coordinator: TCP, and TLS for a `wss` URL.
+///
+/// # Errors
+/// [`DialError::Io`], [`DialError::Tls`], [`DialError::Name`].
+pub async fn connect(url: &PoolUrl, tls: Option<Arc<ClientConfig>>) -> Result<Transport, DialError> {
+    let tcp = TcpStream::connect((url.host(), url.port())).await.map_err(DialError::Io)?;
+    tcp.set_nodelay(true).map_err(DialError::Io)?;
+    let Some(config) = tls.filter(|_| url.is_secure()) else { return Ok(Transport::Plain(tcp)) };
+    let name = ServerName::try_from(url.host().to_owned())
+        .map_err(|error| DialError::Name(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
+    let stream = TlsConnector::from(config).connect(name, tcp).await;
+    Ok(Transport::Tls(Box::new(stream.map_err(from_tls)?)))
 }
 
 fn from_tls(error: io::Error) -> DialError {

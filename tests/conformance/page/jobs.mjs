@@ -106,7 +106,7 @@ export async function jobs(scene, done) {
             await admin.emulateMedia({ colorScheme });
             await admin.goto(`${scene.home}${address}`);
             await admin.locator('h1').first().waitFor();
-            await admin.waitForLoadState('networkidle').catch(() => {});
+            await admin.locator('main').locator('table, dl, .empty, .cells, .notice').first().waitFor();
             await accessible(admin, `${address} ${colorScheme}`);
         }
         await fits(admin, address);

@@ -11,7 +11,7 @@ import { chromium } from 'playwright-core';
 
 const FLAGS = ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
 /** A busy machine takes its time. */
-const PATIENCE_MS = 120_000;
+const PATIENCE_MS = Number(process.env.PATIENCE ?? 120_000);
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 export class Scene {

@@ -27,10 +27,22 @@ const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 const REPORT_EVERY: Duration = Duration::from_secs(5);
 
 const PROJECTS: [(&str, &str, &str); 5] = [
-    ("/work/shop-ios", "xcodebuild test -scheme Shop", "CartTests.swift:88:9: error: XCTAssertEqual failed: (3) is not equal to (2)"),
-    ("/work/api", "cargo test --workspace", "src/orders.rs:142:9: assertion `left == right` failed: totals differ"),
+    (
+        "/work/shop-ios",
+        "xcodebuild test -scheme Shop",
+        "CartTests.swift:88:9: error: XCTAssertEqual failed: (3) is not equal to (2)",
+    ),
+    (
+        "/work/api",
+        "cargo test --workspace",
+        "src/orders.rs:142:9: assertion `left == right` failed: totals differ",
+    ),
     ("/work/site", "npm run test -- --ci", "checkout.test.ts:31:5: expected 200, received 500"),
-    ("/work/engine", "swift build -c release", "Renderer.swift:210:14: error: cannot find 'texture' in scope"),
+    (
+        "/work/engine",
+        "swift build -c release",
+        "Renderer.swift:210:14: error: cannot find 'texture' in scope",
+    ),
     ("/work/tools", "pytest -q tests", "tests/test_parse.py:57: AssertionError: assert 4 == 5"),
 ];
 
@@ -60,7 +72,9 @@ fn id(number: u64) -> WorkerId {
 fn labels(number: u64) -> Value {
     match number.is_multiple_of(3) {
         true => json!({"os": "linux", "arch": "x86_64", "site": "lab"}),
-        false => json!({"os": "macos", "arch": "arm64", "xcode": if number.is_multiple_of(2) { "26.1" } else { "16.4" }, "site": if number.is_multiple_of(5) { "lab" } else { "office" }}),
+        false => {
+            json!({"os": "macos", "arch": "arm64", "xcode": if number.is_multiple_of(2) { "26.1" } else { "16.4" }, "site": if number.is_multiple_of(5) { "lab" } else { "office" }})
+        }
     }
 }
 
@@ -123,7 +137,8 @@ fn job(dice: &mut Dice, created: u64) -> JobRecord {
             project: project.to_owned(),
             ..JobSpec::new(Command::Shell(command.to_owned()), Source::Empty)
         }),
-        submitter: ["ada", "grace", "ci", "agent-7"][usize::try_from(dice.below(4)).unwrap_or_default()].into(),
+        submitter: ["ada", "grace", "ci", "agent-7"][usize::try_from(dice.below(4)).unwrap_or_default()]
+            .into(),
         principal: "seed".into(),
         token: None,
         client_request_id: None,
@@ -175,8 +190,7 @@ async fn workers(address: &str, token: &str, count: u64) -> Result<(), Box<dyn E
 /// Registers, and reports each granted job as running.
 async fn worker(mut peer: Peer, number: u64) -> Option<()> {
     let quarantined = (number == 17).then_some("the disk is full: 1.2 GB are free, 5 GB are needed");
-    let condition =
-        json!({"draining": number == 5, "quarantined": quarantined, "disk_free_bytes": 40_000_000_000_u64, "warm_projects": []});
+    let condition = json!({"draining": number == 5, "quarantined": quarantined, "disk_free_bytes": 40_000_000_000_u64, "warm_projects": []});
     let register = json!({
         "type": "register", "protocol": {"min": 1, "max": 1}, "worker": id(number).to_string(),
         "boot": uuid::Uuid::now_v7().to_string(), "name": name(number), "version": env!("CARGO_PKG_VERSION"), "slots": 2,

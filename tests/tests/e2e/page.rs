@@ -1,10 +1,11 @@
 //! Tests of the coordinator's page: its files, and the requests that only it sends. tests/conformance checks the page in
 //! a browser.
 
-use buildpool_tests::Pool;
+use buildpool_tests::{Place, Pool};
 use serde_json::{Value, json};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::process::Stdio;
 
 /// Returns the answer to these request lines, and its body as bytes.
 fn raw(pool: &Pool, lines: &str) -> (String, Vec<u8>) {
@@ -28,7 +29,9 @@ fn the_files_of_the_page_are_for_everybody_and_cached_by_their_content() {
     let pool = Pool::start(1);
     let (head, body) = raw(&pool, "GET / HTTP/1.1");
     let page = String::from_utf8(body).unwrap();
-    for header in ["200 OK", "content-type: text/html", "content-security-policy: default-src 'none'", "no-cache"] {
+    for header in
+        ["200 OK", "content-type: text/html", "content-security-policy: default-src 'none'", "no-cache"]
+    {
         assert!(head.contains(header), "{header}: {head}");
     }
     assert!(!page.contains("<script>") && !page.contains("style="), "{page}");
@@ -98,4 +101,54 @@ fn figures_names_and_the_own_token_are_told() {
     let job = &read(&pool, "jobs?limit=1")["jobs"][0];
     assert!(job["started_at"].is_string() && job.get("headline").is_none(), "{job}");
     assert_eq!(pool.get("/api/v1/me", Some(pool.worker_token())).0.split(' ').nth(1), Some("403"));
+}
+
+/// Exchanges the code of a printed address. Returns the status and the token.
+fn exchange(host: &str, address: &str) -> (String, Option<String>) {
+    let code = address.trim().rsplit('/').next().unwrap();
+    let body = json!({ "code": code }).to_string();
+    let mut stream = TcpStream::connect(host).unwrap();
+    write!(
+        stream,
+        "POST /api/v1/sign-in HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let status = answer.split(' ').nth(1).unwrap().to_owned();
+    let json: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+    (status, json["token"].as_str().map(str::to_owned))
+}
+
+#[test]
+fn a_printed_address_signs_in_once() {
+    let pool = Pool::start(1);
+    let host = pool.address().to_string();
+    let printed = pool.buildpool(&["page", "--no-open"]).expect(0).out();
+    assert!(printed.starts_with(&format!("http://{host}/#/sign-in/")), "{printed}");
+    assert_eq!(exchange(&host, &printed), ("200".into(), Some(pool.token().to_owned())));
+    assert_eq!(exchange(&host, &printed), ("401".into(), None));
+    let lines = "POST /api/v1/sign-in-codes HTTP/1.1\r\nContent-Length: 0";
+    assert!(raw(&pool, lines).0.contains("401"), "a code needs a token");
+}
+
+#[test]
+fn the_page_of_a_pool_with_a_self_made_certificate_is_forwarded() {
+    let place = Place::new();
+    let mut command = place.command(["page", "--no-open"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut printed = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut printed).unwrap();
+    let host = printed.strip_prefix("http://").and_then(|rest| rest.split('/').next()).unwrap().to_owned();
+    assert!(host.starts_with("127.0.0.1:"), "{printed}");
+    let (status, token) = exchange(&host, &printed);
+    assert!(status == "200" && token.is_some_and(|token| token.starts_with("bp_")), "{status}");
+    let mut stream = TcpStream::connect(&host).unwrap();
+    write!(stream, "GET /api/v1/me HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains(" 401 "), "the forwarder adds no token: {answer}");
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

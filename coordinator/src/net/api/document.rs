@@ -1,8 +1,8 @@
 //! The OpenAPI document. It is made from the handlers; the schema of a result is that of the answers over MCP.
 
 use super::events::{EventData, EventPlace, Kinds};
-use super::lines::Offsets;
 use super::forms::{BuildText, JobText, ListCursor, LogCursor, RequestKey};
+use super::lines::Offsets;
 use super::problem::Details;
 use super::webhooks::WebhookText;
 use buildpool_protocol::client_link::StreamChoice;

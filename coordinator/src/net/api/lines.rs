@@ -116,8 +116,7 @@ pub(super) async fn get(
         let places = offsets.iter().map(|(stream, offset)| index.line_at(reader, *stream, *offset));
         Ok((from + 1, lines, places.collect::<Result<Vec<_>, _>>()?))
     };
-    let (log, (from, lines, places)) =
-        logtext::numbered(&caller.shared, job, range.attempt, read).await?;
+    let (log, (from, lines, places)) = logtext::numbered(&caller.shared, job, range.attempt, read).await?;
     Ok(Json(Lines {
         state: log.state,
         attempt: log.attempt,

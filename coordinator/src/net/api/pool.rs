@@ -121,7 +121,7 @@ pub(super) async fn health(caller: Caller) -> Json<Health> {
         version: VERSION,
         queued: load.queued,
         granted: load.preparing + load.running + load.sealing,
-        connected_workers: shared.hub.workers(),
+        connected_workers: shared.connections.workers(),
     })
 }
 

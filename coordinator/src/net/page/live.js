@@ -7,7 +7,7 @@ const PAUSE_MS = [500, 1_000, 2_000, 5_000, 10_000];
 /** The coordinator sends a comment every 15 s. */
 const SILENCE_MAX_MS = 40_000;
 /** Shortest time between two requests of one view. */
-const REFRESH_MS = 1_000;
+const REFRESH_MS = 1_500;
 
 const subscribers = new Set();
 const watchers = new Set();
@@ -140,13 +140,26 @@ export function useLive(ask, dependencies, concerns = () => true) {
   useEffect(() => {
     const control = new AbortController();
     const now = job.current;
+    now.isBusy = false;
     now.run = async () => {
+      // Answers that overtake each other would show what was.
+      if (now.isBusy) {
+        now.isAgain = true;
+        return;
+      }
+      now.isBusy = true;
       now.at = Date.now();
       try {
         const value = await now.ask(control.signal);
         if (!control.signal.aborted) setShown({ value });
       } catch (error) {
         if (!control.signal.aborted) setShown((before) => ({ ...before, error }));
+      }
+      if (control.signal.aborted) return;
+      now.isBusy = false;
+      if (now.isAgain) {
+        now.isAgain = false;
+        refresh();
       }
     };
     const seen = () => {

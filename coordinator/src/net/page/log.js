@@ -16,6 +16,8 @@ const MARGIN_ROWS = 20;
 const GROWTH_MS = 250;
 const SEARCH_MS = 300;
 const RETRY_MS = 2_000;
+/** Shortest time after which the view of the job is told that the log has grown. */
+const TELL_MS = 3_000;
 const RAW_BYTES_MAX = 50_000_000;
 
 /** Lines with which tools begin and end a group: GitHub, Azure, GitLab, Travis, Buildkite. */
@@ -85,6 +87,7 @@ export class Log extends Component {
     this.control = new AbortController();
     this.folds = [];
     this.failedAt = 0;
+    this.toldAt = 0;
     this.state = {
       total: 0,
       isKnown: false,
@@ -213,6 +216,10 @@ export class Log extends Component {
       while (isMore && !this.control.signal.aborted) {
         isMore = false;
         await this.refresh().catch(() => {});
+        if (Date.now() - this.toldAt > TELL_MS) {
+          this.toldAt = Date.now();
+          this.props.onGrowth();
+        }
         await new Promise((done) => setTimeout(done, GROWTH_MS));
       }
       isBusy = false;
