@@ -77,6 +77,8 @@ struct Piece<'a> {
     at: Mark,
     /// Whether the line begins here.
     begins: bool,
+    /// Whether its newline follows.
+    ends: bool,
     /// `None` for a gap.
     stream: Option<Stream>,
     elapsed_ms: u32,
@@ -106,8 +108,14 @@ fn walk(
             at.offsets[index] = header.offset + at.within as u64;
             let mut bytes = payload.get(at.within..).unwrap_or_default();
             if header.kind == ChunkKind::Gap {
-                let piece =
-                    Piece { at, begins: true, stream: None, elapsed_ms: header.elapsed_ms, bytes: payload };
+                let piece = Piece {
+                    at,
+                    begins: true,
+                    ends: false,
+                    stream: None,
+                    elapsed_ms: header.elapsed_ms,
+                    bytes: payload,
+                };
                 if visit(&piece).is_break() {
                     return Ok((at, open));
                 }
@@ -119,6 +127,7 @@ fn walk(
                 let piece = Piece {
                     at,
                     begins: open.is_none(),
+                    ends: newline.is_some(),
                     stream: Some(header.stream),
                     elapsed_ms: header.elapsed_ms,
                     bytes: &bytes[..newline.unwrap_or(bytes.len())],
@@ -241,7 +250,7 @@ impl LineIndex {
         let mut found = None;
         walk(reader, self.mark(|mark| mark.offsets[index] <= offset), None, |piece| {
             // The newline belongs to its line.
-            let end = piece.at.offsets[index] + piece.bytes.len() as u64 + 1;
+            let end = piece.at.offsets[index] + piece.bytes.len() as u64 + u64::from(piece.ends);
             if piece.stream != Some(stream) || end <= offset {
                 return ControlFlow::Continue(());
             }
