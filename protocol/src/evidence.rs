@@ -69,6 +69,19 @@ pub struct TestReport {
     /// list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
+    /// Tests that passed and are not in `cases`, for the history of tests. Limited.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passed_tests: Vec<PassedTest>,
+}
+
+/// A test that passed.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct PassedTest {
+    /// Name used by the tool.
+    pub name: String,
+    /// Duration of the last run, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_secs: Option<f64>,
 }
 
 /// A test in a report.

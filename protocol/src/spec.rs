@@ -402,6 +402,9 @@ pub struct JobSpec {
     /// Reason why it runs on another pool than the requested one, if the submitter allowed that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
+    /// The project's configuration asks for quarantine: a cause states that all failed tests are known to be flaky.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub quarantine: bool,
     /// The submitter's trace as W3C `traceparent`, for the logs of coordinator and worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
@@ -451,6 +454,7 @@ impl JobSpec {
             stdin: None,
             build: None,
             fallback: None,
+            quarantine: false,
             trace: None,
             access: Access::default(),
             network: Network::default(),

@@ -1,7 +1,9 @@
 //! Limits of an outcome and its evidence.
 
 use super::{Limited, Limiter};
-use crate::evidence::{Evidence, MemoryEvidence, ReportIssue, TestArguments, TestCase, TestReport};
+use crate::evidence::{
+    Evidence, MemoryEvidence, PassedTest, ReportIssue, TestArguments, TestCase, TestReport,
+};
 use crate::limits::{
     ARTIFACTS_MAX, EVIDENCE_LIST_MAX, EVIDENCE_TEXT_BYTES_MAX as TEXT, LOG_LENGTH_MAX, NAME_BYTES_MAX,
     PATH_BYTES_MAX, SETUP_COMMAND_BYTES_MAX, SETUP_LOG_BYTES_MAX, TESTS_COUNTED_MAX, TEXT_BYTES_MAX,
@@ -220,6 +222,7 @@ impl Limited for TestReport {
             destinations,
             superseded_by,
             cut,
+            passed_tests,
         } = self;
         limiter.text("report", path, PATH_BYTES_MAX);
         limiter.text("report format", format, NAME_BYTES_MAX);
@@ -231,6 +234,17 @@ impl Limited for TestReport {
         limiter.texts("destinations", destinations, EVIDENCE_LIST_MAX, TEXT);
         limiter.optional("superseded_by", superseded_by, PATH_BYTES_MAX);
         limiter.optional("cut", cut, TEXT);
+        all("passed tests", passed_tests, limiter);
+    }
+}
+
+impl Limited for PassedTest {
+    fn limit(&mut self, limiter: &mut Limiter) {
+        let Self { name, duration_secs } = self;
+        limiter.text("test", name, TEXT);
+        if let Some(seconds) = duration_secs {
+            limiter.seconds("duration_secs", seconds);
+        }
     }
 }
 

@@ -8,7 +8,9 @@ use crate::error::EvidenceError;
 use crate::files;
 use crate::find;
 use crate::join::{self, Part};
-use crate::limits::{CRASH_REPORTS_MAX, EVIDENCE_BYTES_MAX, ISSUES_MAX, NOTES_MAX, REPORTS_MAX};
+use crate::limits::{
+    CRASH_REPORTS_MAX, EVIDENCE_BYTES_MAX, ISSUES_MAX, NOTES_MAX, PASSED_BYTES_MAX, REPORTS_MAX,
+};
 use crate::memory::cgroup::MemoryCounters;
 use crate::memory::{self, MemoryQuery, OfProcess};
 use crate::merge::{self, Weighed};
@@ -387,6 +389,7 @@ fn bounded(mut evidence: Evidence) -> Evidence {
     if dropped > 0 {
         evidence.notes.push(format!("{dropped} more remarks were left out"));
     }
+    limit_passed(&mut evidence);
     let size = |evidence: &Evidence| serde_json::to_vec(evidence).map_or(0, |json| json.len());
     for _ in 0..32 {
         if size(&evidence) <= EVIDENCE_BYTES_MAX {
@@ -397,6 +400,7 @@ fn bounded(mut evidence: Evidence) -> Evidence {
             report.cases_omitted += (report.cases.len() - keep) as u64;
             report.cases.truncate(keep);
             report.unfinished.truncate(report.unfinished.len() / 2);
+            report.passed_tests.clear();
         }
         let keep = evidence.issues.len() / 2;
         cut(&mut evidence.issues, keep, "problems", &mut evidence.notes);
@@ -408,6 +412,17 @@ fn bounded(mut evidence: Evidence) -> Evidence {
         }
     }
     evidence
+}
+
+/// Limits the names of tests that passed. They are listed for the history only, so no note reports it.
+fn limit_passed(evidence: &mut Evidence) {
+    let mut bytes = 0;
+    for report in &mut evidence.test_reports {
+        report.passed_tests.retain(|test| {
+            bytes += test.name.len();
+            bytes <= PASSED_BYTES_MAX
+        });
+    }
 }
 
 fn cut<T>(list: &mut Vec<T>, keep: usize, what: &str, notes: &mut Vec<String>) {

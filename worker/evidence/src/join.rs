@@ -269,6 +269,7 @@ fn add(into: &mut Weighed, next: Weighed, is_attempt: bool) {
     report.cases.sort_by_key(|case| (case.status != TestStatus::Failed, !case.flaky));
     report.cases_omitted += report.cases.len().saturating_sub(CASES_MAX) as u64;
     report.cases.truncate(CASES_MAX);
+    report.passed_tests.append(&mut other.passed_tests);
     report.unfinished.append(&mut other.unfinished);
     report.unfinished.truncate(UNFINISHED_MAX);
     report.cut = report.cut.take().or(other.cut);

@@ -48,6 +48,10 @@ pub const LINE_BYTES_MAX: usize = 4 << 20;
 
 /// Limit on the detailed cases of one report.
 pub const CASES_MAX: usize = 400;
+/// Limit on the listed tests of one report that passed. Others are counted only.
+pub const PASSED_MAX: usize = 5_000;
+/// Limit on the names of all listed tests that passed, in bytes.
+pub const PASSED_BYTES_MAX: usize = 256 << 10;
 /// Limit on the messages of one case.
 pub const MESSAGES_MAX: usize = 16;
 /// Limit on the length of a message, in bytes.

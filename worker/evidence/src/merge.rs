@@ -3,6 +3,7 @@
 //! tests. A lower report with the same tests does not add to the counts. Its differences become
 //! notes. Tests that only the lower report contains stay counted and listed.
 
+use crate::limits::PASSED_MAX;
 use buildpool_protocol::evidence::{TestReport, TestStatus};
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -73,7 +74,22 @@ pub(crate) fn weigh(mut reports: Vec<Weighed>) -> (Vec<TestReport>, Vec<String>)
         }
     }
     nothing_in(&mut reports);
+    reports.iter_mut().for_each(list_passed);
     (reports.into_iter().map(|weighed| weighed.report).collect(), notes)
+}
+
+/// Keeps the listed tests that passed in the end, each once. A superseded report lists no tests.
+fn list_passed(Weighed { report, statuses, .. }: &mut Weighed) {
+    let mut passed = std::mem::take(&mut report.passed_tests);
+    if report.superseded_by.is_some() {
+        return;
+    }
+    let mut listed: HashSet<String> = report.cases.iter().map(|case| case.name.clone()).collect();
+    passed.retain(|test| {
+        statuses.get(&test.name) == Some(&TestStatus::Passed) && listed.insert(test.name.clone())
+    });
+    passed.truncate(PASSED_MAX);
+    report.passed_tests = passed;
 }
 
 /// Marks JUnit reports as incomplete if no report contains a test. A requested report should

@@ -1,8 +1,10 @@
 //! Counts tests. Each test counts once, with its last result, independent of its number of runs.
 
-use crate::limits::{ARGUMENTS_MAX, ATTACHMENTS_MAX, CASES_MAX, MESSAGES_MAX, TESTS_MAX, UNFINISHED_MAX};
+use crate::limits::{
+    ARGUMENTS_MAX, ATTACHMENTS_MAX, CASES_MAX, MESSAGES_MAX, PASSED_MAX, TESTS_MAX, UNFINISHED_MAX,
+};
 use crate::text;
-use buildpool_protocol::evidence::{TestArguments, TestCase, TestReport, TestStatus};
+use buildpool_protocol::evidence::{PassedTest, TestArguments, TestCase, TestReport, TestStatus};
 use buildpool_protocol::report::Location;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -180,6 +182,9 @@ impl Tally {
                 if status != TestStatus::Skipped || !case.messages.is_empty() {
                     cases.push(case);
                 }
+            } else if report.passed_tests.len() < PASSED_MAX {
+                let duration_secs = entry.duration_secs;
+                report.passed_tests.push(PassedTest { name: name.clone(), duration_secs });
             }
             if !within.is_empty() {
                 holders.insert(name.clone(), within);

@@ -65,6 +65,7 @@ fn evidence(outcome: &mut Outcome) {
     for report in &mut test_reports {
         report.cases_omitted += std::mem::take(&mut report.cases).len() as u64;
         report.unfinished.clear();
+        report.passed_tests.clear();
     }
     test_reports.truncate(REPORTS_KEPT);
     notes.push("the result was too long for one message: of reports only the counts were kept".to_owned());
