@@ -12,7 +12,7 @@ use crate::loading;
 use crate::machine;
 use crate::noise::is_noise;
 use crate::prompts;
-use crate::reports::{self, believed_tests};
+use crate::reports::{self, TestResult, believed_tests};
 use crate::rules::Kind;
 use crate::signs::{Seen, Signs};
 use crate::template::Capture;
@@ -58,6 +58,8 @@ pub struct Digest {
     pub silent_failure: bool,
     /// Test counts, from reports or from the log.
     pub tests: Option<TestCounts>,
+    /// Results of the tests that are known by name. Taken out before the digest is kept.
+    pub test_results: Vec<TestResult>,
     /// Number of tests that passed only after a failure.
     pub flaky_tests: u64,
     /// All kept findings, in full, most likely cause first.
@@ -226,6 +228,7 @@ impl Digest {
             crash_reports: facts.evidence.crash_reports.clone(),
             crash_report_absence: facts.evidence.crash_report_absence.clone(),
             tests,
+            test_results: reports::results(&tally, facts),
             flaky_tests: reports::flaky(&tally, facts),
             findings,
             errors_total: finds.errors_total,

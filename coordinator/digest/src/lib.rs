@@ -50,6 +50,7 @@ pub use digest::{Digest, Explanation};
 pub use digester::{Digester, Live, Options, readable};
 pub use facts::{Facts, History};
 pub use left_behind::{Missed, missed};
+pub use reports::TestResult;
 pub use template::RAW;
 pub use view::{COMMAND_CHARS_MAX, TextForm, TextPage, text, text_as};
 

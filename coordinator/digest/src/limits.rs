@@ -46,6 +46,10 @@ pub const SORTS_BEYOND_MAX: usize = 100;
 pub const SUMMARY_LINES_MAX: usize = 60;
 /// Maximum number of tests whose last result is kept. Further tests are only counted.
 pub const TESTS_MAX: usize = 200_000;
+/// Maximum number of tests whose names are kept for the history of tests.
+pub const NAMED_TESTS_MAX: usize = 5_000;
+/// Maximum length of such a name, in bytes.
+pub const NAMED_TEST_BYTES_MAX: usize = 512;
 /// Maximum number of totals with failed tests that are kept until the same tests run again. Further
 /// totals are never cancelled.
 pub const FAILED_TOTALS_MAX: usize = 4_096;

@@ -1,6 +1,7 @@
 //! Test counts of report files and the log, and notes about their differences.
 
 use crate::facts::Facts;
+use crate::limits::NAMED_TESTS_MAX;
 use crate::signs::Signs;
 use crate::tally::Tally;
 use crate::text::clip_chars;
@@ -71,6 +72,48 @@ pub(crate) fn notes(
         .chain(evidence.notes.iter().filter(|_| is_built).cloned())
         .chain(last.into_iter().flatten())
         .collect()
+}
+
+/// Result of a test, for the history of tests.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TestResult {
+    /// Name used by the tool.
+    pub name: String,
+    /// Last result.
+    pub status: TestStatus,
+    /// True if it passed only after a failure.
+    pub flaky: bool,
+    /// Duration of the last run, in seconds, if a report has it.
+    pub duration_secs: Option<f64>,
+}
+
+/// Returns the results of the tests that are known by name: those of reports, or those of the log if no report has any.
+pub(crate) fn results(tally: &Tally, facts: &Facts) -> Vec<TestResult> {
+    let listed = believed_reports(facts).flat_map(|report| {
+        let cases = report.cases.iter().map(|case| TestResult {
+            name: case.name.clone(),
+            status: case.status,
+            flaky: case.flaky,
+            duration_secs: case.duration_secs,
+        });
+        cases.chain(report.passed_tests.iter().map(|test| TestResult {
+            name: test.name.clone(),
+            status: TestStatus::Passed,
+            flaky: false,
+            duration_secs: test.duration_secs,
+        }))
+    });
+    let of_reports: Vec<TestResult> = listed.take(NAMED_TESTS_MAX).collect();
+    if !of_reports.is_empty() {
+        return of_reports;
+    }
+    let of_log = tally.results().map(|(name, status)| TestResult {
+        name: name.to_owned(),
+        status,
+        flaky: status == TestStatus::Passed && tally.is_flaky(name),
+        duration_secs: None,
+    });
+    of_log.collect()
 }
 
 fn differing_note(tally: &Tally, believed: Option<&TestCounts>) -> Option<String> {

@@ -3,6 +3,7 @@
 
 mod account;
 mod failed;
+mod named;
 mod running;
 mod targets;
 
@@ -12,7 +13,9 @@ use crate::limits::{RUNNING_TESTS_MAX, TESTS_MAX};
 use crate::rules::TestEvent;
 use crate::tool::{Announced, ToolId};
 use account::Account;
+use buildpool_protocol::evidence::TestStatus;
 use buildpool_protocol::report::TestCounts;
+use named::Named;
 use running::{Place, Running};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
@@ -85,6 +88,7 @@ pub(crate) struct Tally {
     accounts: BTreeMap<ToolId, Account>,
     /// The last result of each test by a hash of its name, and the number of totals before it.
     last: HashMap<u64, (TestEvent, u64), BuildHasherDefault<AsIs>>,
+    named: Named,
     running: Running,
     /// Targets of Bazel whose output with tests is in the log.
     targets: Targets,
@@ -144,6 +148,9 @@ impl Tally {
             let kept = self.last.len() < TESTS_MAX || self.last.contains_key(&id);
             let run = account.summaries();
             let before = if kept { self.last.insert(id, (event, run)) } else { None };
+            if kept && before.is_none() {
+                self.named.add(id, family, test);
+            }
             account.names.add(run, before.map(|(_, run)| run));
             if let Some((before, _)) = before {
                 if let Some(slot) = account.by_test.slot(before) {
@@ -623,6 +630,17 @@ impl Tally {
             .iter()
             .filter(|(family, account)| !account.failures_are_past(**family))
             .map(|(family, _)| family.speaker())
+    }
+
+    /// Returns the last result of each named test, of the families that count.
+    pub(crate) fn results(&self) -> impl Iterator<Item = (&str, TestStatus)> {
+        let counting: BTreeSet<ToolId> = self.families().map(|(family, _)| family).collect();
+        self.named.tests().filter(move |(_, family, _)| counting.contains(family)).filter_map(
+            |(id, _, test)| {
+                let (event, _) = self.last.get(&id)?;
+                Some((test, named::status(*event)?))
+            },
+        )
     }
 
     /// Returns the counts for the result, or `None` if no tool counted.

@@ -1,0 +1,37 @@
+//! Names of tests with a result, for the history of tests.
+
+use crate::limits::{NAMED_TEST_BYTES_MAX, NAMED_TESTS_MAX};
+use crate::rules::TestEvent;
+use crate::tool::ToolId;
+use buildpool_protocol::evidence::TestStatus;
+
+/// Returns the result that an event states.
+pub(super) const fn status(event: TestEvent) -> Option<TestStatus> {
+    match event {
+        TestEvent::Passed => Some(TestStatus::Passed),
+        TestEvent::Failed => Some(TestStatus::Failed),
+        TestEvent::Skipped => Some(TestStatus::Skipped),
+        TestEvent::ExpectedFailure => Some(TestStatus::ExpectedFailure),
+        TestEvent::Started | TestEvent::Ended => None,
+    }
+}
+
+/// Names of tests, each with the key of its last result, in the order of their first results.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    tests: Vec<(u64, ToolId, Box<str>)>,
+}
+
+impl Named {
+    /// Adds a test that has its first result. Long names, and names above the limit, are dropped.
+    pub(super) fn add(&mut self, id: u64, family: ToolId, test: &str) {
+        if self.tests.len() < NAMED_TESTS_MAX && test.len() <= NAMED_TEST_BYTES_MAX {
+            self.tests.push((id, family, test.into()));
+        }
+    }
+
+    /// Returns the names, oldest first.
+    pub(super) fn tests(&self) -> impl Iterator<Item = (u64, ToolId, &str)> {
+        self.tests.iter().map(|(id, family, test)| (*id, *family, &**test))
+    }
+}
