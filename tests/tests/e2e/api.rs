@@ -78,6 +78,19 @@ fn a_script_submits_a_job_and_reads_its_result_log_and_artifact() {
 }
 
 #[test]
+fn a_wrong_place_in_a_log_is_refused_in_each_form() {
+    let pool = Pool::start(1);
+    let id = submit(&pool, &json!({ "command": "true" }));
+    get(&pool, &format!("jobs/{id}?wait_secs=60"));
+    let bearer = format!("Authorization: Bearer {}", pool.token());
+    for accept in ["application/json", "text/plain", "text/event-stream"] {
+        let headers = [&*bearer, &*format!("Accept: {accept}"), "Last-Event-ID: else"];
+        let refused = send(&pool, "GET", &format!("jobs/{id}/logs"), &headers, &Value::Null).expect(400);
+        assert!(refused.json()["detail"].as_str().unwrap().starts_with("last-event-id: "), "{accept}");
+    }
+}
+
+#[test]
 fn an_idempotency_key_makes_one_job_of_repeated_requests() {
     let pool = Pool::start(1);
     let bearer = format!("Authorization: Bearer {}", pool.token());

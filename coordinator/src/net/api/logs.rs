@@ -93,6 +93,9 @@ pub(super) async fn get(
     headers: HeaderMap,
     Query(wanted): Query<Wanted>,
 ) -> Result<Response, Problem> {
+    let last = headers.get(&LAST_EVENT_ID).and_then(|value| value.to_str().ok());
+    let cursor = last.map(str::parse::<Cursor>).transpose();
+    let cursor = cursor.map_err(|error| Problem::invalid(format!("last-event-id: {error}")))?;
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let accepts = |media_type: &str| accept.split(',').any(|one| one.trim().starts_with(media_type));
     let stream = wanted.stream.unwrap_or_default();
@@ -112,12 +115,10 @@ pub(super) async fn get(
             format!("{field}: valid only with `Accept: application/json`"),
         )));
     }
-    let last = headers.get(&LAST_EVENT_ID).and_then(|value| value.to_str().ok());
-    let cursor = last.map(str::parse::<Cursor>).transpose();
     let follow = FromClient::Follow {
         request: REQUEST,
         job,
-        cursor: cursor.map_err(|error| Problem::invalid(format!("last-event-id: {error}")))?,
+        cursor,
         attempt: wanted.attempt,
         to_end: !wanted.follow && !accepts(EVENTS),
         tail: wanted.tail,
