@@ -52,10 +52,16 @@ pub(crate) async fn complete(
         tracing::error!(attempt = %lease.attempt, error = &error as &dyn std::error::Error, "a sealed log can't be read; the verdict is made without it");
         digesting::without_log(&attempt, &outcome, &chain(&error))
     });
-    let digest = tokio::task::block_in_place(|| {
+    let (digest, tests) = tokio::task::block_in_place(|| {
         let history = shared.history(&attempt.spec);
-        digester.finish(&digesting::facts(&outcome, history))
+        let mut digest = digester.finish(&digesting::facts(&outcome, history));
+        let tests = shared.tests.annotate(&attempt.spec, &mut digest);
+        (digest, tests)
     });
+    for report in &mut outcome.evidence.test_reports {
+        // The history has them. A record would keep them for each job.
+        report.passed_tests = Vec::new();
+    }
     shared.metrics.digested(sealed_at.elapsed());
     let completed = Completed {
         lease,
@@ -64,7 +70,7 @@ pub(crate) async fn complete(
         infrastructure: digest.is_infrastructure(),
         outcome,
     };
-    let ending = Ending { completed, sealed, digest: Arc::new(digest), attempt };
+    let ending = Ending { completed, sealed, digest: Arc::new(digest), tests, attempt };
     shared.runtime.send(Command::Completed(Box::new(ending))).await;
 }
 

@@ -21,6 +21,7 @@ use crate::shared::Shared;
 use crate::shared::wall_ms;
 use crate::stdin::Inputs;
 use crate::store::{Logs, Lookup, Retention, Store, StoreError};
+use crate::test_history::TestHistory;
 use crate::tls::{Tls, TlsError, TlsSource};
 use crate::transfer::{Limits, TransferStore};
 use crate::trust::Trust;
@@ -120,6 +121,9 @@ impl Coordinator {
         }
         let tokens = Tokens::open(&config.data_dir)?;
         let webhooks = Webhooks::open(&config.data_dir)?;
+        let transfers = TransferStore::new(&config.data_dir);
+        let branches = transfers.clone();
+        let tests = TestHistory::open(&config.data_dir, move |spec| branches.branch(spec))?;
         let tls = tls(&config)?.map(Arc::new);
         let listener = Listener::bind(config.listen, acceptor(tls.clone()), descriptors.newcomers)
             .await
@@ -152,6 +156,7 @@ impl Coordinator {
             metrics: metrics.clone(),
             tokens: tokens.clone(),
             inputs: inputs.clone(),
+            tests: tests.clone(),
         })?;
         let (reader, logs) = (store.reader(), store.logs());
         let rates = Rates::new(config.requests_per_minute);
@@ -166,7 +171,7 @@ impl Coordinator {
             addresses: Mutex::default(),
             refusal_noted: Mutex::default(),
             forbidden_noted: Mutex::default(),
-            transfers: TransferStore::new(&config.data_dir),
+            transfers,
             trust: Trust { is_local: config.local, ..config.trust.clone() },
             inputs,
             config,
@@ -177,6 +182,7 @@ impl Coordinator {
             finished,
             tokens,
             webhooks,
+            tests,
             metrics,
             tls,
         });

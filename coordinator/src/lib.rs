@@ -25,6 +25,7 @@ mod runtime;
 mod shared;
 mod stdin;
 pub mod store;
+mod test_history;
 pub mod tls;
 mod transfer;
 pub mod trust;

@@ -61,6 +61,7 @@ pub(crate) struct Metrics {
     pub(crate) worker_connections: Counter,
     pub(crate) client_connections: Counter,
     pub(crate) refused: Counter,
+    pub(crate) tests_dropped: Counter,
     jobs: Family<ByState, Gauge>,
     workers: Family<ByState, Gauge>,
     slots: Family<ByState, Gauge>,
@@ -94,6 +95,7 @@ impl Default for Metrics {
             worker_connections: Counter::default(),
             client_connections: Counter::default(),
             refused: Counter::default(),
+            tests_dropped: Counter::default(),
             jobs: Family::default(),
             workers: Family::default(),
             slots: Family::default(),
@@ -167,6 +169,11 @@ impl Metrics {
             "connections_refused",
             "Connections without a token that allows them",
             self.refused.clone(),
+        );
+        all.register(
+            "test_runs_dropped",
+            "Jobs whose test results are not in the history, because its queue was full",
+            self.tests_dropped.clone(),
         );
         all.register("jobs", "Jobs that are not over", self.jobs.clone());
         all.register("workers", "Known workers", self.workers.clone());

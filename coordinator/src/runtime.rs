@@ -20,7 +20,8 @@ use crate::metrics::Metrics;
 use crate::recent_jobs::RecentJobs;
 use crate::stdin::Inputs;
 use crate::store::{HistoryKey, Logs, Reader, Record, Sealed, StoreError, TokenUse, Writer};
-use buildpool_digest::Digest;
+use crate::test_history::TestHistory;
+use buildpool_digest::{Digest, TestResult};
 use buildpool_pool::{
     Change, ClientRef, Completed, Effect, Input, LabelQueue, LiveJob, Load, Now, Pool, WorkerView,
 };
@@ -71,6 +72,8 @@ pub(crate) struct Ending {
     pub(crate) completed: Completed,
     pub(crate) sealed: Sealed,
     pub(crate) digest: Arc<Digest>,
+    /// Results of its tests, for the history.
+    pub(crate) tests: Vec<TestResult>,
     /// Keeps the log's writer alive until the records are on disk.
     pub(crate) attempt: Arc<LiveAttempt>,
 }
@@ -173,6 +176,7 @@ pub(crate) struct Parts {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tokens: Tokens,
     pub(crate) inputs: Arc<Inputs>,
+    pub(crate) tests: TestHistory,
 }
 
 pub(crate) struct Runtime {
@@ -365,9 +369,9 @@ impl Runtime {
         self.answers.push(Answer::Any(Box::new(move || drop(reply.send(answer)))));
     }
 
-    fn completed(&mut self, ending: Ending) {
+    fn completed(&mut self, mut ending: Ending) {
         let attempt = ending.completed.lease.attempt;
-        self.mirror.note_ending(&ending);
+        self.mirror.note_ending(&mut ending);
         self.held.push(ending.attempt);
         self.handle(Input::Completed(Box::new(ending.completed)));
         self.mirror.forget_ending(attempt);

@@ -17,6 +17,7 @@ use crate::stdin::Inputs;
 use crate::store::{
     HistoryKey, LogError, Logs, Lookup, PassingRun, Reader, ResolveError, StoreError, TokenUse,
 };
+use crate::test_history::TestHistory;
 use crate::tls::Tls;
 use crate::transfer::TransferStore;
 use crate::trust::Trust;
@@ -39,6 +40,7 @@ pub(crate) struct Shared {
     pub(crate) finished: Arc<RecentJobs>,
     pub(crate) tokens: Tokens,
     pub(crate) webhooks: Webhooks,
+    pub(crate) tests: TestHistory,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) transfers: TransferStore,
     pub(crate) inputs: Arc<Inputs>,

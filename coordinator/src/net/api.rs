@@ -15,6 +15,7 @@ mod new_job;
 mod overview;
 mod pool;
 mod problem;
+mod tests;
 mod webhooks;
 
 use super::idle::Serving;
@@ -81,6 +82,7 @@ fn documented() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(pool::tokens, pool::create_token))
         .routes(routes!(pool::revoke_token))
         .routes(routes!(pool::audit))
+        .routes(routes!(tests::list))
         .routes(routes!(events::get))
         .routes(routes!(webhooks::list, webhooks::create))
         .routes(routes!(webhooks::delete))

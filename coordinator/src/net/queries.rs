@@ -105,7 +105,11 @@ pub(crate) async fn digest_of(
     let (shared, finished, template) = (shared.clone(), finished.clone(), view.template.clone());
     tokio::task::spawn_blocking(move || {
         let history = shared.history(&finished.record.spec);
-        digesting::again(&shared.logs, &finished.record, history, template)
+        let mut digest = digesting::again(&shared.logs, &finished.record, history, template)?;
+        if let Some(digest) = &mut digest {
+            shared.tests.annotate(&finished.record.spec, digest);
+        }
+        Ok(digest)
     })
     .await
     .unwrap_or(Err(LogError::Broken))

@@ -1,9 +1,11 @@
 //! Carries out effects: sends messages to connections, answers clients, opens and closes logs.
 
 use super::Runtime;
+use super::records::Ended;
 use crate::attempt::LiveAttempt;
 use crate::connections::{Reply, Welcome, WorkerOut};
 use crate::recent_jobs::FinishedJob;
+use crate::test_history::TestRun;
 use buildpool_pool::Effect;
 use buildpool_protocol::ids::{AttemptId, JobId, Lease};
 use buildpool_protocol::limits::{LOG_BYTES_MAX, LOG_BYTES_MIN};
@@ -73,7 +75,7 @@ impl Runtime {
     }
 
     fn done(&mut self, job: JobId) {
-        let Some((record, digest)) = self.mirror.take_ended(job) else { return };
+        let Some(Ended { record, digest, tests }) = self.mirror.take_ended(job) else { return };
         self.parts.metrics.job_done(&record);
         let counts = record.done.as_ref().and_then(|done| done.attempt);
         if let Some(done) = &record.done {
@@ -91,6 +93,11 @@ impl Runtime {
             } else {
                 self.abandon(id);
             }
+        }
+        if let Some(run) = TestRun::from_record(&record, tests)
+            && !self.parts.tests.record(run)
+        {
+            self.parts.metrics.tests_dropped.inc();
         }
         let finished = Arc::new(FinishedJob { record: Arc::new(record), digest });
         self.parts.finished.push(finished.clone());

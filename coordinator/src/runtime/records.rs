@@ -8,7 +8,7 @@ use crate::store::{
     AttemptEnd, AttemptEnding, AttemptRecord, CancelRecord, DoneRecord, HistoryKey, JobRecord, PassingRun,
     Record, WorkerRecord,
 };
-use buildpool_digest::Digest;
+use buildpool_digest::{Digest, TestResult};
 use buildpool_pool as pool;
 use buildpool_pool::{Change, LiveJob, Now, Waits};
 use buildpool_protocol::ids::{AttemptId, JobId, WorkerId};
@@ -29,11 +29,27 @@ struct Known {
 #[derive(Default)]
 pub(super) struct Mirror {
     jobs: BTreeMap<JobId, JobRecord>,
-    /// Log and digest of each attempt that has ended but that the pool has not decided on.
-    endings: BTreeMap<AttemptId, (Option<bytes::Bytes>, u64, Arc<Digest>)>,
+    /// Attempts that have ended but that the pool has not decided on.
+    endings: BTreeMap<AttemptId, EndedAttempt>,
     workers: BTreeMap<WorkerId, Known>,
     /// Jobs that have ended but were not passed to their clients yet.
-    ended: BTreeMap<JobId, (JobRecord, Option<Arc<Digest>>)>,
+    ended: BTreeMap<JobId, Ended>,
+}
+
+/// Log, digest and tests of an attempt that has ended.
+struct EndedAttempt {
+    /// The whole log, if it has no file.
+    inline: Option<bytes::Bytes>,
+    log_length: u64,
+    digest: Arc<Digest>,
+    tests: Vec<TestResult>,
+}
+
+/// A job that has ended.
+pub(super) struct Ended {
+    pub(super) record: JobRecord,
+    pub(super) digest: Option<Arc<Digest>>,
+    pub(super) tests: Vec<TestResult>,
 }
 
 impl Mirror {
@@ -50,10 +66,15 @@ impl Mirror {
         self.jobs.get(&job)
     }
 
-    pub(super) fn note_ending(&mut self, ending: &Ending) {
+    pub(super) fn note_ending(&mut self, ending: &mut Ending) {
         let attempt = ending.completed.lease.attempt;
-        let length = ending.sealed.state.position;
-        self.endings.insert(attempt, (ending.sealed.inline.clone(), length, ending.digest.clone()));
+        let ended = EndedAttempt {
+            inline: ending.sealed.inline.clone(),
+            log_length: ending.sealed.state.position,
+            digest: ending.digest.clone(),
+            tests: std::mem::take(&mut ending.tests),
+        };
+        self.endings.insert(attempt, ended);
     }
 
     /// Drops the log and digest of an attempt that the pool did not use.
@@ -63,7 +84,7 @@ impl Mirror {
 
     /// Returns the record of a job that has ended, before the record is on disk.
     pub(super) fn ending(&self, job: JobId) -> Option<&JobRecord> {
-        self.ended.get(&job).map(|(record, _)| record)
+        self.ended.get(&job).map(|ended| &ended.record)
     }
 
     /// Returns the jobs that have ended, before their records are on disk.
@@ -89,7 +110,7 @@ impl Mirror {
     }
 
     /// Removes and returns the record of a job that has just ended.
-    pub(super) fn take_ended(&mut self, job: JobId) -> Option<(JobRecord, Option<Arc<Digest>>)> {
+    pub(super) fn take_ended(&mut self, job: JobId) -> Option<Ended> {
         self.ended.remove(&job)
     }
 
@@ -143,7 +164,7 @@ impl Mirror {
         // which is still to come, uses them.
         let ending = attempt.lost.as_ref().and_then(|_| self.endings.remove(&AttemptId { job, number }));
         let Some(record) = self.jobs.get_mut(&job) else { return };
-        let log_length = ending.as_ref().map_or(0, |(_, length, _)| *length);
+        let log_length = ending.as_ref().map_or(0, |ending| ending.log_length);
         let ended = attempt.lost.map(|reason| AttemptEnd {
             at_ms: now.wall_ms,
             how: if attempt.counted {
@@ -178,7 +199,7 @@ impl Mirror {
             Some(known) => *known = attempt,
             None => record.attempts.push(attempt),
         }
-        if let Some((Some(bytes), ..)) = ending {
+        if let Some(EndedAttempt { inline: Some(bytes), .. }) = ending {
             records.push(Record::Log { attempt: AttemptId { job, number }, bytes });
         }
         records.extend(state.map(|state| events::job(record, state, now.wall_ms)));
@@ -188,19 +209,20 @@ impl Mirror {
     fn done(&mut self, job: JobId, done: &pool::DoneRecord, records: &mut Vec<Record>) {
         let ending = self.endings.remove(&AttemptId { job, number: done.attempt });
         let Some(mut record) = self.jobs.remove(&job) else { return };
-        let digest = ending.as_ref().map(|(_, _, digest)| digest.clone());
+        let (mut digest, mut tests) = (None, Vec::new());
         let outcome = done.outcome.as_deref();
-        if let Some((inline, length, _)) = ending {
+        if let Some(ending) = ending {
+            (digest, tests) = (Some(ending.digest), ending.tests);
             if let Some(attempt) = record.attempts.iter_mut().find(|attempt| attempt.number == done.attempt) {
                 attempt.started_at_ms =
                     outcome.and_then(|outcome| outcome.started_at_ms).or(attempt.started_at_ms);
                 attempt.ended = Some(AttemptEnd {
                     at_ms: done.finished_at_ms,
                     how: AttemptEnding::Completed,
-                    log_length: length,
+                    log_length: ending.log_length,
                 });
             }
-            if let Some(bytes) = inline {
+            if let Some(bytes) = ending.inline {
                 records.push(Record::Log { attempt: AttemptId { job, number: done.attempt }, bytes });
             }
         }
@@ -242,7 +264,7 @@ impl Mirror {
                 findings: digest.signatures(),
             })));
         }
-        self.ended.insert(job, (record, digest));
+        self.ended.insert(job, Ended { record, digest, tests });
     }
 }
 
@@ -324,7 +346,7 @@ fn to_store_worker(worker: pool::WorkerRecord, first_seen_ms: i64) -> WorkerReco
 
 #[cfg(test)]
 mod tests {
-    use super::{Change, Mirror, Now, Record, pool};
+    use super::{Change, EndedAttempt, Mirror, Now, Record, pool};
     use buildpool_digest::{Digester, Facts, Options};
     use buildpool_protocol::ids::{AttemptId, JobId, WorkerId};
     use buildpool_protocol::report::Verdict;
@@ -370,7 +392,10 @@ mod tests {
         mirror.apply(NOW, Change::Attempt { job, attempt: granted(None) }, &mut records);
         let digest = Arc::new(Digester::new(Options::default()).finish(&Facts::default()));
         let log = bytes::Bytes::from_static(b"log");
-        mirror.endings.insert(AttemptId { job, number: 1 }, (Some(log), 3, digest));
+        mirror.endings.insert(
+            AttemptId { job, number: 1 },
+            EndedAttempt { inline: Some(log), log_length: 3, digest, tests: Vec::new() },
+        );
         (mirror, job)
     }
 
@@ -392,7 +417,7 @@ mod tests {
         };
         mirror.apply(NOW, Change::Done { job, record: Arc::new(done) }, &mut records);
         assert!(has_log(&records), "{records:?}");
-        assert!(mirror.take_ended(job).is_some_and(|(_, digest)| digest.is_some()));
+        assert!(mirror.take_ended(job).is_some_and(|ended| ended.digest.is_some()));
     }
 
     #[test]

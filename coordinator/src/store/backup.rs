@@ -111,7 +111,7 @@ pub fn backup(from: &Path, to: &Path) -> Result<BackedUp, BackupError> {
     // Copy the records first. A log is complete before its job is recorded as ended, so each
     // recorded log exists.
     copy_database(&records_path(from), &records_path(to))?;
-    for name in [crate::auth::TOKENS_FILE, crate::webhooks::WEBHOOKS_FILE] {
+    for name in [crate::auth::TOKENS_FILE, crate::webhooks::WEBHOOKS_FILE, crate::test_history::TESTS_FILE] {
         if from.join(name).exists() {
             copy_database(&from.join(name), &to.join(name))?;
         }
@@ -136,6 +136,7 @@ fn refuse_newer(from: &Path) -> Result<(), StoreError> {
         (records_path(from), &database::RECORDS),
         (from.join(crate::auth::TOKENS_FILE), &database::AUTH),
         (from.join(crate::webhooks::WEBHOOKS_FILE), &database::WEBHOOKS),
+        (from.join(crate::test_history::TESTS_FILE), &database::TESTS),
     ] {
         if path.exists() {
             let found = database::version(&database::open_reader(&path)?)?;

@@ -136,9 +136,14 @@ impl Check<'_> {
             }
             Err(error) => self.failed(&tokens, &error),
         }
-        let webhooks = self.directory.join(crate::webhooks::WEBHOOKS_FILE);
-        if let Err(error) = self.database(&webhooks, &database::WEBHOOKS) {
-            self.failed(&webhooks, &error);
+        for (name, format) in [
+            (crate::webhooks::WEBHOOKS_FILE, &database::WEBHOOKS),
+            (crate::test_history::TESTS_FILE, &database::TESTS),
+        ] {
+            let path = self.directory.join(name);
+            if let Err(error) = self.database(&path, format) {
+                self.failed(&path, &error);
+            }
         }
     }
 

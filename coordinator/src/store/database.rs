@@ -152,6 +152,47 @@ CREATE TABLE deliveries(
 CREATE INDEX deliveries_due ON deliveries(webhook, dead, next_ms, event);
 ";
 
+/// Format of the history of tests ([`crate::test_history`]).
+pub(crate) const TESTS: Format = Format { application_id: 0x6270_6c34, migrations: &[TESTS_1] };
+
+const TESTS_1: &str = "
+CREATE TABLE tests(
+    id INTEGER PRIMARY KEY,
+    project TEXT NOT NULL,
+    command TEXT NOT NULL,
+    name TEXT NOT NULL,
+    submitter TEXT NOT NULL,
+    seen_ms INTEGER NOT NULL,
+    doubtful INTEGER NOT NULL DEFAULT 0,
+    flaky INTEGER NOT NULL DEFAULT 0,
+    failing_ms INTEGER NOT NULL DEFAULT 0,
+    slow_ms INTEGER NOT NULL DEFAULT 0,
+    past_run INTEGER NOT NULL DEFAULT 0,
+    UNIQUE(project, command, name)
+);
+CREATE INDEX tests_seen ON tests(seen_ms, id);
+CREATE INDEX tests_slow ON tests(slow_ms, id) WHERE slow_ms > 0;
+CREATE INDEX tests_flaky ON tests(flaky, id) WHERE flaky > 0;
+CREATE INDEX tests_failing ON tests(failing_ms, id) WHERE failing_ms > 0;
+CREATE INDEX tests_submitter ON tests(submitter, seen_ms);
+CREATE TABLE runs(
+    id INTEGER PRIMARY KEY,
+    job BLOB NOT NULL UNIQUE,
+    at_ms INTEGER NOT NULL,
+    submitter TEXT NOT NULL,
+    worker TEXT NOT NULL,
+    branch TEXT,
+    tree TEXT
+);
+CREATE TABLE results(
+    test INTEGER NOT NULL,
+    run INTEGER NOT NULL,
+    outcome INTEGER NOT NULL,
+    duration_ms INTEGER,
+    PRIMARY KEY(test, run)
+) WITHOUT ROWID;
+";
+
 /// Opens a database for writing, and creates it if it is missing.
 pub(crate) fn open(path: &Path, disk: &Disk) -> Result<Connection, StoreError> {
     disk.before(super::disk::Operation::Create, path).map_err(StoreError::file("make", path))?;

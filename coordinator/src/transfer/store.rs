@@ -7,6 +7,7 @@ use buildpool_objects::pack::PackFile;
 use buildpool_objects::{CacheError, Git, GitError, Stop, record, removal};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits::BASES_MAX;
+use buildpool_protocol::spec::{JobSpec, Source};
 use buildpool_protocol::transfer::{Checksum, Manifest, ObjectFormat, ObjectId, SnapshotName};
 use nix::fcntl::{Flock, FlockArg};
 use std::collections::BTreeMap;
@@ -184,6 +185,14 @@ impl TransferStore {
             manifest.tree == *tree && self.has(&manifest.project, &record::name(manifest))
         };
         manifests.filter(is_own).last()
+    }
+
+    /// Returns the branch of a job's snapshot, if the store still has it. Blocks.
+    pub(crate) fn branch(&self, spec: &JobSpec) -> Option<String> {
+        let Source::Snapshot { project, .. } = &spec.source else { return None };
+        let name = SnapshotName::from_source(&spec.source).ok()??;
+        let cache = self.of_class(&spec.access.class).cache(project, name.tree.format()).ok()?;
+        cache.manifest(&name)?.head?.branch
     }
 
     /// Creates the pack for a worker. Equal requests give the same file, so that an interrupted

@@ -17,6 +17,11 @@ pub(super) struct BuildText(#[expect(dead_code, reason = "only its schema is use
 #[schema(value_type = String, pattern = "^[0-9]{1,15}:[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$")]
 pub(super) struct ListCursor(#[expect(dead_code, reason = "only its schema is used")] String);
 
+/// Place in a list of tests: `next_cursor` of an earlier answer.
+#[derive(ToSchema)]
+#[schema(value_type = String, pattern = "^[0-9]{1,18}:[0-9]{1,18}$")]
+pub(super) struct TestCursor(#[expect(dead_code, reason = "only its schema is used")] String);
+
 /// Place in a log: `next_cursor` of an earlier answer, or the id of an event.
 #[derive(ToSchema)]
 #[schema(value_type = String, pattern = "^[0-9]{1,9}:[0-9]{1,15}(:[0-9]{1,9})?$")]

@@ -1,0 +1,211 @@
+//! History of tests: the results of each test in the last jobs of its project and command.
+//!
+//! A thread with low priority writes to `tests.db`. The end of a job only puts its results in a queue; if the queue is
+//! full, they are dropped and counted. So the history never delays a job, and a lost history costs no result.
+
+mod stats;
+mod table;
+
+pub(crate) use stats::{Flaky, Point, TestOutcome};
+pub(crate) use table::{Position, TESTS_FILE, Table, Test, Wanted};
+
+use crate::priority::{Niceness, give_way};
+use crate::store::{JobRecord, StoreError};
+use buildpool_digest::{Digest, TestResult};
+use buildpool_protocol::evidence::TestStatus;
+use buildpool_protocol::report::{TestCounts, Verdict};
+use buildpool_protocol::spec::{JobSpec, Source};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Limit on runs that wait for the thread.
+const QUEUED_RUNS: usize = 32;
+/// Runs after which old rows are removed.
+const PRUNE_EVERY: u32 = 200;
+/// Limit on the notes about flaky tests in one answer.
+const NOTES_MAX: usize = 5;
+
+/// Sentence that the cause gets if all failed tests are quarantined.
+const QUARANTINED: &str =
+    "Each failed test is quarantined: it is known to be flaky. Run the job again before you change the code.";
+
+/// Results of one job.
+#[derive(Clone, Debug)]
+pub(crate) struct TestRun {
+    pub(crate) job: [u8; 16],
+    /// End of the job, in milliseconds since 1970.
+    pub(crate) at_ms: i64,
+    pub(crate) project: String,
+    pub(crate) command: String,
+    pub(crate) submitter: String,
+    pub(crate) worker: String,
+    /// Names the branch, which the thread looks up.
+    pub(crate) spec: Arc<JobSpec>,
+    /// Id of the snapshot, if the job had one.
+    pub(crate) tree: Option<String>,
+    /// The whole command passed.
+    pub(crate) passed: bool,
+    /// The tool counts passed tests and no others.
+    pub(crate) all_passed: bool,
+    pub(crate) results: Vec<TestResult>,
+}
+
+impl TestRun {
+    /// Returns the results of a job, or `None` if it ran no tests.
+    pub(crate) fn from_record(record: &JobRecord, results: Vec<TestResult>) -> Option<Self> {
+        let done = record.done.as_ref()?;
+        let counts = done.tests.as_ref();
+        if results.is_empty() && counts.is_none() {
+            return None;
+        }
+        let is_good = |counts: &TestCounts| counts.passed > 0 && counts.passed == counts.total;
+        Some(Self {
+            job: *record.job.as_uuid().as_bytes(),
+            at_ms: done.finished_at_ms,
+            project: project(&record.spec).to_owned(),
+            command: record.spec.command.to_string(),
+            submitter: record.principal.clone(),
+            worker: record.attempts.last().map(|attempt| attempt.worker_name.clone()).unwrap_or_default(),
+            spec: record.spec.clone(),
+            tree: tree(&record.spec),
+            passed: done.verdict == Verdict::Passed,
+            all_passed: counts.is_some_and(is_good),
+            results,
+        })
+    }
+}
+
+/// Returns the project that the history of a job belongs to. Each clone of a repository is the same project, if a
+/// snapshot names it.
+pub(crate) fn project(spec: &JobSpec) -> &str {
+    match &spec.source {
+        Source::Snapshot { project, .. } => project,
+        Source::InPlace { .. } | Source::Empty => &spec.project,
+    }
+}
+
+fn tree(spec: &JobSpec) -> Option<String> {
+    match &spec.source {
+        Source::Snapshot { id, directory, .. } => Some(format!("{id}:{directory}")),
+        Source::InPlace { .. } | Source::Empty => None,
+    }
+}
+
+/// Returns the result that the history stores.
+pub(crate) const fn outcome(result: &TestResult) -> TestOutcome {
+    match result.status {
+        TestStatus::Passed if result.flaky => TestOutcome::PassedLater,
+        TestStatus::Passed | TestStatus::ExpectedFailure => TestOutcome::Passed,
+        TestStatus::Failed => TestOutcome::Failed,
+        TestStatus::Skipped => TestOutcome::Skipped,
+    }
+}
+
+/// The history of a data directory. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct TestHistory {
+    queue: SyncSender<TestRun>,
+    /// Connection for lists.
+    lists: Arc<Mutex<Table>>,
+    /// Connection for the end of a job, which must not wait for a list.
+    notes: Arc<Mutex<Table>>,
+}
+
+impl TestHistory {
+    /// Opens the history of a data directory, and starts its thread. The thread ends with the last handle.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the database can't be opened or the thread can't be started.
+    pub(crate) fn open(
+        directory: &Path,
+        branch: impl Fn(&JobSpec) -> Option<String> + Send + 'static,
+    ) -> Result<Self, StoreError> {
+        let (queue, runs) = sync_channel(QUEUED_RUNS);
+        let [writer, lists, notes] =
+            [Table::open(directory)?, Table::open(directory)?, Table::open(directory)?];
+        std::thread::Builder::new()
+            .name("test-history".to_owned())
+            .spawn(move || write_all(writer, &runs, branch))
+            .map_err(StoreError::file("start a thread for", directory))?;
+        Ok(Self { queue, lists: Arc::new(Mutex::new(lists)), notes: Arc::new(Mutex::new(notes)) })
+    }
+
+    /// Records the results of a job that has ended. Never blocks. Returns false if the queue is full.
+    pub(crate) fn record(&self, run: TestRun) -> bool {
+        self.queue.try_send(run).is_ok()
+    }
+
+    /// Returns tests with their results. Blocks.
+    ///
+    /// # Errors
+    /// [`StoreError::Database`].
+    pub(crate) fn list(&self, wanted: &Wanted) -> Result<(Vec<Test>, Option<Position>), StoreError> {
+        locked(&self.lists).list(wanted)
+    }
+
+    /// Takes the results of tests out of a digest. Adds a note for each failed test that is known to be flaky. If the
+    /// project asks for it and every failed test is one, the cause states this; the verdict stays. Blocks.
+    pub(crate) fn annotate(&self, spec: &JobSpec, digest: &mut Digest) -> Vec<TestResult> {
+        let results = std::mem::take(&mut digest.test_results);
+        let known = self.known_flaky(spec, &results);
+        digest.notes.extend(notes(&known));
+        let failed = digest.tests.as_ref().map_or(0, |tests| tests.failed);
+        if spec.quarantine
+            && digest.verdict == Verdict::Failed
+            && failed > 0
+            && known.len() as u64 == failed
+            && let Some(cause) = &mut digest.cause
+        {
+            cause.text = format!("{} {QUARANTINED}", cause.text.trim_end());
+        }
+        results
+    }
+
+    /// Returns the failed tests of a job that are known to be flaky. Blocks for an indexed read.
+    fn known_flaky(&self, spec: &JobSpec, results: &[TestResult]) -> Vec<(String, Flaky)> {
+        let failed = results.iter().filter(|result| result.status == TestStatus::Failed);
+        let names: Vec<&str> = failed.map(|result| result.name.as_str()).collect();
+        if names.is_empty() {
+            return Vec::new();
+        }
+        let known = locked(&self.notes).known_flaky(project(spec), &spec.command.to_string(), &names);
+        known.unwrap_or_else(|error| {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the history of tests can't be read");
+            Vec::new()
+        })
+    }
+}
+
+fn locked(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns one note for each of these tests, as far as the limit allows.
+fn notes(known: &[(String, Flaky)]) -> Vec<String> {
+    let mut notes: Vec<String> =
+        known.iter().take(NOTES_MAX).map(|(test, flaky)| flaky.sentence(test)).collect();
+    if known.len() > NOTES_MAX {
+        notes.push(format!(
+            "{} more failed tests are flaky; `buildpool tests --flaky` lists them",
+            known.len() - NOTES_MAX
+        ));
+    }
+    notes
+}
+
+fn write_all(mut table: Table, runs: &Receiver<TestRun>, branch: impl Fn(&JobSpec) -> Option<String>) {
+    give_way(Niceness::Housekeeping);
+    let mut written: u32 = 0;
+    for run in runs {
+        if let Err(error) = table.write(&run, branch(&run.spec).as_deref()) {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the results of tests can't be stored");
+        }
+        if written.is_multiple_of(PRUNE_EVERY)
+            && let Err(error) = table.prune(run.at_ms)
+        {
+            tracing::warn!(error = &error as &dyn std::error::Error, "old results of tests can't be removed");
+        }
+        written = written.wrapping_add(1);
+    }
+}
