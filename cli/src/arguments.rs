@@ -3,6 +3,7 @@
 mod clients;
 mod daemons;
 mod examples;
+mod history;
 mod jobs;
 mod run;
 mod shells;
@@ -18,6 +19,7 @@ pub(crate) use daemons::{
     BackupArguments, CertificateAction, CoordinatorArguments, DataPlace, DoctorArguments, KeeperArguments,
     LocalPoolArguments, LogFormat, RestoreArguments, TrustOptions, WorkerArguments,
 };
+pub(crate) use history::{EventsArguments, TestsArguments};
 pub(crate) use jobs::{
     ArtifactsArguments, CancelArguments, DigestArguments, DrainArguments, JobArguments, JobsArguments,
     LogsArguments, PageArguments, ResumeArguments, RetryArguments, TopArguments, WaitArguments,
@@ -84,6 +86,12 @@ pub(crate) enum Subcommand {
     /// List or fetch the artifacts of a job
     #[command(after_help = examples::ARTIFACTS)]
     Artifacts(ArtifactsArguments),
+    /// List tests with their last results: flaky, failing or slow ones
+    #[command(after_help = examples::TESTS)]
+    Tests(TestsArguments),
+    /// Follow the events of the pool: jobs, builds, workers and tokens
+    #[command(after_help = examples::EVENTS)]
+    Events(EventsArguments),
     /// Watch workers, queue, running and failed jobs on a terminal
     #[command(after_help = examples::TOP)]
     Top(TopArguments),

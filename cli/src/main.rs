@@ -51,6 +51,8 @@ fn dispatch(subcommand: Subcommand) -> Result<ExitCode, failure::Failure> {
         Subcommand::Wait(arguments) => commands::wait::run(&arguments),
         Subcommand::Logs(arguments) => commands::logs::run(&arguments),
         Subcommand::Artifacts(arguments) => commands::artifacts::run(&arguments),
+        Subcommand::Tests(arguments) => commands::tests::run(&arguments),
+        Subcommand::Events(arguments) => commands::events::run(&arguments),
         Subcommand::Top(arguments) => commands::top::run(&arguments),
         Subcommand::Page(arguments) => commands::page::run(&arguments),
         Subcommand::Cancel(arguments) => commands::cancel::run(&arguments),

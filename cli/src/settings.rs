@@ -5,7 +5,7 @@ use crate::failure::{Failure, POOL, USAGE};
 use crate::terminal;
 use buildpool_client::directories;
 use buildpool_client::local::LocalPool;
-use buildpool_client::{AccessToken, Client, Endpoint, PoolUrl, Target};
+use buildpool_client::{AccessToken, Api, Client, Endpoint, PoolUrl, Target};
 use buildpool_protocol::token;
 use serde::Deserialize;
 use std::env;
@@ -88,6 +88,20 @@ pub(crate) async fn connect_with_endpoint(options: &PoolOptions) -> Result<(Endp
 /// As [`connect_to_running`].
 pub(crate) async fn connect_quietly(options: &PoolOptions) -> Result<Client, Failure> {
     choose(options)?.connect_to_running().await
+}
+
+/// Returns the HTTP API of the pool that [`connect_to_running`] would connect to.
+///
+/// # Errors
+/// As [`connect_to_running`].
+pub(crate) fn api_of_running(options: &PoolOptions) -> Result<Api, Failure> {
+    let chosen = choose(options)?;
+    chosen.announce();
+    let endpoint = match chosen.target {
+        Target::Local(local) => running(&local)?,
+        Target::Named(endpoint) => endpoint,
+    };
+    Ok(Api::new(endpoint))
 }
 
 /// Returns the endpoint of the running local pool.

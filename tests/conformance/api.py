@@ -114,4 +114,5 @@ def main():
             check_schema(url, admin, directory)
 
 
-main()
+if __name__ == "__main__":
+    main()

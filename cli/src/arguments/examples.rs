@@ -151,6 +151,18 @@ Examples:
   buildpool install coordinator --system --write
   buildpool install worker --write --join -";
 
+pub(super) const TESTS: &str = "\
+Examples:
+  buildpool tests --failing
+  # Tests that passed and failed with the same files
+  buildpool tests --flaky --project github.com/acme/app --json";
+
+pub(super) const EVENTS: &str = "\
+Examples:
+  buildpool events
+  # Each line is one event; --after continues after an event that was processed
+  buildpool events --json --after 4711";
+
 pub(super) const TOP: &str = "\
 Examples:
   buildpool top

@@ -2,7 +2,7 @@
 
 use super::endpoint::Endpoint;
 use super::error::{ClientError, Misbehaviour};
-use buildpool_dial::{DialError, PoolUrl, Socket};
+use buildpool_dial::{DialError, PoolUrl, Socket, Transport};
 use buildpool_protocol::client_link::{FromClient, PATH, Role, ToClient};
 use buildpool_protocol::error::ErrorCode;
 use buildpool_protocol::frame::{decode_control, encode_control};
@@ -59,6 +59,18 @@ async fn dial_patiently(endpoint: &Endpoint, client: &str) -> Result<(Socket, Po
         .map_err(|error| unreachable(&endpoint.url, into_io(error)))?;
     let info = registered(endpoint, &mut socket).await?;
     Ok((socket, info))
+}
+
+/// Opens a connection for HTTP requests.
+///
+/// # Errors
+/// As [`dial`], without those of the registration.
+pub(super) async fn connect(endpoint: &Endpoint) -> Result<Transport, ClientError> {
+    endpoint.check()?;
+    let tls = tls(endpoint)?;
+    let late = || unreachable(&endpoint.url, io::Error::new(io::ErrorKind::TimedOut, "no answer in time"));
+    let connected = tokio::time::timeout(DIAL_WITHIN, buildpool_dial::connect(&endpoint.url, tls)).await;
+    connected.map_err(|_| late())?.map_err(|error| from_dial(endpoint, error))
 }
 
 /// Returns the TLS settings for an endpoint, or `None` if its URL is plain.
@@ -146,7 +158,7 @@ pub(super) fn from_dial(endpoint: &Endpoint, error: DialError) -> ClientError {
 }
 
 /// Returns true for statuses that a proxy sends while the coordinator restarts.
-fn is_on_its_way(status: StatusCode) -> bool {
+pub(super) fn is_on_its_way(status: StatusCode) -> bool {
     matches!(
         status,
         StatusCode::BAD_GATEWAY

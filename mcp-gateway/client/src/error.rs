@@ -107,6 +107,8 @@ pub enum Misbehaviour {
     WindowOverrun,
     /// The first answer is not an answer to `register`.
     NoRegistration,
+    /// An answer of the HTTP API does not have its documented form.
+    NoJson,
 }
 
 impl ClientError {
@@ -248,6 +250,7 @@ impl fmt::Display for Misbehaviour {
             }
             Self::WindowOverrun => f.write_str("more output came than was allowed"),
             Self::NoRegistration => f.write_str("its first message is no answer to `register`"),
+            Self::NoJson => f.write_str("an answer of its HTTP API does not have the documented form"),
         }
     }
 }

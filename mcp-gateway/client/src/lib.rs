@@ -12,6 +12,7 @@
 //! that a job made, [`local`] finds or starts the pool of this machine, and [`project`] reads the
 //! configuration of a project and detects its test and build commands.
 
+mod api;
 pub mod artifacts;
 mod channel;
 mod dial;
@@ -31,6 +32,7 @@ mod stdin;
 mod target;
 mod transfer;
 
+pub use api::{Api, Event, Events, query_value};
 pub use buildpool_dial::{PoolUrl, UrlError};
 pub use buildpool_protocol::error::chain;
 pub use channel::JobEvent;

@@ -8,7 +8,7 @@ use crate::pictures;
 use crate::pool::Pool;
 use crate::progress::Reporter;
 use crate::render::{self, Answer, Extras};
-use buildpool_client::project::{self, ChooseError, Goal, Templates};
+use buildpool_client::project::{self, ChooseError, Configuration, Goal, Templates};
 use buildpool_client::{Client, ClientError, JobEvent, JobEvents, StdinWriter, new_job_id};
 use buildpool_protocol::client_link::{Progress, SubmitMessage, View};
 use buildpool_protocol::ids::BuildId;
@@ -426,6 +426,7 @@ impl Start {
         spec.reports.clone_from(if options.reports.is_empty() { &task.reports } else { &options.reports });
         spec.artifacts.clone_from(&options.artifacts);
         spec.setup.clone_from(&source.setup);
+        spec.quarantine = Configuration::load(&task.directory).quarantine();
         spec.trace.clone_from(&self.trace);
         spec.stdin = task.stdin.as_ref().map(|text| {
             let blake3 = blake3::hash(text).to_hex().to_string();

@@ -162,3 +162,41 @@ fn the_end_of_a_build_is_one_event() {
     assert_eq!((&found["request_id"], &found["status"]), (&build["request_id"], &json!("failed")));
     assert_eq!((&found["jobs"], &found["passed_jobs_count"]), (&json!(2), &json!(1)));
 }
+
+#[test]
+fn the_command_prints_each_event_once_over_a_kill_of_the_coordinator() {
+    let mut pool = Pool::start(1);
+    let mut command = pool.command(&["events", "--json", "--after", "0"]);
+    let mut program = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(program.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let (seen, arrived) = mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let events = lines.map(|line| serde_json::from_str::<Value>(&line).unwrap());
+        events.take_while(|event| seen.send(event.clone()).is_ok()).count()
+    });
+    let token = pool.token().to_owned();
+    let mut printed: Vec<Value> = Vec::new();
+    for round in 0..2 {
+        let job = json!({ "command": ["echo", format!("{round}")] });
+        let id = api(&pool, &token, "POST", "jobs", &job)["job_id"].as_str().unwrap().to_owned();
+        loop {
+            let event = arrived.recv_timeout(PATIENCE).unwrap();
+            let is_end = event["job_id"] == *id && event["state"] == "done";
+            printed.push(event);
+            if is_end {
+                break;
+            }
+        }
+        pool.restart_coordinator();
+        pool.wait_for_workers();
+    }
+    program.kill().unwrap();
+    program.wait().unwrap();
+    drop(arrived);
+    reader.join().unwrap();
+    let stored = events(&pool, &token, "after=0");
+    assert_eq!(printed, stored[..printed.len()], "each event once, in order");
+    let wrong =
+        pool.command(&["events", "--token", "bp_00000000000000000000000000000000_none"]).output().unwrap();
+    assert!(!wrong.status.success(), "{wrong:?}");
+}

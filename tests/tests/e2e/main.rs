@@ -25,6 +25,7 @@ mod stacks;
 mod stdin;
 mod streams;
 mod terminals;
+mod test_history;
 mod top;
 mod trust;
 mod users;

@@ -3,6 +3,7 @@
 use crate::arguments::RunArguments;
 use crate::failure::{Failure, USAGE};
 use crate::terminal;
+use buildpool_client::project::Configuration;
 use buildpool_client::snapshot::{Options, Snapshot};
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::spec::{CPUS, Command, JobSpec, MEMORY_MIB, OWN_VARIABLES, Source, TemplateSpec};
@@ -17,6 +18,7 @@ pub(super) struct Asked {
     project: String,
     secrets: BTreeMap<String, Secret>,
     template: Option<TemplateSpec>,
+    quarantine: bool,
 }
 
 impl Asked {
@@ -40,6 +42,7 @@ impl Asked {
             .transpose()?;
         Ok(Self {
             template,
+            quarantine: Configuration::load(&directory).quarantine(),
             project: text(project_of(&directory))?,
             secrets: secrets.collect::<Result<_, _>>()?,
             directory: text(directory)?,
@@ -95,6 +98,7 @@ impl Asked {
             retries: arguments.retries,
             verbosity: arguments.verbosity,
             template: self.template,
+            quarantine: self.quarantine,
             reports: arguments.reports.clone(),
             artifacts: arguments.artifacts.clone(),
             clean: arguments.clean,

@@ -22,6 +22,8 @@ const TEXT_KEYS: [&str; 4] = ["test", "build", SETUP_KEY, GROUP_KEY];
 const SETUP_KEY: &str = "setup";
 /// Key of the globs of the files that the setup depends on.
 const INPUTS_KEY: &str = "setup_inputs";
+/// Key of the quarantine of flaky tests: true or false.
+const QUARANTINE_KEY: &str = "quarantine";
 /// Key of the templates, which `buildpool_digest::templates` reads.
 const TEMPLATES_KEY: &str = "templates";
 /// Key of the concurrency group: of the jobs in one group, one runs at a time.
@@ -64,6 +66,7 @@ pub struct Configuration {
     text: Option<String>,
     commands: Commands,
     setup_inputs: Option<Vec<String>>,
+    quarantine: bool,
     problems: Vec<ConfigProblem>,
 }
 
@@ -123,6 +126,10 @@ impl Configuration {
                     Ok(inputs) => self.setup_inputs = Some(inputs),
                     Err(reason) => self.problem(file, INPUTS_KEY, reason),
                 },
+                Value::Bool(quarantine) if key == QUARANTINE_KEY => self.quarantine = quarantine,
+                other if key == QUARANTINE_KEY => {
+                    self.problem(file, &key, format!("invalid value {other}: must be true or false"));
+                }
                 _ if !TEXT_KEYS.contains(&key.as_str()) => {
                     self.problem(file, &key, format!("unknown key; valid are {}", valid_keys()));
                 }
@@ -190,6 +197,11 @@ impl Configuration {
         }
     }
 
+    /// Returns true if the project asks for a quarantine of flaky tests.
+    pub fn quarantine(&self) -> bool {
+        self.quarantine
+    }
+
     /// Returns the command that prepares a workspace, and the globs of its inputs if the file
     /// contains them.
     ///
@@ -218,7 +230,7 @@ impl Configuration {
 }
 
 fn valid_keys() -> String {
-    format!("{}, {INPUTS_KEY}, {TEMPLATES_KEY}", TEXT_KEYS.join(", "))
+    format!("{}, {INPUTS_KEY}, {QUARANTINE_KEY}, {TEMPLATES_KEY}", TEXT_KEYS.join(", "))
 }
 
 /// Parses the globs of a `setup_inputs` entry.
@@ -330,9 +342,10 @@ mod tests {
             (
                 "{test: make check, lint: x}",
                 "lint",
-                "valid are test, build, setup, concurrency_group, setup_inputs, templates",
+                "valid are test, build, setup, concurrency_group, setup_inputs, quarantine, templates",
             ),
             ("{test: make check, build: []}", "build", "must be a text"),
+            ("{test: make check, quarantine: sometimes}", "quarantine", "must be true or false"),
         ] {
             write(&file, text);
             let configuration = Configuration::load(directory.path());
