@@ -88,7 +88,7 @@ pub enum ChooseError {
         /// `filter`, `target` or `release`.
         option: &'static str,
     },
-    /// The configured command has a placeholder inside quotes.
+    /// The configured command has a placeholder inside quotes or a here-document.
     Quoted {
         /// The configuration file.
         file: PathBuf,
@@ -123,8 +123,8 @@ impl fmt::Display for ChooseError {
             ),
             Self::Quoted { file, goal, option } => write!(
                 f,
-                "{}: {goal}: {{{option}}} stands inside quotes; remove the quotes, because the value is inserted as one \
-                 quoted argument",
+                "{}: {goal}: {{{option}}} stands inside quotes or a here-document; put it outside, because the value is \
+                 inserted as one quoted argument",
                 file.display()
             ),
             Self::Configuration(problem) => problem.fmt(f),

@@ -8,7 +8,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// [`ChooseError::NoPlace`] if the command has no placeholder for an option of the call; [`ChooseError::Quoted`] if a
-/// placeholder stands inside quotes, where the value could end the quotes and run commands of its own.
+/// placeholder stands inside quotes or after `<<`, where the value could run commands of its own.
 pub(super) fn configured(
     file: &Path,
     root: &Path,
@@ -41,13 +41,17 @@ pub(super) fn configured(
 }
 
 /// Returns true if the text is inside single quotes, double quotes or backquotes of a shell
-/// command.
+/// command, or after the start of a here-document. The shell expands a here-document as it expands
+/// double quotes, and the quotes of the value do not count there.
 fn is_quoted(command: &str, placeholder: &str) -> bool {
     let mut quote = None;
     let mut escaped = false;
     for (at, c) in command.char_indices() {
         if quote.is_some() && command[at..].starts_with(placeholder) {
             return true;
+        }
+        if quote.is_none() && !escaped && command[at..].starts_with("<<") {
+            return command[at..].contains(placeholder);
         }
         match (quote, c) {
             _ if escaped => escaped = false,
@@ -76,6 +80,9 @@ mod tests {
             ("echo `just {filter}`", true),
             ("just test --x={filter}", false),
             ("just {filter} '{filter}'", true),
+            ("cat <<EOF\n{filter}\nEOF", true),
+            ("just {filter} <<EOF\nEOF", false),
+            ("echo '<<' {filter}", false),
         ] {
             assert_eq!(is_quoted(command, "{filter}"), expected, "{command}");
         }

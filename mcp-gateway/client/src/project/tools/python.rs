@@ -109,16 +109,20 @@ impl Environment {
 
 /// Returns the arguments of pytest that select tests.
 ///
-/// Node ids and paths are arguments. `Class.test` and unittest's `test (module.Class)` become an
-/// expression for `-k`.
+/// Node ids and paths are arguments. `Class.test`, `Class::test` and unittest's `test (module.Class)`
+/// become an expression for `-k`.
 fn selection(filter: &str) -> String {
     static DOTTED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^\w+(?:\.\w+)+$").ok());
     static UNITTEST: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^(\w+) \(([\w.]+)\)$").ok());
-    if filter.contains("::") || filter.contains('/') || filter.ends_with(".py") {
+    // A node id begins with a file. pytest refuses one that begins with a class.
+    let file = filter.split("::").next().unwrap_or(filter);
+    if file.contains('/') || file.ends_with(".py") {
         return quoted(filter);
     }
-    let mut name = filter.to_owned();
-    if let Some(found) = UNITTEST.as_ref().and_then(|form| form.captures(filter)) {
+    // The parameters of a test may contain anything.
+    let (base, parameters) = filter.split_at(filter.find('[').unwrap_or(filter.len()));
+    let mut name = base.replace("::", ".");
+    if let Some(found) = UNITTEST.as_ref().and_then(|form| form.captures(base)) {
         // Python 3.11 prints the test's name inside the parentheses as well.
         name = match found[2].ends_with(&format!(".{}", &found[1])) {
             true => found[2].to_owned(),
@@ -130,7 +134,7 @@ fn selection(filter: &str) -> String {
         let parts: Vec<&str> = name.rsplitn(3, '.').take(2).collect();
         name = parts.into_iter().rev().collect::<Vec<_>>().join(" and ");
     }
-    format!("-k {}", quoted(&name))
+    format!("-k {}", quoted(&(name + parameters)))
 }
 
 impl Tool for Python {
@@ -186,7 +190,10 @@ mod tests {
             ("tests.test_a.TestLogin.test_ok", "-k 'TestLogin and test_ok'"),
             ("test_ok (tests.test_a.TestLogin)", "-k 'TestLogin and test_ok'"),
             ("test_ok (tests.test_a.TestLogin.test_ok)", "-k 'TestLogin and test_ok'"),
+            ("TestLogin::test_ok", "-k 'TestLogin and test_ok'"),
             ("test_x[1]", "-k 'test_x[1]'"),
+            ("test_x[a::b]", "-k 'test_x[a::b]'"),
+            ("TestLogin::test_ok[1.5]", "-k 'TestLogin and test_ok[1.5]'"),
         ] {
             assert_eq!(selection(filter), expected, "{filter}");
         }

@@ -187,7 +187,9 @@ fn options(program: &str, words: &[&str], name: &str) -> Option<Options> {
         "deno" if has("test") => Options::Last(format!("--filter {}", quoted(&spaced))),
         // Node passes arguments after a file to that file.
         "node" | "tsx" if has("--test") => {
-            Options::After("--test", format!("--test-name-pattern={}", quoted(&filter::pattern(name))))
+            // Node 20 compares a pattern with a test's own name, without the names of its suites.
+            let own = name.rsplit(" > ").next().unwrap_or(name);
+            Options::After("--test", format!("--test-name-pattern={}", quoted(&filter::pattern(own))))
         }
         _ => return None,
     })
@@ -231,6 +233,12 @@ mod tests {
         ] {
             assert_eq!(with(script, "adds"), Ok(Filtered::Rewritten(expected.to_owned())), "{script}");
         }
+    }
+
+    #[test]
+    fn node_selects_by_the_tests_own_name() {
+        let expected = "node --test --test-name-pattern='adds two'";
+        assert_eq!(with("node --test", "math > adds two"), Ok(Filtered::Rewritten(expected.to_owned())));
     }
 
     #[test]
