@@ -32,11 +32,28 @@ const SELECTIONS: &[&str] = &[
     "--match",
     "-k",
     "-run",
+    "-R",
     "--tests-regex",
     "--tests",
     "--filter",
     "--name",
     "-Dtest",
+];
+/// Test runners. A command with one of them is a test run, also if it was not chosen by `run_tests`.
+const RUNNERS: &[&str] = &[
+    "pytest",
+    "unittest",
+    "go test",
+    "cargo test",
+    "cargo nextest",
+    "jest",
+    "vitest",
+    "mocha",
+    "ctest",
+    "node --test",
+    "swift test",
+    "rspec",
+    "dotnet test",
 ];
 /// Beginning of xcodebuild's option that selects tests.
 const ONLY_TESTING: &str = "-only-testing:";
@@ -131,6 +148,11 @@ impl Command {
             SELECTIONS.contains(&name) || word.starts_with(ONLY_TESTING) || word.contains(".py::")
         };
         self.0.iter().any(|part| part.words.iter().skip(1).any(is_selection))
+    }
+
+    /// Returns true if the command runs a test runner by itself.
+    pub(crate) fn runs_tests(&self) -> bool {
+        self.runs(RUNNERS)
     }
 
     /// Returns true if the command runs only this tool, apart from `cd`.
@@ -268,6 +290,18 @@ mod tests {
         }
         for line in ["npm test", "pytest -q tests", "cargo test", "npm test && echo 'a -t b'"] {
             assert!(!Command::new(line).selects_tests(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_test_run_is_known() {
+        for line in
+            ["go test ./... -run A", "cd a && python3 -m unittest -k a", "npx jest", "sh -c 'ctest -R a'"]
+        {
+            assert!(Command::new(line).runs_tests(), "{line}");
+        }
+        for line in ["go build ./...", "make test", "cat jest", "grep -k a"] {
+            assert!(!Command::new(line).runs_tests(), "{line}");
         }
     }
 

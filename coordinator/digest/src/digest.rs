@@ -189,7 +189,7 @@ impl Digest {
                 .map(str::to_owned),
             failures_are_past: tally.failures_are_past(),
             last_line: last_line(&tails),
-            is_test_run: options.purpose == Purpose::Tests,
+            is_test_run: options.purpose == Purpose::Tests || command.runs_tests(),
             selects_tests: command.selects_tests(),
         });
         let mut ruling = verdict::decide(&case.as_case(facts, &signs));

@@ -211,7 +211,7 @@ const RULES: &[Rule] = &[
     // A package without a test that the filter selects.
     Rule {
         name: "go.no_tests",
-        pattern: r"^testing: warning: no tests to run$",
+        pattern: r"^(?:testing: warning: no tests to run$|ok\s+\S+\s+(?:[\d.]+s|\(cached\)).*\[no tests to run\]$)",
         acts: &[Act::Sign(Sign::NoTests)],
     },
     Rule {
