@@ -324,22 +324,27 @@ fn setup(page: &mut TextPage, result: &JobResult, details: bool) {
     setup.log.iter().filter(|log| !log.is_empty()).for_each(|log| page.quote(log));
 }
 
-/// Text of a cause without its quoted line, if the complete log has that line.
+/// Text of a cause without the exit code, which the first line has, and without its quoted line, if
+/// the complete log has that line.
 fn unquoted<'a>(cause: &'a Cause, result: &JobResult) -> &'a str {
+    let code = result.exit_code.map(|code| format!("The command exited with code {code}. "));
+    if let Some(rest) = code.and_then(|code| cause.text.strip_prefix(&code)) {
+        return rest;
+    }
     let quoted = log_lines(result).filter(|line| cause.text.ends_with(line)).max_by_key(|line| line.len());
     let head = quoted.and_then(|line| cause.text.strip_suffix(line)?.strip_suffix(": "));
     head.unwrap_or(&cause.text)
 }
 
-/// Lines of the complete log, in the form in which a cause quotes them: without the mark that pytest
+/// Shown lines of the log, in the form in which a cause quotes them: without the mark that pytest
 /// puts before the lines of an error.
 fn log_lines(result: &JobResult) -> impl Iterator<Item = &str> {
-    let log = result.filtered_output.as_deref().filter(|_| result.complete_log).unwrap_or_default();
+    let log = result.filtered_output.as_deref().unwrap_or_default();
     log.lines().map(|line| line.strip_prefix("E  ").unwrap_or(line).trim()).filter(|line| !line.is_empty())
 }
 
 /// Returns true if the answer already contains the cause: in its first line, in a finding, or in
-/// the complete log.
+/// the shown lines of the log.
 fn is_repeated(cause: &Cause, result: &JobResult) -> bool {
     if matches!(cause.known_from, KnownFrom::Pool | KnownFrom::ShellConvention | KnownFrom::CrashReport)
         || cause.text.contains(" while `")

@@ -38,8 +38,8 @@ pub(super) const fn allowance(verbosity: Verbosity) -> Allowance {
             summary_lines: 6,
             warnings: 0,
             notes: 6,
-            stderr_lines: 15,
-            stdout_lines: 15,
+            stderr_lines: 45,
+            stdout_lines: 90,
         },
         Verbosity::Normal => Allowance {
             findings_tenths: 7,

@@ -121,7 +121,7 @@ impl Page<'_> {
 
     /// Last lines of a run that nothing else explains.
     fn last_lines(&mut self) -> String {
-        let mut budget = Budget { lines: self.budget.lines.min(20), chars: self.budget.chars.min(2_000) };
+        let mut budget = self.budget;
         let before = budget;
         let mut texts = Vec::new();
         for (stream, most) in
