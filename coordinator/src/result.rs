@@ -31,6 +31,7 @@ pub(crate) fn of_finished(finished: &FinishedJob, digest: Option<&Digest>, view:
         return result;
     }
     let (_, most) = view.verbosity.unwrap_or(finished.record.spec.verbosity).budget();
+    let most = most.min(view.characters_max.unwrap_or(usize::MAX));
     match result.to_json().to_string().chars().count().saturating_sub(most) {
         0 => result,
         excess => of_record(finished, digest, view, excess + JSON_MARGIN_CHARS),
@@ -59,7 +60,7 @@ fn of_record(finished: &FinishedJob, digest: Option<&Digest>, view: &View, reser
     if let Some(digest) = digest {
         let (verbosity, template) = (view.verbosity.unwrap_or(spec.verbosity), view.template.as_ref());
         if view.for_json {
-            digest.render_json(verbosity, template, reserved, &mut result);
+            digest.render_json(verbosity, template, view.characters_max, reserved, &mut result);
         } else {
             digest.render(verbosity, template, view.characters_max, &mut result);
         }

@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &DigestArguments) -> Result<ExitCode, Failure> {
     }
     let mut result = JobResult::default();
     if arguments.form.json {
-        digest.render_json(arguments.verbosity, template.as_ref(), 0, &mut result);
+        digest.render_json(arguments.verbosity, template.as_ref(), None, 0, &mut result);
         terminal::print_json(&without_pool_fields(&result))?;
     } else {
         digest.render(arguments.verbosity, template.as_ref(), None, &mut result);

@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let digest = digester.finish(&facts);
     let mut result = JobResult::default();
     if json {
-        digest.render_json(verbosity, None, 0, &mut result);
+        digest.render_json(verbosity, None, None, 0, &mut result);
     } else {
         digest.render(verbosity, None, None, &mut result);
     }

@@ -77,17 +77,18 @@ impl Digest {
         }
     }
 
-    /// Fills all fields of an answer for its JSON form, which also has the budget of the verbosity. Each
-    /// finding in it has fields beside its text, so it holds fewer findings than the text. `reserved`
-    /// characters are left for fields that the caller adds.
+    /// Fills all fields of an answer for its JSON form, which has the same limits. Each finding in it has
+    /// fields beside its text, so it holds fewer findings than the text. `reserved` characters are left
+    /// for fields that the caller adds.
     pub fn render_json(
         &self,
         verbosity: Verbosity,
         template: Option<&TemplateSpec>,
+        characters_max: Option<usize>,
         reserved: usize,
         into: &mut JobResult,
     ) {
-        let most = verbosity.budget().1.saturating_sub(reserved);
+        let most = verbosity.budget().1.min(characters_max.unwrap_or(usize::MAX)).saturating_sub(reserved);
         let mut chars = most;
         for _ in 0..FITTINGS_MAX {
             self.render(verbosity, template, Some(chars), into);

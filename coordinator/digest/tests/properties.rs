@@ -148,7 +148,7 @@ proptest! {
             let shown = text(&result);
             prop_assert!(shown.chars().count() <= chars, "{} of {}", shown.chars().count(), verbosity.name());
             prop_assert!(shown.lines().count() <= lines, "{} lines of {}", shown.lines().count(), verbosity.name());
-            digest.render_json(verbosity, None, 0, &mut result);
+            digest.render_json(verbosity, None, None, 0, &mut result);
             let json = result.to_json().to_string().chars().count();
             prop_assert!(json <= chars, "JSON: {json} of {}", verbosity.name());
             digest.render(verbosity, None, Some(characters), &mut result);

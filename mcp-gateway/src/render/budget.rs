@@ -5,16 +5,10 @@ use buildpool_protocol::Verbosity;
 
 /// Limit on the characters of any answer. Clients truncate longer answers or write them to a file.
 const CHARACTERS_MAX: usize = 40_000;
-/// Limits on lines and characters of an answer, by verbosity. They never exceed the pool's own
-/// budgets.
-const MINIMAL: (usize, usize) = (100, 5_000);
-const NORMAL: (usize, usize) = (400, 16_000);
-const FULL: (usize, usize) = (1_000, 32_000);
 /// Limit of Codex in bytes. Codex cuts longer answers in the middle.
 const CODEX_BYTES: usize = 10_000;
-/// Tenths of the budget for the digest. The rest is for field names and for facts that the gateway
-/// adds.
-const DIGEST_TENTHS: usize = 7;
+/// Characters of an answer for facts that the gateway adds: the chosen command, a note, next calls.
+const EXTRAS_CHARACTERS: usize = 500;
 
 /// Limits that both forms of an answer must meet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,16 +21,13 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Returns the budget for a verbosity and a client. The client is identified by its reported
-    /// name.
+    /// Returns the budget for a verbosity and a client: the smaller of the pool's and of what the client
+    /// takes. The client is identified by its reported name.
     pub(crate) fn of(verbosity: Verbosity, client: &str) -> Self {
-        let (lines, characters) = match verbosity {
-            Verbosity::Minimal => MINIMAL,
-            Verbosity::Normal => NORMAL,
-            Verbosity::Full => FULL,
-        };
+        let (lines, characters) = verbosity.budget();
         let bytes = client_bytes(client);
-        Self { lines, characters, bytes, is_largest: characters.min(bytes) == FULL.1.min(bytes) }
+        let is_largest = verbosity == Verbosity::Full || characters > bytes;
+        Self { lines, characters: characters.min(CHARACTERS_MAX), bytes, is_largest }
     }
 
     /// Returns the budget for lists and parts of logs.
@@ -49,9 +40,9 @@ impl Budget {
         self.is_largest
     }
 
-    /// Returns the characters to request from the pool, so that little must be cut here.
-    pub(crate) fn digest_characters(&self) -> usize {
-        self.characters.min(self.bytes) * DIGEST_TENTHS / 10
+    /// Returns the characters of both forms to request from the pool, so that little must be cut here.
+    pub(crate) fn pool_characters(&self) -> usize {
+        self.characters.min(self.bytes).saturating_sub(EXTRAS_CHARACTERS)
     }
 
     /// Returns the remaining budget after the larger form of an answer, in characters of one byte.
@@ -75,9 +66,3 @@ impl Budget {
 fn client_bytes(client: &str) -> usize {
     if client.to_ascii_lowercase().contains("codex") { CODEX_BYTES } else { CHARACTERS_MAX * 4 }
 }
-
-const _: () =
-    assert!(MINIMAL.1 <= Verbosity::Minimal.budget().1 && MINIMAL.0 <= Verbosity::Minimal.budget().0);
-const _: () = assert!(NORMAL.1 <= Verbosity::Normal.budget().1 && NORMAL.0 <= Verbosity::Normal.budget().0);
-const _: () = assert!(FULL.1 <= Verbosity::Full.budget().1 && FULL.0 <= Verbosity::Full.budget().0);
-const _: () = assert!(FULL.1 <= CHARACTERS_MAX);

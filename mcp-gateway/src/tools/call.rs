@@ -132,9 +132,9 @@ pub(crate) fn answered_within(wait: Duration) -> Duration {
     (wait + ANSWER_WITHIN).max(ANSWER_WITHIN_AT_LEAST)
 }
 
-/// Returns the view to request from the pool, so that the answer fits.
+/// Returns the view to request from the pool, so that both forms of the answer fit.
 pub(crate) fn view(verbosity: Option<Verbosity>, template: Option<TemplateSpec>, budget: &Budget) -> View {
-    View { verbosity, template, characters_max: Some(budget.digest_characters()), ..View::default() }
+    View { verbosity, template, characters_max: Some(budget.pool_characters()), for_json: true }
 }
 
 /// Returns the jobs of a build, in the order of their submission. Fails if there are no jobs: an

@@ -82,9 +82,9 @@ pub struct View {
     pub verbosity: Option<Verbosity>,
     /// The job's own template if absent.
     pub template: Option<TemplateSpec>,
-    /// A lower limit on the characters of text than the verbosity allows.
+    /// A lower limit on the characters of the answer than the verbosity allows.
     pub characters_max: Option<usize>,
-    /// Whether the JSON form of the result must fit the budget of the verbosity, not only its text.
+    /// Whether the JSON form of the result must fit the limits too, not only its text.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub for_json: bool,
 }
