@@ -16,8 +16,8 @@ pub(crate) use clients::{
     Init, InstallArguments, InstallMcpClientArguments, InstallServiceArguments, InstallWhat, McpArguments,
 };
 pub(crate) use daemons::{
-    BackupArguments, CertificateAction, CoordinatorArguments, DataPlace, DoctorArguments, KeeperArguments,
-    LocalPoolArguments, LogFormat, RestoreArguments, TrustOptions, WorkerArguments,
+    BackupArguments, CertificateAction, CoordinatorArguments, DataPlace, DoctorArguments, LocalPoolArguments,
+    LogFormat, RestoreArguments, TrustOptions, WorkerArguments,
 };
 pub(crate) use history::{EventsArguments, TestsArguments};
 pub(crate) use jobs::{
@@ -149,12 +149,6 @@ pub(crate) enum Subcommand {
     /// Serve this machine's local pool
     #[command(hide = true)]
     LocalPool(LocalPoolArguments),
-    /// Supervise the processes of one job
-    #[command(hide = true, disable_help_flag = true)]
-    Keeper(KeeperArguments),
-    /// Run a job's command as its user
-    #[command(hide = true, disable_help_flag = true)]
-    AsUser(KeeperArguments),
 }
 
 /// Options that select a pool.

@@ -27,6 +27,9 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Some(code) = commands::keeper::run_if_requested() {
+        return code;
+    }
     completion::serve();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
@@ -71,7 +74,5 @@ fn dispatch(subcommand: Subcommand) -> Result<ExitCode, failure::Failure> {
         Subcommand::Completions(arguments) => commands::completions::run(&arguments),
         Subcommand::Man(arguments) => commands::man::run(&arguments),
         Subcommand::LocalPool(arguments) => commands::local_pool::run(&arguments),
-        Subcommand::Keeper(arguments) => Ok(commands::keeper::run(arguments)),
-        Subcommand::AsUser(arguments) => Ok(commands::keeper::as_user(arguments)),
     }
 }

@@ -5,7 +5,6 @@ use super::{Form, PoolOptions};
 use buildpool_protocol::version::VersionRange;
 use buildpool_worker::isolation::Isolation;
 use clap::{Args, ValueEnum};
-use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -193,10 +192,4 @@ pub(crate) struct DoctorArguments {
 pub(crate) struct LocalPoolArguments {
     /// Directory of all its files
     pub(crate) directory: PathBuf,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct KeeperArguments {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) arguments: Vec<OsString>,
 }

@@ -1,17 +1,19 @@
-//! The hidden `buildpool keeper` and `buildpool as-user`
+//! The hidden `buildpool keeper` and `buildpool as-user`. The worker starts them for each job, so
+//! `main` looks for them before it builds the parser of all other subcommands.
 
-use crate::arguments::KeeperArguments;
+use buildpool_worker::isolation::as_user;
+use buildpool_worker::keeper;
+use std::env;
 use std::process::ExitCode;
 
-pub(crate) fn run(arguments: KeeperArguments) -> ExitCode {
-    ended(buildpool_worker::keeper_main(arguments.arguments))
-}
-
-/// Returns only if the command could not be started.
-pub(crate) fn as_user(arguments: KeeperArguments) -> ExitCode {
-    ended(buildpool_worker::isolation::as_user::as_user_main(arguments.arguments))
-}
-
-fn ended(code: i32) -> ExitCode {
-    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+/// Runs the keeper or `as-user` if the command line starts with its name, and returns its exit code.
+pub(crate) fn run_if_requested() -> Option<ExitCode> {
+    let mut arguments = env::args_os().skip(1);
+    let subcommand = arguments.next()?;
+    let code = match subcommand.to_str()? {
+        keeper::SUBCOMMAND => keeper::keeper_main(arguments),
+        as_user::SUBCOMMAND => as_user::as_user_main(arguments),
+        _ => return None,
+    };
+    Some(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
 }
