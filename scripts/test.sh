@@ -38,6 +38,7 @@ want setpriv util-linux
 want ip iproute2
 want adduser adduser
 want chromium chromium
+want pg_ctlcluster postgresql
 announce_missing() {
     [ -z "$missing" ] || printf '\n%s\n' \
         '**********************************************************************' \

@@ -15,13 +15,13 @@ pub use rows::Actor;
 pub(crate) use rows::{CANCEL, Note, SUBMIT};
 
 use crate::store::limits::AUDIT_DETAIL_BYTES;
-use crate::store::{AUTH, Disk, StoreError, make_directory, migrate, now_ms, open_database, setup_lock};
+use crate::store::sql::{self, Connection, params};
+use crate::store::{AUTH, Database, Disk, Server, StoreError, make_directory, now_ms, setup_lock};
 use buildpool_protocol::TokenId;
 use buildpool_protocol::client_link::{AuditEntry, Role, TokenCreated, TokenSummary};
 use buildpool_protocol::spec::{Restriction, check_name};
 use buildpool_protocol::token::{self, FormError, PREFIX, SECRET_DIGITS};
 use rows::{REFUSED, Stored, audit, read};
-use rusqlite::{Connection, TransactionBehavior, params};
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
@@ -123,9 +123,19 @@ impl Tokens {
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
         make_directory(directory)?;
         let _setup = setup_lock(directory)?;
-        let path = directory.join(TOKENS_FILE);
-        let mut connection = open_database(&path, &Disk::default())?;
-        migrate(&mut connection, &path, &AUTH)?;
+        Self::open_at(&Database::File(directory.join(TOKENS_FILE)))
+    }
+
+    /// Opens the tokens on a PostgreSQL server, and creates their tables if they are missing.
+    ///
+    /// # Errors
+    /// [`StoreError::Newer`], [`StoreError::Database`].
+    pub fn open_on(server: &Server) -> Result<Self, StoreError> {
+        Self::open_at(&Database::Server(server.clone()))
+    }
+
+    fn open_at(database: &Database) -> Result<Self, StoreError> {
+        let connection = database.open_newest(&Disk::default(), &AUTH)?;
         let picture = Picture { tokens: HashMap::new(), version: None, checked: Instant::now() };
         let tokens = Self {
             inner: Arc::new(Inner {
@@ -185,7 +195,7 @@ impl Tokens {
         expires: Option<Duration>,
         fingerprint: Option<&str>,
         by: Actor<'_>,
-        also: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+        also: impl FnOnce(&Connection) -> sql::Result<()>,
     ) -> Result<TokenCreated, AuthError> {
         check_name("name", name).map_err(AuthError::Name)?;
         let mut secret = [0; SECRET_BYTES];
@@ -407,7 +417,7 @@ impl Tokens {
     /// # Errors
     /// If the database can't be written.
     pub(crate) fn audit_all(&self, notes: &[Note]) -> Result<(), StoreError> {
-        write_all(&mut self.connection(), notes).map_err(StoreError::database("write the audit log"))
+        write_all(&self.connection(), notes).map_err(StoreError::database("write the audit log"))
     }
 
     /// Adds audit lines that the records of jobs repeat, without waiting for the disk. A power failure
@@ -416,14 +426,14 @@ impl Tokens {
     /// # Errors
     /// If the database can't be written.
     pub(crate) fn audit_soon(&self, notes: &[Note]) -> Result<(), StoreError> {
-        let mut connection = self.connection();
-        let write = |connection: &mut Connection| {
-            connection.pragma_update(None, "synchronous", "normal")?;
-            let written = write_all(connection, notes);
-            connection.pragma_update(None, "synchronous", "full")?;
+        let connection = self.connection();
+        let write = || {
+            connection.set_lazy(true)?;
+            let written = write_all(&connection, notes);
+            connection.set_lazy(false)?;
             written
         };
-        write(&mut connection).map_err(StoreError::database("write the audit log"))
+        write().map_err(StoreError::database("write the audit log"))
     }
 
     /// Returns the last lines of the audit log, newest first.
@@ -453,11 +463,11 @@ impl Tokens {
                         action: row.get(2)?,
                         subject: row.get(3)?,
                         detail: row.get(4)?,
-                        seq: row.get::<_, i64>(5)?.cast_unsigned(),
+                        seq: row.get::<i64>(5)?.cast_unsigned(),
                         peer: row.get(6)?,
                     })
                 })?
-                .collect::<rusqlite::Result<_>>()
+                .collect::<sql::Result<_>>()
         };
         read().map_err(StoreError::database("read the audit log"))
     }
@@ -473,13 +483,11 @@ impl Tokens {
     fn change(
         &self,
         doing: &'static str,
-        write: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+        write: impl FnOnce(&Connection) -> sql::Result<()>,
     ) -> Result<(), StoreError> {
         {
-            let mut connection = self.connection();
-            let transaction = connection
-                .transaction_with_behavior(TransactionBehavior::Immediate)
-                .map_err(StoreError::database(doing))?;
+            let connection = self.connection();
+            let transaction = connection.transaction().map_err(StoreError::database(doing))?;
             write(&transaction).map_err(StoreError::database(doing))?;
             transaction.commit().map_err(StoreError::database(doing))?;
             // SQLite's `data_version` changes only for commits of other connections, so force a
@@ -507,15 +515,14 @@ impl Tokens {
         let connection = self.connection();
         let checked = Instant::now();
         let doing = "read tokens";
-        let version = connection
-            .pragma_query_value(None, "data_version", |row| row.get::<_, i64>(0))
-            .map_err(StoreError::database(doing))?;
-        let same = self.inner.picture.read().unwrap_or_else(PoisonError::into_inner).version == Some(version);
+        let version = connection.data_version().map_err(StoreError::database(doing))?;
+        let known = self.inner.picture.read().unwrap_or_else(PoisonError::into_inner).version;
+        let same = version.is_some() && version == known;
         let tokens = if same { None } else { Some(read(&connection).map_err(StoreError::database(doing))?) };
         let mut picture = self.inner.picture.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(tokens) = tokens {
             picture.tokens = tokens;
-            picture.version = Some(version);
+            picture.version = version;
         }
         picture.checked = checked;
         Ok(())
@@ -535,8 +542,8 @@ fn parse(bearer: &str) -> Result<(TokenId, &str), AuthError> {
     }
 }
 
-fn write_all(connection: &mut Connection, notes: &[Note]) -> rusqlite::Result<()> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+fn write_all(connection: &Connection, notes: &[Note]) -> sql::Result<()> {
+    let transaction = connection.transaction()?;
     for Note { actor, peer, action, subject, detail } in notes {
         let detail = &detail[..detail.floor_char_boundary(AUDIT_DETAIL_BYTES)];
         audit(&transaction, Actor { name: actor, peer: *peer }, action, subject, detail)?;

@@ -1,4 +1,4 @@
-//! The data directory: job records in SQLite, logs in files, and the lock.
+//! The data directory: job records in SQLite, logs in files, and the lock. A PostgreSQL server can hold the records instead.
 //!
 //! It contains `records.db` (jobs, workers, history, short logs), `logs/` (segments and packs),
 //! `lock` (held by the running coordinator) and the files of [`crate::auth`] and [`crate::tls`].
@@ -17,11 +17,12 @@ mod reader;
 mod records;
 mod reserve;
 mod ring;
+pub(crate) mod sql;
 mod writer;
 
 pub use backup::{BackedUp, BackupError, backup};
 pub use check::{Depth, Remark, Weight, check};
-pub(crate) use database::{AUTH, TESTS, WEBHOOKS, migrate, open as open_database};
+pub(crate) use database::{AUTH, Database, TESTS, WEBHOOKS, migrate, open as open_database};
 pub use disk::{Disk, Hook, Operation};
 pub use error::StoreError;
 pub(crate) use events::members;
@@ -39,6 +40,8 @@ pub use records::{
     PassingRun, Record, WorkerRecord,
 };
 pub use ring::{CompletedLog, Ring};
+pub use sql::Error as DatabaseError;
+pub use sql::server::{Server, SourceError, StoreUrl};
 pub use writer::Writer;
 
 use std::time::{SystemTime, UNIX_EPOCH};

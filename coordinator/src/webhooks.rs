@@ -12,6 +12,8 @@ mod table;
 
 pub(crate) use post::Target;
 pub(crate) use table::WEBHOOKS_FILE;
+#[cfg(test)]
+pub(crate) use table::tests::contract;
 pub(crate) use table::{NewWebhook, Webhook, WebhookError, WebhookId, Webhooks};
 
 use crate::shared::{Shared, rfc3339, wall_ms};

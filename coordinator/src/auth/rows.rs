@@ -4,10 +4,10 @@ use super::Principal;
 use super::error::AuthError;
 use crate::store::limits::{AUDIT_COMMON_ROWS_MAX, AUDIT_ROWS_MAX};
 use crate::store::now_ms;
+use crate::store::sql::{self, Connection, params};
 use buildpool_protocol::TokenId;
 use buildpool_protocol::client_link::Role;
 use buildpool_protocol::spec::Restriction;
-use rusqlite::{Connection, params};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -76,11 +76,11 @@ impl Stored {
     }
 }
 
-pub(super) fn read(connection: &Connection) -> rusqlite::Result<HashMap<TokenId, Stored>> {
+pub(super) fn read(connection: &Connection) -> sql::Result<HashMap<TokenId, Stored>> {
     let mut statement = connection.prepare_cached(
         "SELECT id, name, role, hash, created_at_ms, expires_at_ms, revoked_at_ms, ends_jobs, restriction FROM tokens",
     )?;
-    let rows = statement.query_map([], |row| {
+    let rows = statement.query_map(params![], |row| {
         let token = TokenId::from_uuid(Uuid::from_bytes(row.get(0)?));
         let role: String = row.get(2)?;
         let Some(role) = Role::ALL.into_iter().find(|known| known.name() == role) else {
@@ -110,20 +110,13 @@ pub(super) fn audit(
     action: &str,
     subject: &str,
     detail: &str,
-) -> rusqlite::Result<()> {
-    connection
+) -> sql::Result<()> {
+    let peer = actor.peer.map(|peer| peer.to_string());
+    let seq: i64 = connection
         .prepare_cached(
-            "INSERT INTO audit(at_ms, actor, action, subject, detail, peer) VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT INTO audit(at_ms, actor, action, subject, detail, peer) VALUES(?1, ?2, ?3, ?4, ?5, ?6) RETURNING seq",
         )?
-        .execute(params![
-            now_ms(),
-            actor.name,
-            action,
-            subject,
-            detail,
-            actor.peer.map(|peer| peer.to_string())
-        ])?;
-    let seq = connection.last_insert_rowid();
+        .query_row(params![now_ms(), actor.name, action, subject, detail, peer], |row| row.get(0))?;
     if seq % TRIM_EVERY == 0 {
         trim(connection)?;
     }
@@ -131,7 +124,7 @@ pub(super) fn audit(
 }
 
 /// Removes the oldest lines beyond the limits.
-fn trim(connection: &Connection) -> rusqlite::Result<()> {
+fn trim(connection: &Connection) -> sql::Result<()> {
     for action in [SUBMIT, CANCEL, REFUSED] {
         connection.execute(
             "DELETE FROM audit WHERE action = ?1 AND seq <=

@@ -152,7 +152,7 @@ fn refuse_newer(from: &Path) -> Result<(), StoreError> {
 fn copy_database(from: &Path, to: &Path) -> Result<(), StoreError> {
     let source = database::open_reader(from)?;
     let mut target = database::open(to, &Disk::default())?;
-    let copy = |source: &Connection, target: &mut Connection| {
+    let copy = |source: &Connection, target: &mut Connection| -> rusqlite::Result<()> {
         let backup = Backup::new(source, target)?;
         // Copy all pages in one step: this gives one snapshot, and writers do not wait.
         while backup.step(-1)? != StepResult::Done {
@@ -178,7 +178,7 @@ fn copy_file(from: &Path, to: &Path) -> Result<(), StoreError> {
 }
 
 fn copy_logs(from: &Path, to: &Path) -> Result<BackedUp, BackupError> {
-    let reader = Reader::new(records_path(to));
+    let reader = Reader::new(database::Database::File(records_path(to)));
     let (from, to) = (from.join("logs"), to.join("logs"));
     make_directory(&to)?;
     let mut done = BackedUp::default();

@@ -165,7 +165,7 @@ impl Check<'_> {
 
     /// Checks that each ended job has its logs, and that each log has a job.
     fn logs(&mut self, records: &Path) -> Result<(), StoreError> {
-        let reader = Reader::new(records.to_owned());
+        let reader = Reader::new(database::Database::File(records.to_owned()));
         let root = self.directory.join("logs");
         let known: HashSet<JobId> = reader.all_ids()?.into_iter().collect();
         for job in &known {

@@ -3,13 +3,17 @@
 use super::disk::Disk;
 use super::error::StoreError;
 use super::limits;
+use super::sql;
+use super::sql::server::Server;
 use rusqlite::{Connection, OpenFlags};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A kind of database: its application id and its migrations.
 pub(crate) struct Format {
+    /// Name of the format on a PostgreSQL server, where all tables are in one database.
+    pub(crate) name: &'static str,
     /// SQLite's `application_id`, which identifies the kind of database.
     pub(crate) application_id: i32,
     /// Statements that migrate format `n` to `n + 1`. Entries are only added, never changed.
@@ -25,7 +29,7 @@ impl Format {
 
 /// Format of the job records.
 pub(crate) const RECORDS: Format =
-    Format { application_id: 0x6270_6c31, migrations: &[RECORDS_1, RECORDS_2, RECORDS_3] };
+    Format { name: "records", application_id: 0x6270_6c31, migrations: &[RECORDS_1, RECORDS_2, RECORDS_3] };
 
 const RECORDS_1: &str = "
 CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -87,7 +91,7 @@ CREATE TABLE addresses(
 
 /// Format of the tokens and the audit log ([`crate::auth`]).
 pub(crate) const AUTH: Format =
-    Format { application_id: 0x6270_6c32, migrations: &[AUTH_1, AUTH_2, AUTH_3, AUTH_4] };
+    Format { name: "auth", application_id: 0x6270_6c32, migrations: &[AUTH_1, AUTH_2, AUTH_3, AUTH_4] };
 
 const AUTH_1: &str = "
 CREATE TABLE tokens(
@@ -124,7 +128,8 @@ CREATE INDEX audit_action ON audit(action, seq);
 ";
 
 /// Format of the webhooks ([`crate::webhooks`]).
-pub(crate) const WEBHOOKS: Format = Format { application_id: 0x6270_6c33, migrations: &[WEBHOOKS_1] };
+pub(crate) const WEBHOOKS: Format =
+    Format { name: "webhooks", application_id: 0x6270_6c33, migrations: &[WEBHOOKS_1] };
 
 const WEBHOOKS_1: &str = "
 CREATE TABLE webhooks(
@@ -153,7 +158,8 @@ CREATE INDEX deliveries_due ON deliveries(webhook, dead, next_ms, event);
 ";
 
 /// Format of the history of tests ([`crate::test_history`]).
-pub(crate) const TESTS: Format = Format { application_id: 0x6270_6c34, migrations: &[TESTS_1] };
+pub(crate) const TESTS: Format =
+    Format { name: "tests", application_id: 0x6270_6c34, migrations: &[TESTS_1] };
 
 const TESTS_1: &str = "
 CREATE TABLE tests(
@@ -192,6 +198,51 @@ CREATE TABLE results(
     PRIMARY KEY(test, run)
 ) WITHOUT ROWID;
 ";
+
+/// Where a database is.
+#[derive(Clone, Debug)]
+pub(crate) enum Database {
+    /// A file of SQLite.
+    File(PathBuf),
+    /// A PostgreSQL server.
+    Server(Server),
+}
+
+impl Database {
+    /// Opens the database for writing, and creates it if it is missing.
+    pub(crate) fn open(&self, disk: &Disk) -> Result<sql::Connection, StoreError> {
+        match self {
+            Self::File(path) => open(path, disk).map(Into::into),
+            Self::Server(server) => Ok(sql::Connection::Server(Box::new(server.session()))),
+        }
+    }
+
+    /// Opens the database for writing, and migrates it to the newest format.
+    ///
+    /// # Errors
+    /// As [`migrate`].
+    pub(crate) fn open_newest(&self, disk: &Disk, format: &Format) -> Result<sql::Connection, StoreError> {
+        match self {
+            Self::File(path) => {
+                let mut connection = open(path, disk)?;
+                migrate(&mut connection, path, format)?;
+                Ok(connection.into())
+            }
+            Self::Server(server) => {
+                server.migrate(format.name, format)?;
+                self.open(disk)
+            }
+        }
+    }
+
+    /// Opens the existing database for reading.
+    pub(crate) fn open_reader(&self) -> Result<sql::Connection, StoreError> {
+        match self {
+            Self::File(path) => open_reader(path).map(Into::into),
+            Self::Server(_) => self.open(&Disk::default()),
+        }
+    }
+}
 
 /// Opens a database for writing, and creates it if it is missing.
 pub(crate) fn open(path: &Path, disk: &Disk) -> Result<Connection, StoreError> {

@@ -1,5 +1,6 @@
 //! Errors of the record store, and their messages.
 
+use super::sql;
 use buildpool_protocol::JobId;
 use std::fmt;
 use std::io;
@@ -44,8 +45,8 @@ pub enum StoreError {
     Database {
         /// The attempted operation, as in "can't …".
         doing: &'static str,
-        /// Error of SQLite.
-        source: rusqlite::Error,
+        /// Error of the database.
+        source: sql::Error,
     },
     /// A record does not parse.
     Record {
@@ -61,11 +62,14 @@ impl StoreError {
     pub fn is_disk_full(&self) -> bool {
         match self {
             Self::File { source, .. } => is_full(source),
-            Self::Database { source, .. } => {
-                source.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull)
-            }
+            Self::Database { source, .. } => source.is_disk_full(),
             Self::InUse { .. } | Self::Newer { .. } | Self::Corrupt { .. } | Self::Record { .. } => false,
         }
+    }
+
+    /// Returns true if another coordinator is the leader, so that no later write of this one can succeed.
+    pub fn is_fenced(&self) -> bool {
+        matches!(self, Self::Database { source: sql::Error::Fenced, .. })
     }
 
     pub(crate) fn file(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
@@ -73,8 +77,8 @@ impl StoreError {
         move |source| Self::File { doing, path, source }
     }
 
-    pub(crate) const fn database(doing: &'static str) -> impl FnOnce(rusqlite::Error) -> Self {
-        move |source| Self::Database { doing, source }
+    pub(crate) fn database<E: Into<sql::Error>>(doing: &'static str) -> impl FnOnce(E) -> Self {
+        move |source| Self::Database { doing, source: source.into() }
     }
 }
 

@@ -7,9 +7,9 @@ use super::error::StoreError;
 use super::limits::{ADDRESSES_OF_TOKEN_MAX, EVENTS_MAX};
 use super::reader::Reader;
 use super::records::JobRecord;
+use super::sql::{self, Connection, Kind, Row, Transaction, params};
 use buildpool_protocol::ids::{BuildId, TokenId};
 use buildpool_protocol::limits::BUILD_JOBS_MAX;
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::fmt;
@@ -129,11 +129,11 @@ impl Reader {
     /// If the database can't be read.
     pub fn events(&self, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
         self.with(|connection| {
-            let read = || -> rusqlite::Result<Vec<Event>> {
+            let read = || -> sql::Result<Vec<Event>> {
                 let sql =
                     "SELECT id, kind, submitter, at_ms, facts FROM events WHERE id > ?1 ORDER BY id LIMIT ?2";
-                let values = params![i64::try_from(after).unwrap_or(i64::MAX), limit as i64];
-                connection.prepare_cached(sql)?.query_map(values, event)?.collect()
+                let (after, limit) = (i64::try_from(after).unwrap_or(i64::MAX), limit as i64);
+                connection.prepare_cached(sql)?.query_map(params![after, limit], event)?.collect()
             };
             read().map_err(StoreError::database("read events"))
         })
@@ -148,27 +148,27 @@ impl Reader {
     }
 }
 
-fn range(connection: &Connection) -> rusqlite::Result<EventRange> {
-    let newest = connection
-        .query_row("SELECT seq FROM sqlite_sequence WHERE name = 'events'", [], |row| number(row, 0))
-        .optional()?
-        .unwrap_or(0);
-    let sql = "SELECT ifnull(min(id), ?1) FROM events";
+fn range(connection: &Connection) -> sql::Result<EventRange> {
+    let newest = match connection.kind() {
+        Kind::Sqlite => "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'events'",
+        Kind::Server => "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM events_id_seq",
+    };
+    let newest = connection.query_row(newest, params![], |row| number(row, 0))?;
+    let sql = "SELECT coalesce(min(id), ?1) FROM events";
     let next = i64::try_from(newest + 1).unwrap_or(i64::MAX);
     let oldest = connection.query_row(sql, params![next], |row| number(row, 0))?;
     Ok(EventRange { oldest, newest })
 }
 
-fn number(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
-    row.get::<_, i64>(column).map(|number| u64::try_from(number).unwrap_or_default())
+fn number(row: &Row<'_>, column: usize) -> sql::Result<u64> {
+    row.get::<i64>(column).map(|number| u64::try_from(number).unwrap_or_default())
 }
 
-fn event(row: &Row<'_>) -> rusqlite::Result<Event> {
+fn event(row: &Row<'_>) -> sql::Result<Event> {
     let kind: String = row.get(1)?;
     let facts: String = row.get(4)?;
-    let broken = |column, error: Box<dyn std::error::Error + Send + Sync>| {
-        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error)
-    };
+    let broken =
+        |index, source: Box<dyn std::error::Error + Send + Sync>| sql::Error::Value { index, source };
     let event = NewEvent {
         kind: kind.parse().map_err(|error: UnknownKind| broken(1, error.into()))?,
         submitter: row.get(2)?,
@@ -179,29 +179,27 @@ fn event(row: &Row<'_>) -> rusqlite::Result<Event> {
 }
 
 /// Writes an event, and removes the oldest one above [`EVENTS_MAX`].
-pub(super) fn write(transaction: &Transaction<'_>, event: &NewEvent) -> rusqlite::Result<()> {
+pub(super) fn write(transaction: &Transaction<'_>, event: &NewEvent) -> sql::Result<()> {
     let facts = Value::Object(event.facts.clone()).to_string();
-    transaction
-        .prepare_cached("INSERT INTO events(kind, submitter, at_ms, facts) VALUES(?1, ?2, ?3, ?4)")?
-        .execute(params![event.kind.name(), event.submitter, event.at_ms, facts])?;
+    let id: i64 = transaction
+        .prepare_cached(
+            "INSERT INTO events(kind, submitter, at_ms, facts) VALUES(?1, ?2, ?3, ?4) RETURNING id",
+        )?
+        .query_row(params![event.kind.name(), event.submitter, event.at_ms, facts], |row| row.get(0))?;
     transaction
         .prepare_cached("DELETE FROM events WHERE id <= ?1")?
-        .execute(params![transaction.last_insert_rowid() - i64::from(EVENTS_MAX)])
+        .execute(params![id - i64::from(EVENTS_MAX)])
         .map(drop)
 }
 
 /// Writes the event of a build if this job was its last unfinished one.
-pub(super) fn write_build(
-    transaction: &Transaction<'_>,
-    job: &JobRecord,
-    build: BuildId,
-) -> rusqlite::Result<()> {
+pub(super) fn write_build(transaction: &Transaction<'_>, job: &JobRecord, build: BuildId) -> sql::Result<()> {
     let (jobs, unfinished, passed): (u64, u64, u64) = transaction
         .prepare_cached(
-            "SELECT count(*), ifnull(sum(finished_at_ms IS NULL), 0), ifnull(sum(verdict IS 'passed'), 0) FROM (
+            "SELECT count(*), count(*) - count(finished_at_ms), count(CASE WHEN verdict = 'passed' THEN 1 END) FROM (
                  SELECT finished_at_ms, json_extract(body, '$.done.verdict') AS verdict
                  FROM jobs WHERE build = ?1 LIMIT ?2
-             )",
+             ) AS jobs_of_build",
         )?
         .query_row(params![build.as_uuid().as_bytes(), BUILD_JOBS_MAX as i64], |row| {
             Ok((number(row, 0)?, number(row, 1)?, number(row, 2)?))
@@ -222,18 +220,20 @@ pub(super) fn write_build(
 }
 
 /// Records the use of a token. Writes an event if the token has used other addresses only.
-pub(super) fn write_use(transaction: &Transaction<'_>, used: &TokenUse) -> rusqlite::Result<()> {
+pub(super) fn write_use(transaction: &Transaction<'_>, used: &TokenUse) -> sql::Result<()> {
     let token = used.token.as_uuid().as_bytes();
     let known: u64 = transaction
         .prepare_cached("SELECT count(*) FROM addresses WHERE token = ?1")?
         .query_row(params![token], |row| number(row, 0))?;
     let added = transaction
-        .prepare_cached("INSERT OR IGNORE INTO addresses(token, address, seen_ms) VALUES(?1, ?2, ?3)")?
+        .prepare_cached(
+            "INSERT INTO addresses(token, address, seen_ms) VALUES(?1, ?2, ?3) ON CONFLICT DO NOTHING",
+        )?
         .execute(params![token, used.address, used.at_ms])?;
     transaction
         .prepare_cached(
-            "DELETE FROM addresses WHERE token = ?1 AND address IN
-             (SELECT address FROM addresses WHERE token = ?1 ORDER BY seen_ms DESC, address LIMIT -1 OFFSET ?2)",
+            "DELETE FROM addresses WHERE token = ?1 AND address NOT IN
+             (SELECT address FROM addresses WHERE token = ?1 ORDER BY seen_ms DESC, address LIMIT ?2)",
         )?
         .execute(params![token, ADDRESSES_OF_TOKEN_MAX])?;
     if added == 0 || known == 0 {

@@ -1,18 +1,19 @@
 //! Opens a data directory. It checks that no other coordinator uses it, that the format is
 //! supported, and that the database is intact.
 
-use super::database;
+use super::database::{self, Database};
 use super::disk::Disk;
 use super::error::StoreError;
 use super::logs::Logs;
 use super::reader::Reader;
 use super::reserve::{RESERVE_BYTES, Reserve};
+use super::sql::server::Server;
+use super::sql::{self, Connection, Kind, OptionalExtension, params};
 use super::writer::Writer;
 use buildpool_protocol::limits::RING_JOBS;
 use buildpool_protocol::{AttemptId, JobId};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
-use rusqlite::{Connection, params};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -25,6 +26,7 @@ use uuid::Uuid;
 pub struct Store {
     directory: PathBuf,
     disk: Disk,
+    database: Database,
     reader: Reader,
     logs: Logs,
     start: u64,
@@ -50,6 +52,14 @@ impl Store {
     /// # Errors
     /// As [`Store::open`].
     pub fn open_on(directory: &Path, disk: Disk) -> Result<Self, StoreError> {
+        Self::open_with(directory, disk, None)
+    }
+
+    /// Opens the data directory with its records on a PostgreSQL server, if one is given. Logs stay in files.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_with(directory: &Path, disk: Disk, server: Option<&Server>) -> Result<Self, StoreError> {
         make_directory(directory)?;
         let lock = lock(directory)?;
         let reserve = Reserve::in_directory(directory);
@@ -59,21 +69,24 @@ impl Store {
             reserve.release();
         }
         let path = records_path(directory);
-        let mut connection = database::open(&path, &disk)?;
-        database::migrate(&mut connection, &path, &database::RECORDS)?;
-        let start = begin(&mut connection, &path)?;
+        let database =
+            server.map_or_else(|| Database::File(path.clone()), |server| Database::Server(server.clone()));
+        let connection = database.open_newest(&disk, &database::RECORDS)?;
+        let start = begin(&connection, &path)?;
         let root = directory.join("logs");
         if !root.is_dir() {
             make_directory(&root)?;
             disk.sync_directory(directory).map_err(StoreError::file("sync", directory))?;
         }
-        let reader = Reader::new(path.clone());
-        let logs = Logs::new(root.clone(), path, disk.clone(), reader.clone())
+        let reader = Reader::new(database.clone());
+        let checkpointed = server.is_none().then_some(path);
+        let logs = Logs::new(root.clone(), checkpointed, disk.clone(), reader.clone())
             .map_err(StoreError::file("start the keeper of", root))?;
         logs.warm_ring(last_completed(&connection)?);
         Ok(Self {
             directory: directory.to_owned(),
             disk,
+            database,
             reader,
             logs,
             start,
@@ -88,7 +101,7 @@ impl Store {
     /// If the database can't be opened again.
     pub fn writer(&self) -> Result<Writer, StoreError> {
         let path = records_path(&self.directory);
-        let connection = database::open(&path, &self.disk)?;
+        let connection = self.database.open(&self.disk)?;
         Ok(Writer::new(connection, path, self.disk.clone(), self.logs.clone(), Arc::clone(&self.open)))
     }
 
@@ -126,9 +139,10 @@ impl Drop for Store {
         if Arc::strong_count(&self.open) > 1 {
             return;
         }
-        let marked = database::open(&records_path(&self.directory), &self.disk).and_then(|connection| {
+        let Database::File(path) = &self.database else { return };
+        let marked = database::open(path, &self.disk).map(Connection::from).and_then(|connection| {
             connection
-                .execute("INSERT OR REPLACE INTO meta(key, value) VALUES('clean', 1)", [])
+                .execute(SET_META, params!["clean", 1_i64])
                 .map_err(StoreError::database("write that all is well"))
         });
         if let Err(error) = marked {
@@ -195,43 +209,54 @@ fn lock(directory: &Path) -> Result<Flock<File>, StoreError> {
     }
 }
 
-/// Checks the database unless it was closed cleanly, and counts this start.
-fn begin(connection: &mut Connection, path: &Path) -> Result<u64, StoreError> {
+/// Sets a number in the table `meta`.
+const SET_META: &str =
+    "INSERT INTO meta(key, value) VALUES(?1, ?2) ON CONFLICT(key) DO UPDATE SET value = excluded.value";
+
+/// Checks a SQLite database unless it was closed cleanly, and counts this start.
+fn begin(connection: &Connection, path: &Path) -> Result<u64, StoreError> {
     let doing = "count this start";
-    let value = |connection: &Connection, key: &str| -> Result<i64, StoreError> {
-        use rusqlite::OptionalExtension;
+    let value = |key: &str| -> Result<i64, StoreError> {
         connection
             .query_row("SELECT value FROM meta WHERE key = ?1", params![key], |row| row.get(0))
             .optional()
             .map(Option::unwrap_or_default)
             .map_err(StoreError::database(doing))
     };
-    if value(connection, "clean")? == 0 {
+    if let Connection::Sqlite(connection) = connection
+        && value("clean")? == 0
+    {
         database::quick_check(connection, path)?;
     }
-    let start = (value(connection, "start")? + 1).max(super::now_ms() / 1000);
-    let write = |connection: &mut Connection| {
+    let start = (value("start")? + 1).max(super::now_ms() / 1000);
+    let write = || {
         let transaction = connection.transaction()?;
-        transaction.execute("INSERT OR REPLACE INTO meta(key, value) VALUES('clean', 0)", [])?;
-        transaction.execute("INSERT OR REPLACE INTO meta(key, value) VALUES('start', ?1)", params![start])?;
+        transaction.execute(SET_META, params!["clean", 0_i64])?;
+        transaction.execute(SET_META, params!["start", start])?;
         transaction.commit()
     };
-    write(connection).map_err(StoreError::database(doing))?;
+    write().map_err(StoreError::database(doing))?;
     Ok(u64::try_from(start).expect("it is at least 1"))
 }
 
 /// Returns the final attempts of the last completed jobs, newest first.
 fn last_completed(connection: &Connection) -> Result<Vec<AttemptId>, StoreError> {
     // A row with an invalid attempt number is skipped: the rows are used only to fill the ring.
+    let valid = match connection.kind() {
+        Kind::Sqlite => "json_valid(body)",
+        // A file can be damaged, but a row on a server is as it was written.
+        Kind::Server => "true",
+    };
+    let sql = format!(
+        "SELECT id, CAST(json_extract(body, '$.done.attempt') AS BIGINT) FROM jobs
+         WHERE body IS NOT NULL AND {valid} AND finished_at_ms IS NOT NULL
+         ORDER BY finished_at_ms DESC LIMIT ?1"
+    );
     let read = || {
         connection
-            .prepare(
-                "SELECT id, CAST(json_extract(body, '$.done.attempt') AS INTEGER) FROM jobs
-                 WHERE body IS NOT NULL AND json_valid(body) AND finished_at_ms IS NOT NULL
-                 ORDER BY finished_at_ms DESC LIMIT ?1",
-            )?
+            .prepare_cached(&sql)?
             .query_map(params![RING_JOBS as i64], |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect::<rusqlite::Result<Vec<([u8; 16], Option<i64>)>>>()
+            .collect::<sql::Result<Vec<([u8; 16], Option<i64>)>>>()
     };
     let rows = read().map_err(StoreError::database("read job records"))?;
     let attempt = |(id, number): ([u8; 16], Option<i64>)| {

@@ -1,17 +1,16 @@
 //! Reads records, concurrently with the writer.
 
-use super::database;
+use super::database::Database;
 use super::error::StoreError;
 use super::limits;
 use super::records::{Body, HistoryKey, JobFilter, JobRecord, PassingRun, WorkerRecord};
+use super::sql::{self, Connection, OptionalExtension, Row, Value, params};
 use buildpool_protocol::ids::{BUILD_PREFIX, BuildId};
 use buildpool_protocol::limits::DURATION_MAX;
 use buildpool_protocol::{AttemptId, JobId};
 use bytes::Bytes;
-use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::de::DeserializeOwned;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use uuid::Uuid;
@@ -27,13 +26,13 @@ pub struct Reader {
 }
 
 struct ConnectionPool {
-    path: PathBuf,
+    database: Database,
     idle: Mutex<Vec<Connection>>,
 }
 
 impl fmt::Debug for Reader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reader").field("path", &self.pool.path).finish()
+        f.debug_struct("Reader").field("database", &self.pool.database).finish()
     }
 }
 
@@ -92,8 +91,8 @@ pub enum Lookup {
 }
 
 impl Reader {
-    pub(super) fn new(path: PathBuf) -> Self {
-        Self { pool: Arc::new(ConnectionPool { path, idle: Mutex::new(Vec::new()) }) }
+    pub(super) fn new(database: Database) -> Self {
+        Self { pool: Arc::new(ConnectionPool { database, idle: Mutex::new(Vec::new()) }) }
     }
 
     pub(super) fn with<T>(
@@ -103,7 +102,7 @@ impl Reader {
         let idle = self.pool.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
         let connection = match idle {
             Some(connection) => connection,
-            None => database::open_reader(&self.pool.path)?,
+            None => self.pool.database.open_reader()?,
         };
         let result = read(&connection);
         let mut idle = self.pool.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -128,16 +127,18 @@ impl Reader {
     pub fn jobs(&self, filter: &JobFilter, limit: usize) -> Result<Vec<JobRecord>, StoreError> {
         self.with(|connection| {
             let sql = format!(
-                "{SELECT_JOB} WHERE j.body IS NOT NULL AND (?1 IS NULL OR (j.finished_at_ms IS NOT NULL) = ?1)
-                 AND (?2 IS NULL OR j.build = ?2) AND (?3 IS NULL OR j.created_at_ms >= ?3)
-                 AND (?4 IS NULL OR (j.created_at_ms, j.id) < (?4, ?5))
+                "{SELECT_JOB} WHERE j.body IS NOT NULL
+                 AND (CASE WHEN j.finished_at_ms IS NULL THEN 0 ELSE 1 END = ?1 OR ?1 IS NULL)
+                 AND (j.build = ?2 OR ?2 IS NULL) AND (j.created_at_ms >= ?3 OR ?3 IS NULL)
+                 AND ((j.created_at_ms, j.id) < (?4, ?5) OR ?4 IS NULL)
                  ORDER BY j.created_at_ms DESC, j.id DESC LIMIT ?6"
             );
             let build = filter.build.map(|build| *build.as_uuid().as_bytes());
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
             let after = filter.after.map(|after| (after.created_at_ms, *after.job.as_uuid().as_bytes()));
             let (after_ms, after_job) = after.unzip();
-            let values = params![filter.done, build, filter.since_ms, after_ms, after_job, limit];
+            let values: &[Value<'_>] =
+                params![filter.done, build, filter.since_ms, after_ms, after_job, limit];
             rows(connection, &sql, values).map(readable)
         })
     }
@@ -161,7 +162,7 @@ impl Reader {
                             "SELECT id FROM jobs WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC LIMIT ?3",
                         )?
                         .query_map(params![low, high, limit], |row| row.get(0).map(job_id))?
-                        .collect::<rusqlite::Result<_>>()
+                        .collect::<sql::Result<_>>()
                 };
                 read().map_err(StoreError::database("read job records"))
             })
@@ -184,7 +185,7 @@ impl Reader {
             statement.query_row(params![id], |row| row.get(0).map(job_id)).optional()
         };
         let neighbours: [Option<JobId>; 2] = self.with(|connection| {
-            let read = || -> rusqlite::Result<_> {
+            let read = || -> sql::Result<_> {
                 Ok([
                     nearest(connection, "SELECT id FROM jobs WHERE id < ?1 ORDER BY id DESC LIMIT 1")?,
                     nearest(connection, "SELECT id FROM jobs WHERE id > ?1 ORDER BY id LIMIT 1")?,
@@ -241,7 +242,7 @@ impl Reader {
     /// If the database can't be read.
     pub fn history(&self, key: HistoryKey) -> Result<Vec<PassingRun>, StoreError> {
         self.with(|connection| {
-            let read = || -> rusqlite::Result<Vec<rusqlite::Result<String>>> {
+            let read = || -> sql::Result<Vec<sql::Result<String>>> {
                 let mut statement =
                     connection.prepare_cached("SELECT body FROM passing WHERE key = ?1 ORDER BY seq DESC")?;
                 Ok(statement.query_map(params![key.0], |row| row.get(0))?.collect())
@@ -258,7 +259,7 @@ impl Reader {
     /// If the database can't be read.
     pub fn usual_duration(&self, key: HistoryKey) -> Result<Option<Duration>, StoreError> {
         self.with(|connection| {
-            let read = || -> rusqlite::Result<Vec<rusqlite::Result<String>>> {
+            let read = || -> sql::Result<Vec<sql::Result<String>>> {
                 let mut statement = connection
                     .prepare_cached("SELECT body FROM passing WHERE key = ?1 ORDER BY seq DESC LIMIT ?2")?;
                 Ok(statement.query_map(params![key.0, USUAL_RUNS], |row| row.get(0))?.collect())
@@ -289,7 +290,7 @@ impl Reader {
                 connection
                     .prepare_cached("SELECT bytes FROM logs WHERE job = ?1 AND attempt = ?2")?
                     .query_row(params![attempt.job.as_uuid().as_bytes(), attempt.number], |row| {
-                        row.get::<_, Vec<u8>>(0)
+                        row.get::<Vec<u8>>(0)
                     })
                     .optional()
             };
@@ -304,7 +305,7 @@ impl Reader {
                 connection
                     .prepare_cached("SELECT length FROM evicted WHERE job = ?1 AND attempt = ?2")?
                     .query_row(params![attempt.job.as_uuid().as_bytes(), attempt.number], |row| {
-                        row.get::<_, i64>(0)
+                        row.get::<i64>(0)
                     })
                     .optional()
             };
@@ -315,7 +316,7 @@ impl Reader {
 
     /// Opens a connection for writing. Retention uses it concurrently with the writer.
     pub(super) fn writing(&self) -> Result<Connection, StoreError> {
-        database::open(&self.pool.path, &super::disk::Disk::default())
+        self.pool.database.open(&super::disk::Disk::default())
     }
 
     /// Returns the ids of all jobs with a record.
@@ -324,8 +325,8 @@ impl Reader {
             let read = || {
                 connection
                     .prepare_cached("SELECT id FROM jobs WHERE body IS NOT NULL ORDER BY seq")?
-                    .query_map([], |row| row.get(0).map(job_id))?
-                    .collect::<rusqlite::Result<_>>()
+                    .query_map(params![], |row| row.get(0).map(job_id))?
+                    .collect::<sql::Result<_>>()
             };
             read().map_err(StoreError::database("read job records"))
         })
@@ -337,8 +338,8 @@ impl Reader {
             let read = || {
                 connection
                     .prepare_cached("SELECT id FROM jobs WHERE finished_at_ms IS NULL")?
-                    .query_map([], |row| row.get(0).map(job_id))?
-                    .collect::<rusqlite::Result<_>>()
+                    .query_map(params![], |row| row.get(0).map(job_id))?
+                    .collect::<sql::Result<_>>()
             };
             read().map_err(StoreError::database("read job records"))
         })
@@ -363,9 +364,9 @@ pub(super) fn attachable_jobs(connection: &Connection) -> Result<Vec<JobRecord>,
 }
 
 pub(super) fn workers(connection: &Connection) -> Result<Vec<WorkerRecord>, StoreError> {
-    let read = || -> rusqlite::Result<Vec<rusqlite::Result<String>>> {
+    let read = || -> sql::Result<Vec<sql::Result<String>>> {
         let mut statement = connection.prepare_cached("SELECT body FROM workers")?;
-        Ok(statement.query_map([], |row| row.get(0))?.collect())
+        Ok(statement.query_map(params![], |row| row.get(0))?.collect())
     };
     let rows = read().map_err(StoreError::database("read worker records"))?;
     // A worker registers again when it reconnects, so skip a record that does not parse.
@@ -382,10 +383,10 @@ fn lookup(connection: &Connection, job: JobId) -> Result<Lookup, StoreError> {
         return Ok(Lookup::Found(Box::new(record?)));
     }
     let known = connection
-        .prepare_cached("SELECT 1 FROM jobs WHERE id = ?1")
-        .and_then(|mut statement| statement.exists(params![id]))
+        .query_row("SELECT 1 FROM jobs WHERE id = ?1", params![id], |_| Ok(()))
+        .optional()
         .map_err(StoreError::database("read job records"))?;
-    Ok(if known { Lookup::Evicted } else { Lookup::Unknown })
+    Ok(if known.is_some() { Lookup::Evicted } else { Lookup::Unknown })
 }
 
 /// Returns the rows that can be read. A row that can't be read stays on disk, and must not make the
@@ -404,7 +405,7 @@ fn readable(rows: Vec<Result<JobRecord, StoreError>>) -> Vec<JobRecord> {
 }
 
 /// Parses the record in a row. On an error, logs a warning and returns `None`.
-fn parsed<T: DeserializeOwned>(what: &str, body: rusqlite::Result<String>) -> Option<T> {
+fn parsed<T: DeserializeOwned>(what: &str, body: sql::Result<String>) -> Option<T> {
     let skipped = |error: &dyn std::fmt::Display| {
         tracing::warn!(%error, "skipping the record of {what}: it can't be read");
     };
@@ -415,27 +416,23 @@ fn parsed<T: DeserializeOwned>(what: &str, body: rusqlite::Result<String>) -> Op
 fn rows(
     connection: &Connection,
     sql: &str,
-    parameters: impl rusqlite::Params,
+    values: &[Value<'_>],
 ) -> Result<Vec<Result<JobRecord, StoreError>>, StoreError> {
     let doing = "read job records";
     let mut statement = connection.prepare_cached(sql).map_err(StoreError::database(doing))?;
-    let mut found = statement.query(parameters).map_err(StoreError::database(doing))?;
-    let mut records = Vec::new();
-    while let Some(row) = found.next().map_err(StoreError::database(doing))? {
-        records.push(record(row));
-    }
-    Ok(records)
+    let rows = statement.query_map(values, |row| Ok(record(row))).map_err(StoreError::database(doing))?;
+    rows.map(|row| row.map_err(StoreError::database(doing))).collect()
 }
 
 fn record(row: &Row<'_>) -> Result<JobRecord, StoreError> {
-    let columns = || -> rusqlite::Result<_> {
+    let columns = || -> sql::Result<_> {
         Ok((
             job_id(row.get(0)?),
-            row.get::<_, String>(1)?,
+            row.get::<String>(1)?,
             row.get(2)?,
             row.get(3)?,
             row.get(4)?,
-            row.get::<_, String>(5)?,
+            row.get::<String>(5)?,
         ))
     };
     let (job, spec, principal, client_request_id, created_at_ms, body) =

@@ -6,5 +6,6 @@ mod faults;
 mod keeping;
 mod logs;
 mod records;
+mod server;
 pub(crate) mod support;
 mod unstored;

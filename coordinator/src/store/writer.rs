@@ -7,8 +7,8 @@ use super::limits;
 use super::logs::Logs;
 use super::reader;
 use super::records::{BodyRef, JobRecord, PassingRun, Record, WorkerRecord};
+use super::sql::{self, Connection, OptionalExtension, Transaction, params};
 use buildpool_protocol::AttemptId;
-use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -40,10 +40,7 @@ impl Writer {
             return Ok(());
         }
         let doing = "write records";
-        let transaction = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(StoreError::database(doing))?;
+        let transaction = self.connection.transaction().map_err(StoreError::database(doing))?;
         for record in batch {
             write(&transaction, record).map_err(StoreError::database(doing))?;
         }
@@ -74,7 +71,7 @@ impl Writer {
         self.connection
             .execute(
                 "DELETE FROM attachable WHERE job NOT IN (SELECT id FROM jobs WHERE body IS NOT NULL)",
-                [],
+                params![],
             )
             .map_err(StoreError::database("write records"))?;
         reader::attachable_jobs(&self.connection)
@@ -89,13 +86,13 @@ impl Writer {
     }
 }
 
-fn write(transaction: &Transaction<'_>, record: &Record) -> rusqlite::Result<()> {
+fn write(transaction: &Transaction<'_>, record: &Record) -> sql::Result<()> {
     match record {
         Record::Job(job) => write_job(transaction, job),
         Record::Log { attempt, bytes } => write_log(transaction, *attempt, bytes),
         Record::Attachable { job, attachable } => {
             let statement = if *attachable {
-                "INSERT OR IGNORE INTO attachable(job) VALUES(?1)"
+                "INSERT INTO attachable(job) VALUES(?1) ON CONFLICT DO NOTHING"
             } else {
                 "DELETE FROM attachable WHERE job = ?1"
             };
@@ -117,7 +114,7 @@ fn write(transaction: &Transaction<'_>, record: &Record) -> rusqlite::Result<()>
     }
 }
 
-fn write_job(transaction: &Transaction<'_>, job: &JobRecord) -> rusqlite::Result<()> {
+fn write_job(transaction: &Transaction<'_>, job: &JobRecord) -> sql::Result<()> {
     let id = job.job.as_uuid().as_bytes();
     let body = json(&BodyRef::from(job));
     let finished_at_ms = job.done.as_ref().map(|done| done.finished_at_ms);
@@ -133,40 +130,45 @@ fn write_job(transaction: &Transaction<'_>, job: &JobRecord) -> rusqlite::Result
             None => Ok(()),
         };
     }
-    let inserted = transaction
+    let inserted: Option<i64> = transaction
         .prepare_cached(
             "INSERT INTO jobs(id, created_at_ms, finished_at_ms, principal, request, build, body)
-             VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT(id) DO NOTHING",
+             VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT(id) DO NOTHING RETURNING seq",
         )?
-        .execute(params![
-            id,
-            job.created_at_ms,
-            finished_at_ms,
-            job.principal,
-            job.client_request_id,
-            job.spec.build.as_ref().map(|build| build.as_uuid().as_bytes()),
-            body
-        ])?;
-    if inserted == 0 {
+        .query_row(
+            params![
+                id,
+                job.created_at_ms,
+                finished_at_ms,
+                job.principal,
+                job.client_request_id,
+                job.spec.build.as_ref().map(|build| build.as_uuid().as_bytes()),
+                body
+            ],
+            |row| row.get(0),
+        )
+        .optional()?;
+    let Some(seq) = inserted else {
         tracing::warn!(job = %job.job, "a change of a job that is over was not recorded");
         return Ok(());
-    }
+    };
     transaction
         .prepare_cached("INSERT INTO specs(seq, spec) VALUES(?1, ?2)")?
-        .execute(params![transaction.last_insert_rowid(), json(&job.spec)])
+        .execute(params![seq, json(&job.spec)])
         .map(drop)
 }
 
-fn write_log(transaction: &Transaction<'_>, attempt: AttemptId, bytes: &[u8]) -> rusqlite::Result<()> {
+fn write_log(transaction: &Transaction<'_>, attempt: AttemptId, bytes: &[u8]) -> sql::Result<()> {
     transaction
         .prepare_cached(
-            "INSERT OR REPLACE INTO logs(job, attempt, stored_at_ms, bytes) VALUES(?1, ?2, ?3, ?4)",
+            "INSERT INTO logs(job, attempt, stored_at_ms, bytes) VALUES(?1, ?2, ?3, ?4)
+             ON CONFLICT(job, attempt) DO UPDATE SET stored_at_ms = excluded.stored_at_ms, bytes = excluded.bytes",
         )?
         .execute(params![attempt.job.as_uuid().as_bytes(), attempt.number, super::now_ms(), bytes])
         .map(drop)
 }
 
-fn write_passing(transaction: &Transaction<'_>, run: &PassingRun) -> rusqlite::Result<()> {
+fn write_passing(transaction: &Transaction<'_>, run: &PassingRun) -> sql::Result<()> {
     let body = if run.findings.len() > limits::HISTORY_FINDINGS {
         let mut shorter = run.clone();
         shorter.findings.truncate(limits::HISTORY_FINDINGS);
@@ -224,9 +226,14 @@ mod tests {
         let store = Store::open(directory.path()).unwrap();
         let mut writer = store.writer().unwrap();
         writer.commit(&[worker(1, "linux")]).unwrap();
-        let pages: u32 = writer.connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+        let pages: u32 =
+            writer.connection.sqlite().pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
         let limit = |writer: &super::Writer, pages: u32| {
-            writer.connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
+            writer
+                .connection
+                .sqlite()
+                .pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
+                .unwrap();
         };
         limit(&writer, pages);
         let batch = [worker(1, "macos"), worker(2, &"x".repeat(100_000))];

@@ -2,10 +2,10 @@
 
 use super::plan::QUEUED_MAX;
 use super::sign::Secret;
+use crate::store::sql::{self, Connection, OptionalExtension, Row, params};
 use crate::store::{
-    Disk, EventKind, StoreError, WEBHOOKS, make_directory, migrate, now_ms, open_database, setup_lock,
+    Database, Disk, EventKind, Server, StoreError, WEBHOOKS, make_directory, now_ms, setup_lock,
 };
-use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
@@ -116,9 +116,19 @@ impl Webhooks {
     pub(crate) fn open(directory: &Path) -> Result<Self, StoreError> {
         make_directory(directory)?;
         let _setup = setup_lock(directory)?;
-        let path = directory.join(WEBHOOKS_FILE);
-        let mut connection = open_database(&path, &Disk::default())?;
-        migrate(&mut connection, &path, &WEBHOOKS)?;
+        Self::open_at(&Database::File(directory.join(WEBHOOKS_FILE)))
+    }
+
+    /// Opens the webhooks on a PostgreSQL server, and creates their tables if they are missing.
+    ///
+    /// # Errors
+    /// [`StoreError::Newer`], [`StoreError::Database`].
+    pub(crate) fn open_on(server: &Server) -> Result<Self, StoreError> {
+        Self::open_at(&Database::Server(server.clone()))
+    }
+
+    fn open_at(database: &Database) -> Result<Self, StoreError> {
+        let connection = database.open_newest(&Disk::default(), &WEBHOOKS)?;
         Ok(Self { connection: Mutex::new(connection), changes: watch::channel(0).0 })
     }
 
@@ -131,10 +141,10 @@ impl Webhooks {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn with<T>(&self, act: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
-        let mut connection = self.connection();
-        let transact = || {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    fn with<T>(&self, act: impl FnOnce(&Connection) -> sql::Result<T>) -> Result<T, StoreError> {
+        let connection = self.connection();
+        let transact = || -> sql::Result<T> {
+            let transaction = connection.transaction()?;
             let result = act(&transaction)?;
             transaction.commit()?;
             Ok(result)
@@ -152,7 +162,7 @@ impl Webhooks {
                        (SELECT count(*) FROM deliveries WHERE webhook = w.id AND dead = 0),
                        (SELECT count(*) FROM deliveries WHERE webhook = w.id AND dead = 1)
                    FROM webhooks w ORDER BY created_at_ms, id";
-        self.with(|connection| connection.prepare_cached(sql)?.query_map([], webhook)?.collect())
+        self.with(|connection| connection.prepare_cached(sql)?.query_map(params![], webhook)?.collect())
     }
 
     /// Creates a webhook with a new secret, and returns it.
@@ -239,8 +249,8 @@ impl Webhooks {
                 return Ok(());
             }
             let mut insert = connection.prepare_cached(
-                "INSERT OR IGNORE INTO deliveries(webhook, event, body, attempts, first_ms, next_ms, dead)
-                 VALUES(?1, ?2, ?3, 0, ?4, ?4, 0)",
+                "INSERT INTO deliveries(webhook, event, body, attempts, first_ms, next_ms, dead)
+                 VALUES(?1, ?2, ?3, 0, ?4, ?4, 0) ON CONFLICT DO NOTHING",
             )?;
             for (event, body) in deliveries {
                 insert.execute(params![id.as_bytes(), integer(*event), body, now_ms])?;
@@ -309,7 +319,7 @@ impl Webhooks {
 
     /// Returns the dead letters of a webhook, newest first.
     pub(crate) fn dead_letters(&self, id: WebhookId) -> Result<Vec<DeadLetter>, StoreError> {
-        let sql = "SELECT event, body, attempts, first_ms, ifnull(reason, '') FROM deliveries
+        let sql = "SELECT event, body, attempts, first_ms, coalesce(reason, '') FROM deliveries
                    WHERE webhook = ?1 AND dead = 1 ORDER BY event DESC";
         self.with(|connection| {
             let read = |row: &Row<'_>| {
@@ -326,7 +336,7 @@ impl Webhooks {
     }
 }
 
-fn webhook(row: &Row<'_>) -> rusqlite::Result<Webhook> {
+fn webhook(row: &Row<'_>) -> sql::Result<Webhook> {
     let kinds: String = row.get(4)?;
     Ok(Webhook {
         id: Uuid::from_bytes(row.get(0)?),
@@ -350,24 +360,35 @@ fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn number(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
-    row.get::<_, i64>(column).map(|number| u64::try_from(number).unwrap_or_default())
+fn number(row: &Row<'_>, column: usize) -> sql::Result<u64> {
+    row.get::<i64>(column).map(|number| u64::try_from(number).unwrap_or_default())
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::{DEAD_LETTERS_MAX, NewWebhook, WEBHOOKS_MAX, WebhookError, Webhooks};
+    use crate::store::Server;
+    use std::path::Path;
+
+    /// Tests the webhooks of an empty database, in a directory or on a server.
+    pub(crate) fn contract(directory: &Path, server: Option<&Server>) {
+        let open = || match server {
+            Some(server) => Webhooks::open_on(server).unwrap(),
+            None => Webhooks::open(directory).unwrap(),
+        };
+        keep_deliveries(&open);
+        keep_limits(&open());
+    }
 
     fn new(name: &str) -> NewWebhook {
         let (url, created_by) = ("https://example.com/".into(), "ada".into());
         NewWebhook { name: name.into(), url, kinds: Vec::new(), created_by, after: 7 }
     }
 
-    #[test]
-    fn deliveries_survive_a_restart_until_they_are_accepted_or_given_up() {
-        let directory = tempfile::tempdir().unwrap();
+    /// Deliveries survive a restart until they are accepted or given up.
+    fn keep_deliveries(open: &dyn Fn() -> Webhooks) {
         let id = {
-            let webhooks = Webhooks::open(directory.path()).unwrap();
+            let webhooks = open();
             let id = webhooks.create(&new("one")).unwrap().id;
             assert_eq!(webhooks.place(id).unwrap(), (7, 0));
             let deliveries = [(8, "{}".to_owned()), (9, "{}".to_owned())];
@@ -375,7 +396,7 @@ mod tests {
             webhooks.retry(id, 8, 200, "no").unwrap();
             id
         };
-        let webhooks = Webhooks::open(directory.path()).unwrap();
+        let webhooks = open();
         assert_eq!(webhooks.place(id).unwrap(), (10, 2));
         assert_eq!(
             webhooks.next_delivery(id).unwrap().unwrap().event,
@@ -393,10 +414,8 @@ mod tests {
         assert_eq!(webhooks.dead_letters(id).unwrap().len(), 0);
     }
 
-    #[test]
-    fn webhooks_and_dead_letters_have_limits() {
-        let directory = tempfile::tempdir().unwrap();
-        let webhooks = Webhooks::open(directory.path()).unwrap();
+    /// Webhooks and dead letters have limits.
+    fn keep_limits(webhooks: &Webhooks) {
         let ids: Vec<_> = (0..WEBHOOKS_MAX).map(|_| webhooks.create(&new("some")).unwrap().id).collect();
         assert!(matches!(webhooks.create(&new("more")), Err(WebhookError::TooMany)));
         let many: Vec<_> = (1..=DEAD_LETTERS_MAX as u64 + 2).map(|event| (event, String::new())).collect();

@@ -40,11 +40,11 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    pub(super) fn start(database: PathBuf) -> std::io::Result<Self> {
+    pub(super) fn start(checkpointed: Option<PathBuf>) -> std::io::Result<Self> {
         let (tasks, queue) = channel();
         let thread = std::thread::Builder::new().name("store-keeper".into()).spawn(move || {
             give_way(Niceness::Housekeeping);
-            run(&queue, &database);
+            run(&queue, checkpointed.as_deref());
         })?;
         Ok(Self { tasks, thread: Arc::new(Mutex::new(Some(thread))) })
     }
@@ -97,7 +97,7 @@ impl Keeper {
     }
 }
 
-fn run(queue: &Receiver<Task>, database: &Path) {
+fn run(queue: &Receiver<Task>, checkpointed: Option<&Path>) {
     let mut young: VecDeque<(Instant, Arc<Shared>)> = VecDeque::new();
     loop {
         let task = match young.front() {
@@ -124,7 +124,7 @@ fn run(queue: &Receiver<Task>, database: &Path) {
                 pack(&shared);
             }
             Task::Warm(attempts, logs) => logs.fill_ring(&attempts),
-            Task::Checkpoint => checkpoint(database),
+            Task::Checkpoint => checkpointed.into_iter().for_each(checkpoint),
             Task::Answer(asker) => drop(asker.send(())),
             Task::Stop => break,
         }

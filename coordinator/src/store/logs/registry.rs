@@ -46,9 +46,10 @@ impl fmt::Debug for Logs {
 }
 
 impl Logs {
+    /// `checkpointed` is the SQLite database whose write-ahead log the background thread moves.
     pub(in crate::store) fn new(
         root: PathBuf,
-        database: PathBuf,
+        checkpointed: Option<PathBuf>,
         disk: Disk,
         reader: Reader,
     ) -> std::io::Result<Self> {
@@ -58,7 +59,7 @@ impl Logs {
             reader,
             registry: Mutex::default(),
             ring: Ring::default(),
-            keeper: Keeper::start(database)?,
+            keeper: Keeper::start(checkpointed)?,
         };
         Ok(Self { inner: Arc::new(inner) })
     }

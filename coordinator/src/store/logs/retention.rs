@@ -7,9 +7,9 @@ use crate::store::disk::Operation;
 use crate::store::error::StoreError;
 use crate::store::limits::{PACK_BYTES_MIN, RECORD_AGE, RETAIN_ROOM_BYTES};
 use crate::store::reserve::Reserve;
+use crate::store::sql::{self, Connection, params};
 use buildpool_protocol::AttemptId;
 use buildpool_protocol::limits::{RETENTION_AGE, RETENTION_BYTES};
-use rusqlite::{Connection, TransactionBehavior, params};
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
@@ -118,9 +118,9 @@ impl Logs {
                 self.compress(*attempt)?;
             }
         }
-        let mut connection = self.inner.reader.writing()?;
+        let connection = self.inner.reader.writing()?;
         let records =
-            prune(&mut connection, oldest_ms, now_ms.saturating_sub(milliseconds(retention.record_age)))?;
+            prune(&connection, oldest_ms, now_ms.saturating_sub(milliseconds(retention.record_age)))?;
         Ok(Retained {
             logs_evicted: evicted.len() as u64 + records.logs,
             records_evicted: records.jobs,
@@ -172,13 +172,12 @@ impl Logs {
             let recovered = super::layout::Layout::recover(&place, *attempt, &self.inner.disk, false);
             lengths.push(recovered.map_or(0, |(_, state)| state.position));
         }
-        let mut connection = self.inner.reader.writing()?;
+        let connection = self.inner.reader.writing()?;
         self.inner
             .disk
             .before(Operation::Commit, self.root())
             .map_err(LogError::file("write", self.root()))?;
-        write_evicted(&mut connection, chosen, &lengths)
-            .map_err(StoreError::database("record a removed log"))?;
+        write_evicted(&connection, chosen, &lengths).map_err(StoreError::database("record a removed log"))?;
         for attempt in chosen {
             Place::new(self.root(), *attempt).remove_all(&self.inner.disk)?;
         }
@@ -200,11 +199,13 @@ impl Logs {
     }
 }
 
-fn write_evicted(connection: &mut Connection, chosen: &[AttemptId], lengths: &[u64]) -> rusqlite::Result<()> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+fn write_evicted(connection: &Connection, chosen: &[AttemptId], lengths: &[u64]) -> sql::Result<()> {
+    let transaction = connection.transaction()?;
     for (attempt, length) in chosen.iter().zip(lengths) {
         transaction
-            .prepare_cached("INSERT OR IGNORE INTO evicted(job, attempt, length) VALUES(?1, ?2, ?3)")?
+            .prepare_cached(
+                "INSERT INTO evicted(job, attempt, length) VALUES(?1, ?2, ?3) ON CONFLICT DO NOTHING",
+            )?
             .execute(params![
                 attempt.job.as_uuid().as_bytes(),
                 attempt.number,
@@ -224,7 +225,7 @@ struct Pruned {
 const PRUNED_AT_ONCE: u32 = 500;
 
 /// Removes logs in the database, and records, that are older than the given times.
-fn prune(connection: &mut Connection, log_ms: i64, record_ms: i64) -> Result<Pruned, StoreError> {
+fn prune(connection: &Connection, log_ms: i64, record_ms: i64) -> Result<Pruned, StoreError> {
     let mut pruned = Pruned { logs: 0, jobs: 0 };
     loop {
         let step =
@@ -237,25 +238,27 @@ fn prune(connection: &mut Connection, log_ms: i64, record_ms: i64) -> Result<Pru
     }
 }
 
-fn prune_some(connection: &mut Connection, log_ms: i64, record_ms: i64) -> rusqlite::Result<Pruned> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let old_logs = "SELECT rowid FROM logs WHERE stored_at_ms < ?1 ORDER BY stored_at_ms LIMIT ?2";
+fn prune_some(connection: &Connection, log_ms: i64, record_ms: i64) -> sql::Result<Pruned> {
+    let transaction = connection.transaction()?;
+    let old_logs = "SELECT job, attempt FROM logs WHERE stored_at_ms < ?1 ORDER BY stored_at_ms LIMIT ?2";
     transaction.execute(
         &format!(
-            "INSERT OR IGNORE INTO evicted(job, attempt, length)
-             SELECT job, attempt, length(bytes) FROM logs WHERE rowid IN ({old_logs})"
+            "INSERT INTO evicted(job, attempt, length)
+             SELECT job, attempt, length(bytes) FROM logs WHERE (job, attempt) IN ({old_logs}) ON CONFLICT DO NOTHING"
         ),
         params![log_ms, PRUNED_AT_ONCE],
     )?;
-    let logs = transaction
-        .execute(&format!("DELETE FROM logs WHERE rowid IN ({old_logs})"), params![log_ms, PRUNED_AT_ONCE])?;
-    let mut old_jobs = transaction.prepare(
+    let logs = transaction.execute(
+        &format!("DELETE FROM logs WHERE (job, attempt) IN ({old_logs})"),
+        params![log_ms, PRUNED_AT_ONCE],
+    )?;
+    let mut old_jobs = transaction.prepare_cached(
         "SELECT seq, id FROM jobs WHERE body IS NOT NULL AND finished_at_ms IS NOT NULL AND finished_at_ms < ?1
          ORDER BY finished_at_ms LIMIT ?2",
     )?;
     let jobs: Vec<(i64, [u8; 16])> = old_jobs
         .query_map(params![record_ms, PRUNED_AT_ONCE], |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect::<rusqlite::Result<_>>()?;
+        .collect::<sql::Result<_>>()?;
     drop(old_jobs);
     for (seq, id) in &jobs {
         transaction.prepare_cached("DELETE FROM specs WHERE seq = ?1")?.execute(params![seq])?;
