@@ -40,6 +40,9 @@ pub(crate) async fn complete(
         outcome.seals.clone_from(&shortened.seals);
         outcome.gaps.extend(shortened.gaps.iter().cloned());
     }
+    if sealed.inline.is_none() {
+        publish(&shared, &attempt).await;
+    }
     let sealed_at = Instant::now();
     let digester = match attempt.digester().await {
         Ok(digester) => Ok(digester),
@@ -95,6 +98,17 @@ async fn seal(
             return Err(error.into());
         }
         // The system does not report when a disk has room again, so retry on a timer.
+        tokio::time::sleep(SEAL_AGAIN_AFTER).await;
+    }
+}
+
+/// Copies the sealed log to the directory that all coordinators share. A job is done only after that: the next leader
+/// must find its log.
+async fn publish(shared: &Shared, attempt: &LiveAttempt) {
+    let log = attempt.lease.attempt;
+    while let Err(error) = tokio::task::block_in_place(|| shared.logs.publish(log)) {
+        tracing::error!(attempt = %log, error = &error as &dyn std::error::Error, "a log can't be copied to the shared directory; trying again");
+        // No event reports when the directory can be written again.
         tokio::time::sleep(SEAL_AGAIN_AFTER).await;
     }
 }

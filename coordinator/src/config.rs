@@ -1,6 +1,7 @@
 //! Configuration of a coordinator.
 
 use crate::public_url::PublicUrl;
+use crate::store::{Server, SourceError, StoreUrl};
 use crate::trust::Trust;
 use buildpool_pool::{Quota, Quotas};
 use buildpool_protocol::limits;
@@ -63,6 +64,45 @@ pub struct Config {
     pub connections_per_address: NonZeroU32,
     /// Whether webhooks may use plain HTTP and addresses of private networks.
     pub webhook_private_addresses: bool,
+    /// Where records and objects are kept.
+    pub store: StoreConfig,
+}
+
+/// Where records and objects are kept, and how coordinators that share them find each other.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StoreConfig {
+    /// PostgreSQL server that holds the records. SQLite in the data directory if absent.
+    pub url: Option<StoreUrl>,
+    /// Directory, shared by all coordinators, of logs, snapshots and artifacts. The data directory if absent.
+    pub objects: Option<PathBuf>,
+    /// File with the password for the server.
+    pub password_file: Option<PathBuf>,
+    /// URL at which workers and clients reach this coordinator.
+    pub advertise: Option<PublicUrl>,
+    /// Time after which another coordinator leads if this one does not answer.
+    pub lease: Duration,
+}
+
+/// Default of `lease_secs`.
+const LEASE: Duration = Duration::from_secs(3);
+/// Valid values of `lease_secs`. A shorter lease ends with each pause of the server.
+const LEASE_SECS: std::ops::RangeInclusive<u64> = 1..=60;
+
+impl StoreConfig {
+    /// Returns access to the PostgreSQL server, or `None` if the records are in the data directory.
+    ///
+    /// # Errors
+    /// If the password or the certificates of the authorities can't be read.
+    pub fn server(&self) -> Result<Option<Server>, SourceError> {
+        let Some(url) = self.url.clone() else { return Ok(None) };
+        url.with_password(self.password_file.as_deref()).and_then(Server::new).map(Some)
+    }
+}
+
+impl Default for StoreConfig {
+    fn default() -> Self {
+        Self { url: None, objects: None, password_file: None, advertise: None, lease: LEASE }
+    }
 }
 
 /// Protection of connections.
@@ -107,6 +147,7 @@ impl Config {
             requests_per_minute: None,
             connections_per_address: CONNECTIONS_PER_ADDRESS,
             webhook_private_addresses: false,
+            store: StoreConfig::default(),
         }
     }
 
@@ -187,6 +228,19 @@ impl Config {
         if let Some(open) = file.open_metrics {
             self.open_metrics = open;
         }
+        self.store = file.store.unwrap_or_default().read(directory)?;
+        if let Some(url) = file.advertise {
+            self.store.advertise = Some(url.parse().map_err(|reason| format!("advertise: {reason}"))?);
+        }
+        if file.proxy == Some(true) {
+            return Err("proxy: true is not supported; a standby redirects to the leader".to_owned());
+        }
+        if let Some(secs) = file.lease_secs {
+            if !LEASE_SECS.contains(&secs) {
+                return Err(format!("lease_secs: {secs}: valid are 1 to 60"));
+            }
+            self.store.lease = Duration::from_secs(secs);
+        }
         self.trust = Trust::read(file.trust.as_deref(), file.teams)?;
         if let Some(quota) = file.quota {
             self.quotas.everybody = quota.read("quota")?.or(Quota::standard());
@@ -220,12 +274,45 @@ struct File {
     requests_per_minute: Option<NonZeroU32>,
     connections_per_address: Option<NonZeroU32>,
     webhook_private_addresses: Option<bool>,
+    store: Option<StoreTable>,
+    advertise: Option<String>,
+    lease_secs: Option<u64>,
+    proxy: Option<bool>,
     trust: Option<String>,
     #[serde(default)]
     teams: BTreeMap<String, Vec<String>>,
     quota: Option<QuotaTable>,
     #[serde(default)]
     quota_of: BTreeMap<String, QuotaTable>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct StoreTable {
+    url: Option<String>,
+    objects: Option<String>,
+    password_file: Option<PathBuf>,
+}
+
+impl StoreTable {
+    fn read(self, directory: &Path) -> Result<StoreConfig, String> {
+        let url = self.url.map(|url| url.parse::<StoreUrl>().map_err(|error| format!("store.url: {error}")));
+        let objects = self.objects.map(|objects| {
+            let path = objects.strip_prefix("file://").filter(|path| path.starts_with('/'));
+            path.map(PathBuf::from).ok_or_else(|| {
+                format!(
+                    "store.objects: `{}` is not supported; valid is file:///DIRECTORY, a directory that all coordinators share",
+                    objects.escape_debug()
+                )
+            })
+        });
+        let (url, objects) = (url.transpose()?, objects.transpose()?);
+        if url.is_some() != objects.is_some() {
+            return Err("store: `url` and `objects` are set together or not at all".to_owned());
+        }
+        let password_file = self.password_file.map(|path| directory.join(path));
+        Ok(StoreConfig { url, objects, password_file, ..StoreConfig::default() })
+    }
 }
 
 /// Limits for submitters. A missing key means no limit; in `quota_of`, it means the value of
@@ -314,6 +401,15 @@ mod tests {
             ("[teams]\na = [\"ada\"]\nb = [\"ada\"]", "teams.b"),
             ("[quota_of.ada]\nlog_bytes = 1", "quota_of.ada.log_bytes"),
             ("[quota_of.\"a b\"]\njob_secs = 1", "quota_of"),
+            ("lease_secs = 0", "lease_secs: 0: valid are 1 to 60"),
+            ("advertise = \"a\"", "advertise"),
+            ("proxy = true", "proxy: true is not supported"),
+            (
+                "[store]\nurl = \"postgres://a:b@db/x\"\nobjects = \"file:///o\"",
+                "store.url: the URL contains a password",
+            ),
+            ("[store]\nobjects = \"ftp://a\"", "store.objects: `ftp://a`"),
+            ("[store]\nurl = \"postgres://a@db/x\"", "set together"),
         ] {
             let reason = merge(text).expect_err(text);
             assert!(reason.contains(key), "{text}: {reason}");

@@ -3,6 +3,7 @@
 use crate::auth::Tokens;
 use crate::config::{Config, Protection};
 use crate::connections::Connections;
+use crate::leader::{Candidate, Leadership};
 use crate::logtext::LineIndexes;
 use crate::metrics::Metrics;
 use crate::net::descriptors::Descriptors;
@@ -13,6 +14,7 @@ use crate::net::outbox::AnswerBytes;
 use crate::net::rate::Rates;
 use crate::net::router::{PeerAddress, router};
 use crate::net::sign_in::SignIns;
+use crate::net::standby;
 use crate::net::turns::Turns;
 use crate::recent_jobs::RecentJobs;
 use crate::revocations;
@@ -20,7 +22,7 @@ use crate::runtime::{Parts, Runtime, StartError};
 use crate::shared::Shared;
 use crate::shared::wall_ms;
 use crate::stdin::Inputs;
-use crate::store::{Logs, Lookup, Retention, Store, StoreError};
+use crate::store::{Logs, Lookup, Retention, Server, SourceError, Store, StoreError, make_directory};
 use crate::test_history::TestHistory;
 use crate::tls::{Tls, TlsError, TlsSource};
 use crate::transfer::{Limits, TransferStore};
@@ -50,6 +52,80 @@ pub struct Coordinator {
     listener: Listener,
     thread: std::thread::JoinHandle<()>,
     store: Store,
+    /// `None` if it shares its records with no other coordinator.
+    leadership: Option<Leadership>,
+}
+
+/// A coordinator with an open listener that shares its records with others and does not lead yet.
+pub struct Standby {
+    config: Config,
+    front: Front,
+    server: Server,
+    leadership: Leadership,
+}
+
+/// The open listener, its certificate and its limits.
+struct Front {
+    listener: Listener,
+    tls: Option<Arc<Tls>>,
+    descriptors: Descriptors,
+}
+
+impl Front {
+    async fn open(config: &Config) -> Result<Self, CoordinatorError> {
+        let descriptors = Descriptors::reserve().map_err(CoordinatorError::Descriptors)?;
+        make_directory(&config.data_dir)?;
+        let tls = tls(config)?.map(Arc::new);
+        let listener = Listener::bind(config.listen, acceptor(tls.clone()), descriptors.newcomers)
+            .await
+            .map_err(|source| CoordinatorError::Listen { address: config.listen, source })?;
+        Ok(Self { listener, tls, descriptors })
+    }
+
+    fn url(&self) -> String {
+        let scheme = if self.tls.is_some() { "wss" } else { "ws" };
+        format!("{scheme}://{}", self.listener.address())
+    }
+}
+
+impl Standby {
+    /// Competes for the leadership, and listens. Connections are answered only in [`Standby::elected`].
+    ///
+    /// # Errors
+    /// [`CoordinatorError`]. [`CoordinatorError::NotShared`] if the configuration names no server.
+    pub async fn start(config: Config) -> Result<Self, CoordinatorError> {
+        let server = config.store.server()?.ok_or(CoordinatorError::NotShared)?;
+        let front = Front::open(&config).await?;
+        let advertised = config.store.advertise.as_ref().or(config.public_url.as_ref());
+        let url = advertised.map_or_else(|| front.url(), ToString::to_string);
+        let leadership = Candidate::start(&server, url, config.store.lease);
+        Ok(Self { config, front, server, leadership })
+    }
+
+    /// Returns the URL of the listener.
+    pub fn url(&self) -> String {
+        self.front.url()
+    }
+
+    /// Returns the address of the listener.
+    pub fn address(&self) -> SocketAddr {
+        self.front.listener.address()
+    }
+
+    /// Sends connections to the leader until this coordinator leads.
+    ///
+    /// # Errors
+    /// [`CoordinatorError`]. After [`CoordinatorError::Replaced`], start again.
+    pub async fn elected(self) -> Result<Coordinator, CoordinatorError> {
+        let router = standby::router(self.leadership.part()).into_make_service();
+        let listener = self.front.listener.clone();
+        tokio::select! {
+            served = async { axum::serve(listener, router).await } => served.map_err(CoordinatorError::Serve)?,
+            () = self.leadership.won() => {}
+            () = self.leadership.lost() => return Err(CoordinatorError::Replaced),
+        }
+        Coordinator::open(self.config, self.front, Some((self.server, self.leadership))).await
+    }
 }
 
 /// Reason why a coordinator can't start or continue.
@@ -78,6 +154,15 @@ pub enum CoordinatorError {
     /// The server ended with an error.
     #[error("serving ended")]
     Serve(#[source] io::Error),
+    /// The PostgreSQL server can't be used.
+    #[error("the PostgreSQL server of `store.url` can't be used")]
+    Source(#[from] SourceError),
+    /// The configuration names no PostgreSQL server.
+    #[error("the configuration has no `store.url`")]
+    NotShared,
+    /// Another coordinator is the leader now. Start again in a new runtime, as a standby.
+    #[error("another coordinator is the leader now")]
+    Replaced,
 }
 
 impl From<StartError> for CoordinatorError {
@@ -105,13 +190,30 @@ pub async fn run(
 
 impl Coordinator {
     /// Opens the store, restores the pool, and listens. Connections are served only after
-    /// [`Coordinator::serve`].
+    /// [`Coordinator::serve`]. One of several coordinators waits here until it is the leader.
     ///
     /// # Errors
     /// [`CoordinatorError`], with the path or address and the reason.
     pub async fn start(config: Config) -> Result<Self, CoordinatorError> {
-        let descriptors = Descriptors::reserve().map_err(CoordinatorError::Descriptors)?;
-        let store = Store::open(&config.data_dir)?;
+        if config.store.url.is_some() {
+            return Standby::start(config).await?.elected().await;
+        }
+        let front = Front::open(&config).await?;
+        Self::open(config, front, None).await
+    }
+
+    async fn open(
+        config: Config,
+        Front { listener, tls, descriptors }: Front,
+        shared: Option<(Server, Leadership)>,
+    ) -> Result<Self, CoordinatorError> {
+        let (server, leadership) = shared.unzip();
+        // The bytes that all coordinators need.
+        let objects = config.store.objects.clone().unwrap_or_else(|| config.data_dir.clone());
+        let store = match &server {
+            Some(server) => Store::open_shared(&config.data_dir, server, &objects)?,
+            None => Store::open(&config.data_dir)?,
+        };
         let retention = retention(&config);
         if store.logs().is_short(&retention) {
             let logs = store.logs();
@@ -119,19 +221,17 @@ impl Coordinator {
             // retries.
             let _logged = tokio::task::spawn_blocking(move || make_room(&logs, &retention)).await;
         }
-        let tokens = Tokens::open(&config.data_dir)?;
-        let webhooks = Webhooks::open(&config.data_dir)?;
-        let transfers = TransferStore::new(&config.data_dir);
+        let (tokens, webhooks) = match &server {
+            Some(server) => (Tokens::open_on(server)?, Webhooks::open_on(server)?),
+            None => (Tokens::open(&config.data_dir)?, Webhooks::open(&config.data_dir)?),
+        };
+        let transfers = TransferStore::new(&objects);
         let branches = transfers.clone();
         let tests = TestHistory::open(&config.data_dir, move |spec| branches.branch(spec))?;
-        let tls = tls(&config)?.map(Arc::new);
-        let listener = Listener::bind(config.listen, acceptor(tls.clone()), descriptors.newcomers)
-            .await
-            .map_err(|source| CoordinatorError::Listen { address: config.listen, source })?;
         let connections = Arc::new(Connections::default());
         let metrics = Arc::new(Metrics::default());
         let finished = Arc::new(RecentJobs::default());
-        let inputs = Arc::new(Inputs::new(&config.data_dir, config.lost_after));
+        let inputs = Arc::new(Inputs::new(&objects, config.lost_after));
         let records = store.reader();
         inputs.remove_stale(|job| match records.job(job) {
             Ok(Lookup::Found(record)) => record.done.is_none(),
@@ -157,6 +257,7 @@ impl Coordinator {
             tokens: tokens.clone(),
             inputs: inputs.clone(),
             tests: tests.clone(),
+            leadership: leadership.clone(),
         })?;
         let (reader, logs) = (store.reader(), store.logs());
         let rates = Rates::new(config.requests_per_minute);
@@ -186,7 +287,7 @@ impl Coordinator {
             metrics,
             tls,
         });
-        Ok(Self { shared, listener, thread, store })
+        Ok(Self { shared, listener, thread, store, leadership })
     }
 
     /// Returns the address of the listener.
@@ -220,7 +321,8 @@ impl Coordinator {
     /// their workers.
     ///
     /// # Errors
-    /// [`CoordinatorError::Serve`].
+    /// [`CoordinatorError::Serve`]. [`CoordinatorError::Replaced`] if another coordinator is the leader: the caller must
+    /// drop the runtime of this one, with its connections, before it starts again.
     pub async fn serve(
         self,
         shutdown: impl Future<Output = ()> + Send + 'static,
@@ -238,13 +340,25 @@ impl Coordinator {
         let served = tokio::select! {
             served = async { axum::serve(self.listener, router).await } => served.map_err(CoordinatorError::Serve),
             () = shutdown => Ok(()),
+            () = lost(self.leadership.as_ref()) => Err(CoordinatorError::Replaced),
         };
         drop(upkeep);
         self.shared.runtime.input(Input::DrainPool { draining: true }).await;
+        if let (Ok(()), Some(leadership)) = (&served, &self.leadership) {
+            leadership.resign().await;
+        }
         // The thread ends when the last connection has dropped its handle. The data on disk is
         // consistent at any moment.
         drop(self.thread);
         served
+    }
+}
+
+/// Waits until a coordinator that shares its records is not the leader any more.
+async fn lost(leadership: Option<&Leadership>) {
+    match leadership {
+        Some(leadership) => leadership.lost().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -12,6 +12,7 @@ pub mod config;
 mod connections;
 mod coordinator;
 mod digesting;
+mod leader;
 mod logtext;
 mod memory;
 mod metrics;
@@ -31,5 +32,5 @@ mod transfer;
 pub mod trust;
 mod webhooks;
 
-pub use config::{Config, ConfigError, Protection};
-pub use coordinator::{Activity, Coordinator, CoordinatorError, run};
+pub use config::{Config, ConfigError, Protection, StoreConfig};
+pub use coordinator::{Activity, Coordinator, CoordinatorError, Standby, run};

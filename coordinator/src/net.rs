@@ -19,6 +19,7 @@ pub(crate) mod rate;
 pub(crate) mod requests;
 pub(crate) mod router;
 pub(crate) mod sign_in;
+pub(crate) mod standby;
 pub(crate) mod stdin;
 pub(crate) mod turns;
 mod worker_conn;

@@ -16,6 +16,7 @@ pub(crate) use wanted::{Candidate, Wanted};
 use crate::attempt::LiveAttempt;
 use crate::auth::{CANCEL, Note, SUBMIT, Tokens};
 use crate::connections::Connections;
+use crate::leader::Leadership;
 use crate::metrics::Metrics;
 use crate::recent_jobs::RecentJobs;
 use crate::stdin::Inputs;
@@ -177,6 +178,8 @@ pub(crate) struct Parts {
     pub(crate) tokens: Tokens,
     pub(crate) inputs: Arc<Inputs>,
     pub(crate) tests: TestHistory,
+    /// `None` if no other coordinator shares the records.
+    pub(crate) leadership: Option<Leadership>,
 }
 
 pub(crate) struct Runtime {
@@ -296,7 +299,10 @@ impl Runtime {
             let now = self.now();
             self.parts.pool.dispatch(now);
             self.drain(now, None);
-            self.commit(&mut commands).await;
+            if self.commit(&mut commands).await.is_err() || !self.leads() {
+                tracing::warn!("the pool stops: another coordinator is the leader, or may be");
+                return;
+            }
             self.audit();
             for effect in std::mem::take(&mut self.effects) {
                 self.carry_out(effect);
@@ -480,17 +486,30 @@ impl Runtime {
         }
     }
 
-    async fn commit(&mut self, commands: &mut mpsc::Receiver<Command>) {
+    /// Returns true if no other coordinator can be the leader at this moment.
+    fn leads(&self) -> bool {
+        self.parts.leadership.as_ref().is_none_or(Leadership::holds)
+    }
+
+    /// Writes the pending records.
+    ///
+    /// # Errors
+    /// If another coordinator is the leader. Other errors are retried here.
+    async fn commit(&mut self, commands: &mut mpsc::Receiver<Command>) -> Result<(), Replaced> {
         let noted_for = self.noted_at.map(|at| self.started.elapsed().saturating_sub(at));
         if self.records.is_empty() || !self.is_urgent && noted_for.is_some_and(|age| age < WRITE_NOTES_WITHIN)
         {
-            return;
+            return Ok(());
         }
         if let Err(error) = self.parts.writer.commit(&self.records) {
-            self.write_again(error, commands).await;
+            self.write_again(error, commands).await?;
         }
         self.records.clear();
         (self.is_urgent, self.noted_at) = (false, None);
         self.parts.connections.note_commit();
+        Ok(())
     }
 }
+
+/// Another coordinator is the leader, so this one stops writing.
+struct Replaced;

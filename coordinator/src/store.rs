@@ -22,7 +22,7 @@ mod writer;
 
 pub use backup::{BackedUp, BackupError, backup};
 pub use check::{Depth, Remark, Weight, check};
-pub(crate) use database::{AUTH, Database, TESTS, WEBHOOKS, migrate, open as open_database};
+pub(crate) use database::{AUTH, Database, RECORDS, TESTS, WEBHOOKS, migrate, open as open_database};
 pub use disk::{Disk, Hook, Operation};
 pub use error::StoreError;
 pub(crate) use events::members;

@@ -163,6 +163,11 @@ pub enum ToWorker {
         /// Desired state of all held attempts.
         desired: Vec<Desired>,
     },
+    /// Answers `register` on a standby: another coordinator is the leader. The link closes.
+    Redirect {
+        /// URL of the leader, as `wss://HOST:PORT`.
+        url: String,
+    },
     /// Answers `report`: the desired state of all held attempts.
     Desired {
         /// One entry per held attempt.

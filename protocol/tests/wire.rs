@@ -197,6 +197,7 @@ fn the_worker_link_is_as_it_was() {
             ToWorker::Position { lease: lease(), position: 0 },
             ToWorker::StdinEnd { lease: lease(), end: end_of_stdin() },
             ToWorker::Drain { draining: true, deadline: Some(Duration::from_secs(60)) },
+            ToWorker::Redirect { url: "wss://b.example:7420".into() },
             ToWorker::Refused {
                 error: LinkError::new(ErrorCode::Conflict, "another worker is named `mac-1`"),
             },
@@ -304,6 +305,7 @@ fn the_client_link_is_as_it_was() {
                 role: Role::Submit,
                 stdin: true,
             },
+            ToClient::Redirect { url: "wss://b.example:7420".into() },
             ToClient::Accepted { request: 1, job: id(), reattached: false },
             ToClient::Complete { request: 1, result: Box::new(JobResult::default()) },
             ToClient::End { request: 3, cursor: Cursor { attempt: 2, position: 4096, within: 7 } },

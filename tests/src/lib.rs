@@ -32,6 +32,7 @@ pub use finished::Finished;
 pub use http::HttpAnswer;
 pub use machine::{Machine, complaints_of_verify};
 pub use place::Place;
+pub use pool::cluster::Cluster;
 pub use pool::{Pool, PoolBuilder};
 pub use process::{Process, Stopped, keeper_of, keepers_in, processes_of, signal};
 pub use proxy::{Direction, Flow, Proxy};

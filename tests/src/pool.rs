@@ -1,5 +1,7 @@
 //! A coordinator and its workers, each in its own process.
 
+pub(crate) mod cluster;
+
 use crate::process::kill_below;
 use crate::{Finished, Place, SmallDisk, wait_for, wait_until};
 use serde_json::Value;

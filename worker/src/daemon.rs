@@ -46,7 +46,7 @@ use crate::link::session::{self, Incoming};
 use crate::link::transfers::Transfers;
 use crate::workspace::{WorkspaceError, Workspaces};
 use agent::Agent;
-use buildpool_dial::Backoff;
+use buildpool_dial::{Backoff, Route};
 use buildpool_objects::programs;
 use buildpool_protocol::ErrorCode;
 use buildpool_protocol::worker_link::ToWorker;
@@ -55,6 +55,7 @@ use files::Files;
 use home::Home;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tracing::{debug, error, info, warn};
 
@@ -138,8 +139,9 @@ async fn stay_connected(
     events: &mpsc::Sender<Event>,
 ) -> Result<(), WorkerError> {
     let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
+    let mut route = dialler.current().route();
     loop {
-        let pause = match dialler.current().connect().await {
+        let pause = match dialler.current().connect(route.current()).await {
             Ok(socket) => {
                 let (control, receiver) = mpsc::channel(CONTROL_QUEUE);
                 if events.send(Event::Connected(control)).await.is_err() {
@@ -162,10 +164,15 @@ async fn stay_connected(
                 info!("{lost}");
                 match welcome {
                     Welcome::Given => {
+                        route.connected();
                         backoff.reset();
                         backoff.pause(random())
                     }
-                    Welcome::None => backoff.pause(random()),
+                    Welcome::Elsewhere(url) => match dialler.current().leader(&url) {
+                        Some(leader) if route.redirect(leader.clone()) => continue,
+                        _ => after_failure(&mut route, &mut backoff),
+                    },
+                    Welcome::None => after_failure(&mut route, &mut backoff),
                     Welcome::Refused => backoff.long_pause(random()),
                 }
             }
@@ -175,25 +182,33 @@ async fn stay_connected(
                 backoff.long_pause(random())
             }
             Err(error) => {
-                warn!("{error}");
-                backoff.pause(random())
+                warn!("{}: {error}", route.current());
+                after_failure(&mut route, &mut backoff)
             }
         };
         tokio::time::sleep(pause).await;
     }
 }
 
+/// Returns the pause before the next attempt. It is zero until each coordinator was tried.
+fn after_failure(route: &mut Route, backoff: &mut Backoff) -> Duration {
+    if route.failed() { backoff.pause(random()) } else { Duration::ZERO }
+}
+
 /// The coordinator's answer to a registration.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 enum Welcome {
     None,
     Given,
     Refused,
+    /// The coordinator is a standby. The leader has this URL.
+    Elsewhere(String),
 }
 
 fn note_welcome(welcome: &mut Welcome, message: &ToWorker) {
     match message {
         ToWorker::Registered { .. } => *welcome = Welcome::Given,
+        ToWorker::Redirect { url } => *welcome = Welcome::Elsewhere(url.clone()),
         ToWorker::Refused { error } => {
             error!("the coordinator refuses this worker: {error}");
             let is_lasting = matches!(

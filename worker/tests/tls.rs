@@ -63,7 +63,8 @@ impl Server {
                 let _ = tokio_tungstenite::accept_async(stream).await;
             }
         };
-        tokio::join!(dialler.connect(), answer).0.map(|_| ())
+        let route = dialler.route();
+        tokio::join!(dialler.connect(route.current()), answer).0.map(|_| ())
     }
 }
 

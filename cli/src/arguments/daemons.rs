@@ -75,7 +75,7 @@ impl TrustOptions {
 pub(crate) struct WorkerArguments {
     #[command(flatten)]
     pub(crate) daemon: DaemonOptions,
-    /// The coordinator, ws://HOST:PORT or wss://HOST:PORT [env: BUILDPOOL_URL]
+    /// The coordinator, ws://HOST:PORT or wss://HOST:PORT; several separated by commas [env: BUILDPOOL_URL]
     #[arg(long, value_name = "URL")]
     pub(crate) coordinator: Option<String>,
     /// Name of this worker; the machine's name by default

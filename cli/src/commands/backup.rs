@@ -4,33 +4,34 @@ use crate::arguments::{BackupArguments, DataPlace, Form, RestoreArguments};
 use crate::commands::{coordinator, token};
 use crate::failure::{Failure, REFUSED};
 use crate::terminal;
+use buildpool_coordinator::Config;
 use buildpool_coordinator::backup;
 use buildpool_coordinator::store::BackedUp;
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Limit on tokens that `restore` lists.
 const TOKENS_SHOWN_MAX: usize = 20;
 
 pub(crate) fn create(arguments: &BackupArguments) -> Result<ExitCode, Failure> {
-    let data = data_of(&arguments.place)?;
-    let done =
-        backup::create(&data, &arguments.directory).map_err(|error| Failure::from_error(REFUSED, &error))?;
+    let data = config_of(&arguments.place)?.data_dir;
+    let done = backup::create(&data, &arguments.directory).map_err(|error| Failure::from_error(REFUSED, &error))?;
     show(&done, &arguments.directory, arguments.form)
 }
 
 pub(crate) fn restore(arguments: &RestoreArguments) -> Result<ExitCode, Failure> {
-    let data = data_of(&arguments.place)?;
-    let done =
-        backup::restore(&arguments.directory, &data).map_err(|error| Failure::from_error(REFUSED, &error))?;
-    warn_of_tokens(&data)?;
-    show(&done, &data, arguments.form)
+    let config = config_of(&arguments.place)?;
+    let data = &config.data_dir;
+    let done = backup::restore(&arguments.directory, data).map_err(|error| Failure::from_error(REFUSED, &error))?;
+    warn_of_tokens(&config)?;
+    show(&done, data, arguments.form)
 }
 
 /// Warns that tokens which were revoked after the backup are valid again.
-fn warn_of_tokens(data: &Path) -> Result<(), Failure> {
-    let tokens = token::open(data)?.list().map_err(|error| Failure::from_error(REFUSED, &error))?;
+fn warn_of_tokens(config: &Config) -> Result<(), Failure> {
+    let data = &config.data_dir;
+    let tokens = token::open(config)?.list().map_err(|error| Failure::from_error(REFUSED, &error))?;
     let now = jiff::Timestamp::now();
     let in_force: Vec<_> = tokens.iter().filter(|token| token::is_in_force(token, now)).collect();
     if in_force.is_empty() {
@@ -51,8 +52,16 @@ fn warn_of_tokens(data: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn data_of(place: &DataPlace) -> Result<PathBuf, Failure> {
-    Ok(coordinator::configuration_of(place)?.data_dir)
+fn config_of(place: &DataPlace) -> Result<Config, Failure> {
+    let config = coordinator::configuration_of(place)?;
+    match &config.store.url {
+        None => Ok(config),
+        Some(url) => {
+            let text =
+                format!("the records are in {url}, not in a data directory; use pg_dump and pg_restore");
+            Err(Failure::new(REFUSED, text))
+        }
+    }
 }
 
 fn show(done: &BackedUp, into: &Path, form: Form) -> Result<ExitCode, Failure> {

@@ -4,7 +4,7 @@ use crate::arguments::{CoordinatorArguments, DataPlace};
 use crate::failure::{Failure, POOL, USAGE};
 use crate::terminal;
 use buildpool_client::directories;
-use buildpool_coordinator::{Config, Coordinator, Protection};
+use buildpool_coordinator::{Config, Coordinator, CoordinatorError, Protection, Standby};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -27,19 +27,59 @@ pub(crate) fn run(arguments: CoordinatorArguments) -> Result<ExitCode, Failure> 
     let config = config(arguments)?;
     let (data_dir, protection) = (config.data_dir.clone(), config.protection.clone());
     super::log_to_stderr(format);
-    super::serve(async {
-        let coordinator =
-            Coordinator::start(config).await.map_err(|error| Failure::from_error(POOL, &error))?;
+    let announce = |url: String| {
         // `token create` reads the URL from this file. Without it, the join line contains a
         // placeholder.
-        let _ = tell(&data_dir, URL_FILE, &coordinator.url());
+        let _ = tell(&data_dir, URL_FILE, &url);
         let _ = tell_certificate(&data_dir, &protection);
-        tracing::info!(url = %coordinator.url(), version = env!("CARGO_PKG_VERSION"), "the coordinator listens");
+        tracing::info!(%url, version = env!("CARGO_PKG_VERSION"), "the coordinator listens");
         // A caller that uses port 0 needs the URL. An error means that stdout is closed.
-        let _ = terminal::print(&format!("{}\n", coordinator.url()));
+        let _ = terminal::print(&format!("{url}\n"));
+    };
+    if config.store.url.is_some() {
+        return run_shared(config, announce);
+    }
+    super::serve(async {
+        let coordinator = Coordinator::start(config).await.map_err(|error| Failure::from_error(POOL, &error))?;
+        announce(coordinator.url());
         coordinator.serve(super::asked_to_end()).await.map_err(|error| Failure::from_error(POOL, &error))?;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Runs one of several coordinators. When it is not the leader any more, it starts over as a standby in a new runtime:
+/// the end of the old one ends each connection and task.
+fn run_shared(mut config: Config, announce: impl FnOnce(String)) -> Result<ExitCode, Failure> {
+    let mut announce = Some(announce);
+    loop {
+        let mut is_replaced = false;
+        let ended = super::serve(async {
+            let failed = |error: CoordinatorError| Failure::from_error(POOL, &error);
+            let standby = Standby::start(config.clone()).await.map_err(failed)?;
+            config.listen = standby.address();
+            if let Some(announce) = announce.take() {
+                announce(standby.url());
+            }
+            let mut asked = Box::pin(super::asked_to_end());
+            let elected = tokio::select! {
+                elected = standby.elected() => elected,
+                () = &mut asked => return Ok(ExitCode::SUCCESS),
+            };
+            let served = match elected {
+                Ok(coordinator) => coordinator.serve(asked).await,
+                Err(error) => Err(error),
+            };
+            is_replaced = matches!(served, Err(CoordinatorError::Replaced));
+            if is_replaced {
+                Ok(ExitCode::SUCCESS)
+            } else {
+                served.map(|()| ExitCode::SUCCESS).map_err(failed)
+            }
+        })?;
+        if !is_replaced {
+            return Ok(ended);
+        }
+    }
 }
 
 /// Writes a file in the data directory with access for this user only.

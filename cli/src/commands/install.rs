@@ -189,7 +189,7 @@ fn check_join(join: &Join, given: &TrustOptions, of_file: TrustOptions) -> Resul
     given.apply(&mut config);
     let dialler = Dialler::new(&config).map_err(|error| Failure::from_error(USAGE, &error))?;
     super::block_on(async {
-        match dialler.connect().await {
+        match dialler.connect(dialler.route().current()).await {
             Ok(_) => {}
             Err(error @ (ConnectError::WrongRole(_) | ConnectError::Unknown)) => {
                 return Err(Failure::new(USAGE, format!("--join: {error}; nothing was written")));

@@ -167,7 +167,7 @@ async fn create(
         let url = client.pool().url.to_string();
         return Ok(Created { tokens, failure, url, certificate: Certificate::Unknown });
     };
-    let store = open_or_make(&config.data_dir)?;
+    let store = open_or_make(&config)?;
     let fingerprint = fingerprint(&config)?;
     for name in names {
         match store.create_restricted((role, &only), name, expires, fingerprint.as_deref(), BY_FILES) {
@@ -237,7 +237,7 @@ async fn rotate(
             .token_rotate(which, grace, expires)
             .await?);
     };
-    let tokens = open(&config.data_dir)?;
+    let tokens = open(&config)?;
     let fingerprint = fingerprint(&config)?;
     tokens
         .rotate(which, grace, expires, fingerprint.as_deref(), BY_FILES)
@@ -247,7 +247,7 @@ async fn rotate(
 async fn list(place: &TokenPlace) -> Result<Vec<TokenSummary>, Failure> {
     match files(place)? {
         None => Ok(settings::connect_to_running(&place.pool).await?.tokens().await?),
-        Some(config) => open(&config.data_dir)?.list().map_err(|error| Failure::from_error(REFUSED, &error)),
+        Some(config) => open(&config)?.list().map_err(|error| Failure::from_error(REFUSED, &error)),
     }
 }
 
@@ -255,10 +255,8 @@ async fn revoke(place: &TokenPlace, token: &str, keep_jobs: bool) -> Result<Vec<
     let Some(config) = files(place)? else {
         return Ok(settings::connect_to_running(&place.pool).await?.token_revoke(token, keep_jobs).await?);
     };
-    let tokens = open(&config.data_dir)?;
-    tokens
-        .revoke(token, jobs_after(keep_jobs), BY_FILES)
-        .map_err(|error| Failure::from_error(REFUSED, &error))?;
+    let tokens = open(&config)?;
+    tokens.revoke(token, jobs_after(keep_jobs), BY_FILES).map_err(|error| Failure::from_error(REFUSED, &error))?;
     tokens.list().map_err(|error| Failure::from_error(REFUSED, &error))
 }
 
@@ -266,21 +264,26 @@ const fn jobs_after(keep_jobs: bool) -> JobsAfter {
     if keep_jobs { JobsAfter::Continue } else { JobsAfter::End }
 }
 
-/// Opens the tokens of a data directory that has some. Only creating the first token creates the
+/// Opens the tokens of a coordinator that has some. Only creating the first token creates the
 /// files.
-pub(super) fn open(directory: &Path) -> Result<Tokens, Failure> {
-    if !directory.join(TOKENS_FILE).exists() {
+pub(super) fn open(config: &Config) -> Result<Tokens, Failure> {
+    let directory = &config.data_dir;
+    if config.store.url.is_none() && !directory.join(TOKENS_FILE).exists() {
         let text = format!(
             "{} is no coordinator's data directory: it has no `{TOKENS_FILE}`; `buildpool token create` makes one",
             directory.display()
         );
         return Err(Failure::new(REFUSED, text));
     }
-    open_or_make(directory)
+    open_or_make(config)
 }
 
-fn open_or_make(directory: &Path) -> Result<Tokens, Failure> {
-    Tokens::open(directory).map_err(|error| Failure::from_error(REFUSED, &error))
+fn open_or_make(config: &Config) -> Result<Tokens, Failure> {
+    let tokens = match config.store.server().map_err(|error| Failure::from_error(REFUSED, &error))? {
+        Some(server) => Tokens::open_on(&server),
+        None => Tokens::open(&config.data_dir),
+    };
+    tokens.map_err(|error| Failure::from_error(REFUSED, &error))
 }
 
 /// Returns the fingerprint that tokens contain, unless the certificate is from files or TLS is off.

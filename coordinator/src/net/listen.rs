@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 use tokio_rustls::TlsAcceptor;
 
 /// Capacity of the queue of connections after the handshake.
@@ -31,10 +31,14 @@ pub(crate) struct Remote {
     pub(crate) activity: Arc<Activity>,
 }
 
-/// Passes connections to axum.
+/// A connection after its handshake.
+type Accepted = (Box<dyn Stream>, Remote);
+
+/// Passes connections to axum. Clones share the connections: a standby stops using its clone when it becomes the leader.
+#[derive(Clone)]
 pub(crate) struct Listener {
     address: SocketAddr,
-    accepted: mpsc::Receiver<(Box<dyn Stream>, Remote)>,
+    accepted: Arc<Mutex<mpsc::Receiver<Accepted>>>,
 }
 
 /// Returns the TLS settings for the next connection; `None` for plain text.
@@ -51,7 +55,7 @@ impl Listener {
         let address = listener.local_addr()?;
         let (sender, accepted) = mpsc::channel(ACCEPTED_MAX);
         tokio::spawn(accept(listener, acceptor, Newcomers::new(newcomers_max), sender));
-        Ok(Self { address, accepted })
+        Ok(Self { address, accepted: Arc::new(Mutex::new(accepted)) })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -63,7 +67,7 @@ async fn accept(
     listener: TcpListener,
     acceptor: Acceptor,
     newcomers: Newcomers,
-    sender: mpsc::Sender<(Box<dyn Stream>, Remote)>,
+    sender: mpsc::Sender<Accepted>,
 ) {
     loop {
         let room = newcomers.room().await;
@@ -91,7 +95,7 @@ async fn handshake(
     mut place: Place,
     peer: SocketAddr,
     acceptor: Option<TlsAcceptor>,
-    sender: mpsc::Sender<(Box<dyn Stream>, Remote)>,
+    sender: mpsc::Sender<Accepted>,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%peer, %error, "the connection ended before it began");
@@ -126,7 +130,7 @@ impl axum::serve::Listener for Listener {
     type Addr = Remote;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        match self.accepted.recv().await {
+        match self.accepted.lock().await.recv().await {
             Some(accepted) => accepted,
             None => std::future::pending().await,
         }

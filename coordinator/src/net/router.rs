@@ -158,7 +158,7 @@ async fn client(State(shared): State<Arc<Shared>>, sender: Sender, upgrade: WebS
     }
 }
 
-fn limited(upgrade: WebSocketUpgrade) -> WebSocketUpgrade {
+pub(super) fn limited(upgrade: WebSocketUpgrade) -> WebSocketUpgrade {
     let most = CONTROL_MESSAGE_BYTES_MAX.max(BINARY_FRAME_BYTES_MAX);
     upgrade
         .max_message_size(most)

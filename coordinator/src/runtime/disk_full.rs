@@ -1,7 +1,7 @@
 //! Behaviour while the disk refuses writes: queries and workers are answered, all other requests
 //! wait.
 
-use super::{Answer, COMMANDS_MAX, Command, Runtime};
+use super::{Answer, COMMANDS_MAX, Command, Replaced, Runtime};
 use crate::connections::{Reply, WorkerOut};
 use crate::net::admission;
 use crate::store::StoreError;
@@ -20,8 +20,18 @@ const WRITE_AGAIN_AFTER: Duration = Duration::from_millis(500);
 const TELL_AFTER: Duration = Duration::from_secs(3);
 
 impl Runtime {
-    /// Retries the write until the disk accepts the records.
-    pub(super) async fn write_again(&mut self, error: StoreError, commands: &mut mpsc::Receiver<Command>) {
+    /// Retries the write until the disk or the server accepts the records.
+    ///
+    /// # Errors
+    /// If another coordinator is the leader, or may be.
+    pub(super) async fn write_again(
+        &mut self,
+        error: StoreError,
+        commands: &mut mpsc::Receiver<Command>,
+    ) -> Result<(), Replaced> {
+        if error.is_fenced() || !self.leads() {
+            return Err(Replaced);
+        }
         tracing::error!(error = &error as &dyn std::error::Error, "records can't be written; trying again");
         let (since, mut why) = (Instant::now(), chain(&error));
         self.unwritten_since_ms = Some(self.now().wall_ms);
@@ -32,6 +42,7 @@ impl Runtime {
             self.wait_for_room(&why, commands).await;
             match self.parts.writer.commit(&self.records) {
                 Ok(()) => break,
+                Err(error) if error.is_fenced() || !self.leads() => return Err(Replaced),
                 Err(error) => why = chain(&error),
             }
             if since.elapsed() >= TELL_AFTER {
@@ -41,6 +52,7 @@ impl Runtime {
         tracing::info!("records can be written again");
         self.parts.connections.set_degraded(None);
         self.unwritten_since_ms = None;
+        Ok(())
     }
 
     /// Handles commands until the next retry.

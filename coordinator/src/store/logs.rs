@@ -10,6 +10,7 @@ mod error;
 mod examine;
 mod keep;
 mod layout;
+mod objects;
 mod pack;
 mod read;
 mod registry;

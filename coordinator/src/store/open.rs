@@ -52,14 +52,19 @@ impl Store {
     /// # Errors
     /// As [`Store::open`].
     pub fn open_on(directory: &Path, disk: Disk) -> Result<Self, StoreError> {
-        Self::open_with(directory, disk, None)
+        Self::open_at(directory, disk, None)
     }
 
-    /// Opens the data directory with its records on a PostgreSQL server, if one is given. Logs stay in files.
+    /// Opens the data directory of one of several coordinators. The records are on a PostgreSQL server, and sealed logs
+    /// are copied to the directory `objects`. Both are shared by the coordinators.
     ///
     /// # Errors
     /// As [`Store::open`].
-    pub fn open_with(directory: &Path, disk: Disk, server: Option<&Server>) -> Result<Self, StoreError> {
+    pub fn open_shared(directory: &Path, server: &Server, objects: &Path) -> Result<Self, StoreError> {
+        Self::open_at(directory, Disk::default(), Some((server, objects)))
+    }
+
+    fn open_at(directory: &Path, disk: Disk, shared: Option<(&Server, &Path)>) -> Result<Self, StoreError> {
         make_directory(directory)?;
         let lock = lock(directory)?;
         let reserve = Reserve::in_directory(directory);
@@ -69,8 +74,8 @@ impl Store {
             reserve.release();
         }
         let path = records_path(directory);
-        let database =
-            server.map_or_else(|| Database::File(path.clone()), |server| Database::Server(server.clone()));
+        let database = shared
+            .map_or_else(|| Database::File(path.clone()), |(server, _)| Database::Server(server.clone()));
         let connection = database.open_newest(&disk, &database::RECORDS)?;
         let start = begin(&connection, &path)?;
         let root = directory.join("logs");
@@ -79,8 +84,12 @@ impl Store {
             disk.sync_directory(directory).map_err(StoreError::file("sync", directory))?;
         }
         let reader = Reader::new(database.clone());
-        let checkpointed = server.is_none().then_some(path);
-        let logs = Logs::new(root.clone(), checkpointed, disk.clone(), reader.clone())
+        let checkpointed = shared.is_none().then_some(path);
+        let objects = shared.map(|(_, objects)| objects.join("logs"));
+        if let Some(objects) = &objects {
+            make_directory(objects)?;
+        }
+        let logs = Logs::new(root.clone(), objects, checkpointed, disk.clone(), reader.clone())
             .map_err(StoreError::file("start the keeper of", root))?;
         logs.warm_ring(last_completed(&connection)?);
         Ok(Self {

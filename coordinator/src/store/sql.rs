@@ -152,7 +152,7 @@ impl Connection {
     /// Returns the first row.
     ///
     /// # Errors
-    /// [`Error::NoRow`] if there is none.
+    /// [`Error::NoRow`] if there is no row.
     pub(crate) fn query_row<T>(
         &self,
         sql: &str,
@@ -270,7 +270,7 @@ impl Statement<'_> {
     /// Returns the first row.
     ///
     /// # Errors
-    /// [`Error::NoRow`] if there is none.
+    /// [`Error::NoRow`] if there is no row.
     pub(crate) fn query_row<T>(
         &mut self,
         values: &[Value<'_>],

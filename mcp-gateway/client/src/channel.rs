@@ -307,6 +307,7 @@ impl Channel {
             }
             ToClient::Error { error, .. } => self.fail(ClientError::Refused(error)),
             ToClient::Registered { .. }
+            | ToClient::Redirect { .. }
             | ToClient::Logs { .. }
             | ToClient::Finding { .. }
             | ToClient::Explain { .. }

@@ -2,7 +2,8 @@
 
 use super::endpoint::Endpoint;
 use super::error::{ClientError, Misbehaviour};
-use buildpool_dial::{DialError, PoolUrl, Socket, Transport};
+use super::link::{is_final, random};
+use buildpool_dial::{Backoff, DialError, PoolUrl, Route, Socket, Transport};
 use buildpool_protocol::client_link::{FromClient, PATH, Role, ToClient};
 use buildpool_protocol::error::ErrorCode;
 use buildpool_protocol::frame::{decode_control, encode_control};
@@ -12,13 +13,18 @@ use futures_util::{SinkExt, StreamExt};
 use rustls::ClientConfig;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode};
 use tokio_tungstenite::tungstenite::{Error as WsError, Message};
 
 /// Maximum time from the first packet to `registered`.
 const DIAL_WITHIN: Duration = Duration::from_secs(15);
+/// First and longest pause between attempts to reach one of several coordinators.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(1));
+/// Maximum time for one of several coordinators.
+const DIAL_ONE_WITHIN: Duration = Duration::from_secs(4);
+
 /// Information about the coordinator, from its registration reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolInfo {
@@ -39,18 +45,60 @@ pub struct PoolInfo {
     pub certificate: Option<[u8; 32]>,
 }
 
-/// Opens a connection and registers.
+/// Opens a connection to the leader of the coordinators, and registers.
 ///
 /// # Errors
 /// The error of the failed step: a token over a plain connection, unreachable, untrusted, not a
 /// pool, unauthorized, no common protocol version.
 pub(super) async fn dial(endpoint: &Endpoint, client: &str) -> Result<(Socket, PoolInfo), ClientError> {
     endpoint.check()?;
-    let late = || unreachable(&endpoint.url, io::Error::new(io::ErrorKind::TimedOut, "no answer in time"));
-    tokio::time::timeout(DIAL_WITHIN, dial_patiently(endpoint, client)).await.unwrap_or_else(|_| Err(late()))
+    let mut route = Route::new(&endpoint.url);
+    let within = if route.has_several() { DIAL_ONE_WITHIN } else { DIAL_WITHIN };
+    let (since, mut backoff) = (Instant::now(), Backoff::new(PAUSES.0, PAUSES.1));
+    let mut known: Option<ClientError> = None;
+    loop {
+        let here = Endpoint { url: route.current().clone(), ..endpoint.clone() };
+        // A standby can name a coordinator that the token must not be sent to.
+        here.check()?;
+        let late = || unreachable(&here.url, io::Error::new(io::ErrorKind::TimedOut, "no answer in time"));
+        let dialled = tokio::time::timeout(within, dial_one(&here, client)).await;
+        let error = match dialled.unwrap_or_else(|_| Err(Failed::Error(late()))) {
+            Ok(dialled) => return Ok(dialled),
+            Err(Failed::Redirect(leader)) if route.redirect(leader.clone()) => continue,
+            Err(Failed::Redirect(leader)) => {
+                unreachable(&leader, io::Error::other("the coordinators name no leader that can be dialled"))
+            }
+            Err(Failed::Error(error)) => error,
+        };
+        // An error in an answer is more useful than the error that another coordinator is unreachable.
+        if known.is_none() || !matches!(error, ClientError::Unreachable { .. }) {
+            known = Some(error);
+        }
+        if route.failed() {
+            let error = known.take().unwrap_or(ClientError::Closed);
+            // Several coordinators need a few seconds until one of them leads in place of a lost one.
+            if !route.has_several() || is_final(&error) || since.elapsed() > DIAL_WITHIN {
+                return Err(error);
+            }
+            tokio::time::sleep(backoff.pause(random())).await;
+        }
+    }
 }
 
-async fn dial_patiently(endpoint: &Endpoint, client: &str) -> Result<(Socket, PoolInfo), ClientError> {
+/// Reason why one coordinator was not used.
+enum Failed {
+    /// It is a standby. The leader has this URL.
+    Redirect(PoolUrl),
+    Error(ClientError),
+}
+
+impl From<ClientError> for Failed {
+    fn from(error: ClientError) -> Self {
+        Self::Error(error)
+    }
+}
+
+async fn dial_one(endpoint: &Endpoint, client: &str) -> Result<(Socket, PoolInfo), Failed> {
     let mut socket = open(endpoint).await?;
     let register = FromClient::Register { protocol: VersionRange::ours(), client: client.to_owned() };
     socket
@@ -96,20 +144,20 @@ async fn open(endpoint: &Endpoint) -> Result<Socket, ClientError> {
         .map_err(|error| from_dial(endpoint, error))
 }
 
-async fn registered(endpoint: &Endpoint, socket: &mut Socket) -> Result<PoolInfo, ClientError> {
+async fn registered(endpoint: &Endpoint, socket: &mut Socket) -> Result<PoolInfo, Failed> {
     let url = &endpoint.url;
     loop {
         let message = match socket.next().await {
             Some(Ok(message)) => message,
-            Some(Err(error)) => return Err(unreachable(url, into_io(error))),
-            None => return Err(unreachable(url, io::ErrorKind::UnexpectedEof.into())),
+            Some(Err(error)) => return Err(unreachable(url, into_io(error)).into()),
+            None => return Err(unreachable(url, io::ErrorKind::UnexpectedEof.into()).into()),
         };
         let text = match message {
             Message::Text(text) => text,
             Message::Ping(_) | Message::Pong(_) => continue,
-            Message::Close(_) => return Err(unreachable(url, io::ErrorKind::ConnectionAborted.into())),
+            Message::Close(_) => return Err(unreachable(url, io::ErrorKind::ConnectionAborted.into()).into()),
             Message::Binary(_) | Message::Frame(_) => {
-                return Err(ClientError::Misbehaved(Misbehaviour::NoRegistration));
+                return Err(ClientError::Misbehaved(Misbehaviour::NoRegistration).into());
             }
         };
         return match decode_control(&text) {
@@ -117,14 +165,18 @@ async fn registered(endpoint: &Endpoint, socket: &mut Socket) -> Result<PoolInfo
                 let certificate = endpoint.fingerprint();
                 Ok(PoolInfo { url: url.clone(), protocol, version, local, role, stdin, certificate })
             }
-            Ok(ToClient::Error { error, .. }) => Err(match error.code {
+            Ok(ToClient::Redirect { url }) => match url.parse() {
+                Ok(leader) => Err(Failed::Redirect(leader)),
+                Err(_) => Err(ClientError::Misbehaved(Misbehaviour::NoRegistration).into()),
+            },
+            Ok(ToClient::Error { error, .. }) => Err(Failed::Error(match error.code {
                 ErrorCode::Unauthorized => unauthorized(endpoint),
                 ErrorCode::VersionMismatch => {
                     ClientError::VersionMismatch { url: url.clone(), said: error.message }
                 }
                 _ => ClientError::Refused(error),
-            }),
-            Ok(_) | Err(_) => Err(ClientError::Misbehaved(Misbehaviour::NoRegistration)),
+            })),
+            Ok(_) | Err(_) => Err(ClientError::Misbehaved(Misbehaviour::NoRegistration).into()),
         };
     }
 }

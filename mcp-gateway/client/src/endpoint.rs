@@ -36,7 +36,9 @@ impl Endpoint {
     /// [`ClientError::PlainBeyondLoopback`] if the token would leave this machine unencrypted and
     /// `allow_plain` is not set.
     pub fn check(&self) -> Result<(), ClientError> {
-        let is_safe = self.url.is_secure() || self.token.is_none() || is_loopback(self.url.host());
+        let is_safe = self.url.is_secure()
+            || self.token.is_none()
+            || self.url.coordinators().all(|url| is_loopback(url.host()));
         if is_safe || self.allow_plain {
             return Ok(());
         }

@@ -284,12 +284,12 @@ impl Link {
 
 /// Returns random bits from the system. On failure, returns a constant; that removes only the
 /// jitter.
-fn random() -> u64 {
+pub(super) fn random() -> u64 {
     getrandom::u64().unwrap_or(u64::MAX / 2)
 }
 
 /// Returns true if a retry of the dial can't succeed.
-fn is_final(error: &ClientError) -> bool {
+pub(super) fn is_final(error: &ClientError) -> bool {
     match error {
         ClientError::Unauthorized { .. }
         | ClientError::VersionMismatch { .. }

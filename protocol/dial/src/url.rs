@@ -4,14 +4,19 @@ use buildpool_protocol::ids::BuildId;
 use std::fmt;
 use std::str::FromStr;
 
+/// Limit on the coordinators of one pool.
+const COORDINATORS_MAX: usize = 16;
+
 /// `ws://host[:port][/prefix]` or `wss://…`. The prefix is for a proxy that serves several
-/// applications on one host name.
+/// applications on one host name. Several coordinators of one pool are separated by commas.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolUrl {
     secure: bool,
     host: String,
     port: u16,
     prefix: String,
+    /// The other coordinators of the pool.
+    others: Box<[PoolUrl]>,
 }
 
 impl PoolUrl {
@@ -20,12 +25,18 @@ impl PoolUrl {
         self.secure
     }
 
-    /// Returns the host name or address, without brackets.
+    /// Returns the URL of each coordinator, at least one.
+    pub fn coordinators(&self) -> impl Iterator<Item = Self> + '_ {
+        let first = Self { others: Box::default(), ..self.clone() };
+        std::iter::once(first).chain(self.others.iter().cloned())
+    }
+
+    /// Returns the host name or address of the first coordinator, without brackets.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Returns the port to dial.
+    /// Returns the port of the first coordinator.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -38,23 +49,25 @@ impl PoolUrl {
     /// Returns the URL of a build on the coordinator's web page.
     pub fn page_of(&self, build: BuildId) -> String {
         // `ws` corresponds to `http`, and `wss` to `https` (RFC 6455, section 3).
-        format!("{}/#/builds/{}", self.to_string().replacen("ws", "http", 1), build.request_id())
+        format!("{}/#/builds/{}", self.of_path("").replacen("ws", "http", 1), build.request_id())
     }
 
-    /// Returns the URL of a path, with the prefix.
+    /// Returns the URL of a path on the first coordinator, with the prefix.
     pub fn of_path(&self, path: &str) -> String {
-        format!("{self}{path}")
+        let scheme = if self.secure { "wss" } else { "ws" };
+        let (host, port, prefix) = (&self.host, self.port, &self.prefix);
+        if host.contains(':') {
+            format!("{scheme}://[{host}]:{port}{prefix}{path}")
+        } else {
+            format!("{scheme}://{host}:{port}{prefix}{path}")
+        }
     }
 }
 
 impl fmt::Display for PoolUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.secure { "wss" } else { "ws" };
-        if self.host.contains(':') {
-            write!(f, "{scheme}://[{}]:{}{}", self.host, self.port, self.prefix)
-        } else {
-            write!(f, "{scheme}://{}:{}{}", self.host, self.port, self.prefix)
-        }
+        f.write_str(&self.of_path(""))?;
+        self.others.iter().try_for_each(|other| write!(f, ",{other}"))
     }
 }
 
@@ -62,6 +75,23 @@ impl FromStr for PoolUrl {
     type Err = UrlError;
 
     fn from_str(text: &str) -> Result<Self, UrlError> {
+        let Some((first, others)) = text.split_once(',') else { return Self::one(text) };
+        let fail = |reason| Err(UrlError { url: text.to_owned(), reason });
+        let mut url = Self::one(first.trim())?;
+        url.others = others.split(',').map(|other| Self::one(other.trim())).collect::<Result<_, _>>()?;
+        if url.others.len() >= COORDINATORS_MAX {
+            return fail("it names more than 16 coordinators");
+        }
+        if url.others.iter().any(|other| other.secure != url.secure) {
+            return fail("some of its coordinators use TLS and others do not");
+        }
+        Ok(url)
+    }
+}
+
+impl PoolUrl {
+    /// Parses the URL of one coordinator.
+    fn one(text: &str) -> Result<Self, UrlError> {
         let fail = |reason| Err(UrlError { url: text.to_owned(), reason });
         let Some((scheme, rest)) = text.split_once("://") else {
             return fail("it has no scheme");
@@ -100,14 +130,14 @@ impl FromStr for PoolUrl {
             None => 80,
         };
         let prefix = prefix.trim_end_matches('/').to_owned();
-        Ok(Self { secure, host: host.to_owned(), port, prefix })
+        Ok(Self { secure, host: host.to_owned(), port, prefix, others: Box::default() })
     }
 }
 
 /// Error for a text that is not a coordinator's URL.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "`{}` is not the URL of a coordinator: {}; valid are ws://HOST:PORT and wss://HOST:PORT",
+    "`{}` is not the URL of a coordinator: {}; valid are ws://HOST:PORT and wss://HOST:PORT, and several of them separated by commas",
     .url.escape_debug(),
     .reason
 )]
@@ -135,6 +165,11 @@ mod tests {
             assert_eq!(url.to_string(), shown);
             assert_eq!(shown.parse::<PoolUrl>().unwrap(), url);
         }
+        let several: PoolUrl = "wss://a:1, wss://[::1]:2/p".parse().unwrap();
+        assert_eq!(several.to_string(), "wss://a:1,wss://[::1]:2/p");
+        let each: Vec<String> = several.coordinators().map(|url| url.to_string()).collect();
+        assert_eq!(each, ["wss://a:1", "wss://[::1]:2/p"]);
+        assert_eq!(several.of_path("/v1/client"), "wss://a:1/v1/client");
         let url = "wss://ws:1/p".parse::<PoolUrl>().unwrap();
         assert_eq!(url.of_path("/v1/client"), "wss://ws:1/p/v1/client");
         let build = BuildId::from_uuid(uuid::Uuid::nil());
@@ -155,6 +190,9 @@ mod tests {
             ("ws://[::1", "bracket"),
             ("ws://h:80\r\nX: y", "only a host"),
             ("ws://user@h", "only a host"),
+            ("ws://h:1,", "no scheme"),
+            ("ws://h:1,wss://h:2", "others do not"),
+            (&["ws://h:1"; 17].join(","), "more than 16"),
         ] {
             let error = text.parse::<PoolUrl>().unwrap_err().to_string();
             assert!(error.contains(reason) && error.contains("wss://HOST:PORT"), "{text:?}: {error}");

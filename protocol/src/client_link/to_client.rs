@@ -27,6 +27,11 @@ pub enum ToClient {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         stdin: bool,
     },
+    /// Answers `register` on a standby: another coordinator is the leader. The link closes.
+    Redirect {
+        /// URL of the leader, as `wss://HOST:PORT`.
+        url: String,
+    },
     /// Answers `submit`: the job is stored on disk.
     Accepted {
         /// Number of the request.
@@ -162,7 +167,7 @@ impl ToClient {
     /// Returns the number of the request that this message answers, if any.
     pub const fn request(&self) -> Option<u32> {
         match self {
-            Self::Registered { .. } | Self::Transfer(_) => None,
+            Self::Registered { .. } | Self::Redirect { .. } | Self::Transfer(_) => None,
             Self::Error { request, .. } => *request,
             Self::Accepted { request, .. }
             | Self::Job { request, .. }

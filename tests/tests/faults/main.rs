@@ -10,6 +10,7 @@ mod bad_peers;
 mod bombs;
 mod chaos;
 mod disks;
+mod failover;
 mod floods;
 mod hostile_jobs;
 mod leaving;

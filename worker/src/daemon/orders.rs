@@ -109,7 +109,7 @@ impl Agent {
             ToWorker::Drain { draining: false, .. } if self.phase.is_shutdown() => {}
             ToWorker::Drain { draining, deadline } => self.drain(draining, deadline),
             // The connection task handles both messages.
-            ToWorker::Refused { .. } | ToWorker::Transfer(_) => {}
+            ToWorker::Redirect { .. } | ToWorker::Refused { .. } | ToWorker::Transfer(_) => {}
         }
     }
 

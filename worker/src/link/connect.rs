@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::limits::CONNECT_WITHIN;
-use buildpool_dial::{DialError, PoolUrl, Socket, UrlError};
+use buildpool_dial::{DialError, PoolUrl, Route, Socket, UrlError};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::worker_link::PATH;
 use buildpool_trust::{AuthoritiesError, Distrust, Trust, client_config, is_loopback};
@@ -15,9 +15,11 @@ use tokio_tungstenite::tungstenite;
 use tokio_tungstenite::tungstenite::http::StatusCode;
 use tokio_tungstenite::tungstenite::http::header::HeaderValue;
 
-/// A client for one coordinator.
+/// A client for the coordinators of one pool.
 pub struct Dialler {
     url: PoolUrl,
+    /// Whether the token may be sent unencrypted beyond this machine.
+    allow_plain: bool,
     tls: Option<Arc<ClientConfig>>,
     authorization: Option<HeaderValue>,
 }
@@ -125,8 +127,8 @@ impl Dialler {
     /// See [`DiallerError`].
     pub fn new(config: &Config) -> Result<Self, DiallerError> {
         let url: PoolUrl = config.coordinator.parse().map_err(DiallerError::Url)?;
-        let is_safe = url.is_secure() || config.token.is_none() || is_loopback(url.host());
-        if !is_safe && !config.insecure_plain_text {
+        let allow_plain = config.insecure_plain_text || config.token.is_none();
+        if !allow_plain && !is_safe(&url) {
             return Err(DiallerError::PlainBeyondLoopback(url));
         }
         let said = config.token.as_deref().map(|token| split_token(token).0);
@@ -138,29 +140,44 @@ impl Dialler {
         let authorization = said
             .map(|said| HeaderValue::from_str(&format!("Bearer {said}")).map_err(|_| DiallerError::Token))
             .transpose()?;
-        Ok(Self { url, tls, authorization })
+        Ok(Self { url, allow_plain, tls, authorization })
     }
 
-    /// Opens a connection.
+    /// Returns the route over the configured coordinators.
+    pub fn route(&self) -> Route {
+        Route::new(&self.url)
+    }
+
+    /// Returns the leader that a standby names, or `None` if its URL is invalid or the token must not be sent there.
+    pub fn leader(&self, url: &str) -> Option<PoolUrl> {
+        url.parse().ok().filter(|url| self.allow_plain || is_safe(url))
+    }
+
+    /// Opens a connection to a coordinator of the route.
     ///
     /// # Errors
     /// See [`ConnectError`].
-    pub async fn connect(&self) -> Result<Socket, ConnectError> {
-        timeout(CONNECT_WITHIN, self.open()).await.unwrap_or(Err(ConnectError::TooSlow))
+    pub async fn connect(&self, url: &PoolUrl) -> Result<Socket, ConnectError> {
+        timeout(CONNECT_WITHIN, self.open(url)).await.unwrap_or(Err(ConnectError::TooSlow))
     }
 
-    async fn open(&self) -> Result<Socket, ConnectError> {
+    async fn open(&self, url: &PoolUrl) -> Result<Socket, ConnectError> {
         let (tls, authorization) = (self.tls.clone(), self.authorization.clone());
-        let socket = buildpool_dial::open(&self.url, PATH, tls, authorization).await;
+        let socket = buildpool_dial::open(url, PATH, tls, authorization).await;
         socket.map_err(|error| match error {
             DialError::Io(error) => ConnectError::Io(error),
             DialError::Tls(error) => ConnectError::Tls(error),
-            DialError::Name(_) => ConnectError::Name(self.url.host().to_owned()),
+            DialError::Name(_) => ConnectError::Name(url.host().to_owned()),
             DialError::NoHttp => ConnectError::NoHttp,
             DialError::Refused { status, error } => refused(status, error),
             DialError::WebSocket(error) => ConnectError::WebSocket(error),
         })
     }
+}
+
+/// Returns true if the token stays encrypted or on this machine.
+fn is_safe(url: &PoolUrl) -> bool {
+    url.is_secure() || url.coordinators().all(|url| is_loopback(url.host()))
 }
 
 /// Converts a refusal. The coordinator sends a reason. A proxy may refuse for temporary reasons.

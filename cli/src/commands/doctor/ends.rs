@@ -255,7 +255,7 @@ async fn link(config: &buildpool_worker::Config) -> Vec<Check> {
 /// Dials as the worker does, and disconnects before the registration.
 async fn token(config: &buildpool_worker::Config) -> Check {
     let dialled = match Dialler::new(config) {
-        Ok(dialler) => dialler.connect().await.map(|_| ()),
+        Ok(dialler) => dialler.connect(dialler.route().current()).await.map(|_| ()),
         Err(error) => return Check::new("token", State::Failed, chain(&error)),
     };
     let remedy = "make one by `buildpool token create --role worker --name NAME` on the coordinator's machine, and write it to `token_file`";

@@ -23,6 +23,8 @@ pub struct Logs {
 
 pub(super) struct Inner {
     pub(super) root: PathBuf,
+    /// Directory that all coordinators share.
+    objects: Option<PathBuf>,
     pub(super) disk: Disk,
     pub(super) reader: Reader,
     registry: Mutex<Registry>,
@@ -49,12 +51,14 @@ impl Logs {
     /// `checkpointed` is the SQLite database whose write-ahead log the background thread moves.
     pub(in crate::store) fn new(
         root: PathBuf,
+        objects: Option<PathBuf>,
         checkpointed: Option<PathBuf>,
         disk: Disk,
         reader: Reader,
     ) -> std::io::Result<Self> {
         let inner = Inner {
             root,
+            objects,
             disk,
             reader,
             registry: Mutex::default(),
@@ -111,10 +115,15 @@ impl Logs {
         };
         let known =
             record.attempts.iter().find(|known| known.number == attempt.number).ok_or(LogError::Unknown)?;
+        let is_over = record.done.is_some() || known.ended.is_some();
+        let length = known.ended.as_ref().map_or(0, |end| end.log_length);
+        if is_over {
+            self.fetch(attempt, length)?;
+        }
         let shared = self.share(attempt)?;
-        if record.done.is_some() || known.ended.is_some() {
+        if is_over {
             // Retention notes what it removes, so missing bytes are damage.
-            shared.declare(known.ended.as_ref().map_or(0, |end| end.log_length));
+            shared.declare(length);
             shared.end();
         }
         Ok(LogReader::live(shared))
@@ -218,6 +227,10 @@ impl Logs {
 
     pub(super) fn root(&self) -> &Path {
         &self.inner.root
+    }
+
+    pub(super) fn objects(&self) -> Option<&Path> {
+        self.inner.objects.as_deref()
     }
 }
 

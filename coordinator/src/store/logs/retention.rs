@@ -1,7 +1,7 @@
 //! Removes old logs and records: oldest first, and never a log in use.
 
 use super::error::LogError;
-use super::layout::Place;
+use super::layout::{Layout, Place};
 use super::registry::Logs;
 use crate::store::disk::Operation;
 use crate::store::error::StoreError;
@@ -12,6 +12,7 @@ use buildpool_protocol::AttemptId;
 use buildpool_protocol::limits::{RETENTION_AGE, RETENTION_BYTES};
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Limits on the age and size of kept logs and records.
@@ -132,9 +133,7 @@ impl Logs {
     /// Returns all logs that have files.
     fn list(&self) -> Result<Vec<(AttemptId, Stored)>, LogError> {
         let mut logs: HashMap<AttemptId, Stored> = HashMap::new();
-        let root = self.root();
-        for directory in std::fs::read_dir(root).map_err(LogError::file("list", root))? {
-            let directory = directory.map_err(LogError::file("list", root))?.path();
+        for directory in self.directories()? {
             for entry in std::fs::read_dir(&directory).map_err(LogError::file("list", &directory))? {
                 let entry = entry.map_err(LogError::file("list", &directory))?;
                 let name = entry.file_name();
@@ -153,6 +152,17 @@ impl Logs {
         Ok(logs.into_iter().collect())
     }
 
+    /// Returns the directories that contain logs.
+    fn directories(&self) -> Result<Vec<PathBuf>, LogError> {
+        let mut directories = Vec::new();
+        for root in self.roots() {
+            for directory in std::fs::read_dir(root).map_err(LogError::file("list", root))? {
+                directories.push(directory.map_err(LogError::file("list", root))?.path());
+            }
+        }
+        Ok(directories)
+    }
+
     /// Removes the logs that are not in use, after writing a record that they existed.
     fn evict(&self, mut chosen: Vec<AttemptId>) -> Result<Vec<AttemptId>, LogError> {
         if chosen.is_empty() {
@@ -167,10 +177,13 @@ impl Logs {
     fn remove(&self, chosen: &[AttemptId]) -> Result<(), LogError> {
         let mut lengths = Vec::with_capacity(chosen.len());
         for attempt in chosen {
-            let place = Place::new(self.root(), *attempt);
             // A log that can't be read is removed too; its recorded length is 0.
-            let recovered = super::layout::Layout::recover(&place, *attempt, &self.inner.disk, false);
-            lengths.push(recovered.map_or(0, |(_, state)| state.position));
+            let length = |root| {
+                let recovered =
+                    Layout::recover(&Place::new(root, *attempt), *attempt, &self.inner.disk, false);
+                recovered.map_or(0, |(_, state)| state.position)
+            };
+            lengths.push(self.roots().map(length).max().unwrap_or(0));
         }
         let connection = self.inner.reader.writing()?;
         self.inner
@@ -179,7 +192,9 @@ impl Logs {
             .map_err(LogError::file("write", self.root()))?;
         write_evicted(&connection, chosen, &lengths).map_err(StoreError::database("record a removed log"))?;
         for attempt in chosen {
-            Place::new(self.root(), *attempt).remove_all(&self.inner.disk)?;
+            for root in self.roots() {
+                Place::new(root, *attempt).remove_all(&self.inner.disk)?;
+            }
         }
         Ok(())
     }

@@ -4,8 +4,8 @@ use super::support::{done, first, granted, job, scratch};
 use crate::auth::{JobsAfter, Tokens};
 use crate::store::sql::server::Fence;
 use crate::store::{
-    Disk, EventKind, EventRange, HistoryKey, JobFilter, JobRecord, Lookup, NewEvent, PassingRun, Record,
-    Retention, Server, Store, StoreUrl, TokenUse, WorkerRecord,
+    EventKind, EventRange, HistoryKey, JobFilter, JobRecord, Lookup, NewEvent, PassingRun, Record, Retention,
+    Server, Store, StoreUrl, TokenUse, WorkerRecord,
 };
 use crate::webhooks::contract as webhooks;
 use buildpool_protocol::client_link::{JobCursor, Role};
@@ -27,7 +27,11 @@ pub(super) struct Home {
 
 impl Home {
     fn store(&self) -> Store {
-        Store::open_with(self.directory.path(), Disk::default(), self.server.as_ref()).unwrap()
+        let directory = self.directory.path();
+        match &self.server {
+            Some(server) => Store::open_shared(directory, server, &directory.join("objects")).unwrap(),
+            None => Store::open(directory).unwrap(),
+        }
     }
 
     fn tokens(&self) -> Tokens {
@@ -238,9 +242,8 @@ fn webhooks_behave_alike() {
 #[test]
 fn a_leader_that_was_replaced_writes_nothing() {
     let Some(server) = server() else { return };
-    let directory = scratch();
-    let store = Store::open_with(directory.path(), Disk::default(), Some(&server)).unwrap();
-    let tokens = Tokens::open_on(&server).unwrap();
+    let home = Home { directory: scratch(), server: Some(server.clone()) };
+    let (store, tokens) = (home.store(), home.tokens());
     let mut writer = store.writer().unwrap();
     let session = server.session();
     session.batch("UPDATE lease SET epoch = 1, holder = 'one'").unwrap();
@@ -278,8 +281,8 @@ fn a_leader_that_is_in_a_transaction_delays_the_next_one() {
 #[test]
 fn a_lost_connection_is_replaced() {
     let Some(server) = server() else { return };
-    let directory = scratch();
-    let store = Store::open_with(directory.path(), Disk::default(), Some(&server)).unwrap();
+    let store = Home { directory: scratch(), server: Some(server.clone()) };
+    let store = store.store();
     let mut writer = store.writer().unwrap();
     writer.commit(&[write(&job(1))]).unwrap();
     let others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity

@@ -73,7 +73,7 @@ impl Daemon {
             ToWorker::Refused { error } => {
                 truth.note(now, || format!("{} is refused: {}", host.name, error.message));
             }
-            ToWorker::StdinEnd { .. } | ToWorker::Transfer(_) => {}
+            ToWorker::Redirect { .. } | ToWorker::StdinEnd { .. } | ToWorker::Transfer(_) => {}
         }
     }
 

@@ -9,11 +9,13 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
 /// Reason why a PostgreSQL server can't be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The URL is not valid.
+    #[error("{0}; valid is postgres://USER@HOST[:PORT]/DATABASE")]
     Url(String),
     /// A file can't be read.
+    #[error("can't read {}", .path.display())]
     File {
         /// The file.
         path: PathBuf,
@@ -21,31 +23,11 @@ pub enum SourceError {
         source: io::Error,
     },
     /// The certificates of the authorities can't be used.
+    #[error("no certificate authority for the connection to PostgreSQL: {0}")]
     Authorities(String),
     /// The thread can't be started.
-    Thread(io::Error),
-}
-
-impl fmt::Display for SourceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Url(reason) => write!(f, "{reason}; valid is postgres://USER@HOST[:PORT]/DATABASE"),
-            Self::File { path, .. } => write!(f, "can't read {}", path.display()),
-            Self::Authorities(reason) => {
-                write!(f, "no certificate authority for the connection to PostgreSQL: {reason}")
-            }
-            Self::Thread(_) => f.write_str("the thread for PostgreSQL can't be started"),
-        }
-    }
-}
-
-impl std::error::Error for SourceError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::File { source, .. } | Self::Thread(source) => Some(source),
-            Self::Url(_) | Self::Authorities(_) => None,
-        }
-    }
+    #[error("the thread for PostgreSQL can't be started")]
+    Thread(#[source] io::Error),
 }
 
 /// The URL of a database on a PostgreSQL server, as libpq accepts it. It contains no password.

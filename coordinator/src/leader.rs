@@ -1,0 +1,261 @@
+//! One leader among the coordinators that share a PostgreSQL server.
+//!
+//! [`election`] decides. This module asks the server and reads the clock. A coordinator that has led once starts over
+//! with a new [`Candidate`]: its fence never changes.
+
+mod election;
+#[cfg(test)]
+mod simulation;
+
+use crate::store::sql::server::{Fence, Session};
+use crate::store::sql::{Error, Result, Value};
+use crate::store::{RECORDS, Server};
+use election::{Action, Answer, Election, Question};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+/// The part of a coordinator.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    /// It does not lead.
+    Standby {
+        /// URL of the leader, if known.
+        leader: Option<String>,
+    },
+    /// It leads.
+    Leader,
+    /// It has led.
+    Replaced,
+}
+
+/// The part of this coordinator, kept up to date by a task. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Leadership {
+    part: watch::Receiver<Part>,
+    started: Instant,
+    /// Nanoseconds after `started` until which it may act as the leader.
+    until: Arc<AtomicU64>,
+    resigned: Arc<Notify>,
+}
+
+impl Leadership {
+    /// Returns true if this coordinator may act as the leader now.
+    pub(crate) fn holds(&self) -> bool {
+        self.started.elapsed() < Duration::from_nanos(self.until.load(Ordering::Acquire))
+    }
+
+    /// Returns a receiver of the part.
+    pub(crate) fn part(&self) -> watch::Receiver<Part> {
+        self.part.clone()
+    }
+
+    /// Waits until this coordinator leads.
+    pub(crate) async fn won(&self) {
+        self.becomes(&Part::Leader).await;
+    }
+
+    /// Waits until this coordinator does not lead any more.
+    pub(crate) async fn lost(&self) {
+        self.becomes(&Part::Replaced).await;
+    }
+
+    async fn becomes(&self, wanted: &Part) {
+        let mut part = self.part.clone();
+        // An error means that the task has ended with its runtime.
+        let _ended = part.wait_for(|part| part == wanted).await;
+    }
+
+    /// Gives the lease back, so that another coordinator can lead at once.
+    pub(crate) async fn resign(&self) {
+        self.resigned.notify_one();
+        self.lost().await;
+    }
+}
+
+/// A coordinator that wants to lead.
+pub(crate) struct Candidate {
+    server: Server,
+    session: Arc<std::sync::Mutex<Session>>,
+    holder: String,
+    /// URL at which others reach this coordinator.
+    url: String,
+    lease: Duration,
+    election: Election,
+    part: watch::Sender<Part>,
+    started: Instant,
+    until: Arc<AtomicU64>,
+    resigned: Arc<Notify>,
+}
+
+impl Candidate {
+    /// Starts the task that competes for the lease, and then renews it. It also waits for a server that can't be reached.
+    pub(crate) fn start(server: &Server, url: String, lease: Duration) -> Leadership {
+        let candidate = Self {
+            server: server.clone(),
+            session: Arc::new(std::sync::Mutex::new(server.session())),
+            holder: Uuid::now_v7().to_string(),
+            url,
+            lease,
+            election: Election::new(lease),
+            part: watch::Sender::new(Part::Standby { leader: None }),
+            started: Instant::now(),
+            until: Arc::default(),
+            resigned: Arc::default(),
+        };
+        let leadership = Leadership {
+            part: candidate.part.subscribe(),
+            started: candidate.started,
+            until: candidate.until.clone(),
+            resigned: candidate.resigned.clone(),
+        };
+        tokio::spawn(candidate.run());
+        leadership
+    }
+
+    async fn run(mut self) {
+        let mut asking: Option<JoinHandle<Answer>> = None;
+        loop {
+            while let Some(action) = self.election.poll(self.started.elapsed()) {
+                match action {
+                    Action::Ask(question) => asking = Some(self.ask(question)),
+                    Action::Lead { epoch } => {
+                        tracing::info!(epoch, "this coordinator is the leader");
+                        self.server.set_fence(Fence { epoch, holder: self.holder.clone() });
+                        self.part.send_replace(Part::Leader);
+                    }
+                    Action::StepDown => {
+                        tracing::warn!("this coordinator is not the leader any more");
+                        return self.end();
+                    }
+                }
+            }
+            let until = self.election.until().unwrap_or_default();
+            self.until.store(u64::try_from(until.as_nanos()).unwrap_or(0), Ordering::Release);
+            let deadline = self.election.next_deadline().map(|at| self.started + at);
+            let sleep = async {
+                match deadline {
+                    Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let answer = async {
+                match &mut asking {
+                    Some(asking) => asking.await.unwrap_or(Answer::Failed),
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = sleep => {}
+                answer = answer => {
+                    asking = None;
+                    self.election.answered(self.started.elapsed(), answer);
+                    self.note_leader();
+                }
+                () = self.resigned.notified() => {
+                    if let Some(asking) = asking.take() {
+                        // The lease must not be renewed after it was given back.
+                        let _answer = asking.await;
+                    }
+                    if self.election.until().is_some() {
+                        let _failed = self.blocking(|session, holder, _, _| give_back(session, holder)).await;
+                    }
+                    return self.end();
+                }
+            }
+        }
+    }
+
+    fn note_leader(&self) {
+        // Before the lease of its own earlier start has run out, the row has this coordinator's URL.
+        let leader = self.election.leader().filter(|leader| *leader != self.url).map(str::to_owned);
+        self.part.send_if_modified(|part| match part {
+            Part::Standby { leader: known } if *known != leader => {
+                *known = leader;
+                true
+            }
+            _ => false,
+        });
+    }
+
+    fn end(self) {
+        self.until.store(0, Ordering::Release);
+        self.part.send_replace(Part::Replaced);
+    }
+
+    fn ask(&self, question: Question) -> JoinHandle<Answer> {
+        let server = self.server.clone();
+        self.blocking(move |session, holder, url, lease| {
+            let answer = match question {
+                Question::Claim => match server.migrate(RECORDS.name, &RECORDS) {
+                    Ok(()) => claim(session, holder, url, lease),
+                    Err(error) => {
+                        let error = &error as &dyn std::error::Error;
+                        tracing::warn!(error, "the tables can't be read or made; trying again");
+                        return Answer::Failed;
+                    }
+                },
+                Question::Renew { epoch } => renew(session, holder, lease).map(|held| match held {
+                    true => Answer::Held { epoch },
+                    false => Answer::Other { url: String::new() },
+                }),
+            };
+            answer.unwrap_or_else(|error| match error {
+                Error::Fenced => Answer::Other { url: String::new() },
+                error => {
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "the lease can't be read or written"
+                    );
+                    Answer::Failed
+                }
+            })
+        })
+    }
+
+    fn blocking<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&Session, &str, &str, Duration) -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        let (session, holder, url, lease) =
+            (self.session.clone(), self.holder.clone(), self.url.clone(), self.lease);
+        tokio::task::spawn_blocking(move || {
+            let session = session.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            act(&session, &holder, &url, lease)
+        })
+    }
+}
+
+/// Claims the lease if it has run out by the server's clock.
+fn claim(session: &Session, holder: &str, url: &str, lease: Duration) -> Result<Answer> {
+    let sql = "UPDATE lease SET epoch = epoch + 1, holder = ?1, url = ?2,
+                   expires_at = clock_timestamp() + CAST(?3 AS BIGINT) * interval '1 millisecond'
+               WHERE expires_at < clock_timestamp() RETURNING epoch";
+    let values = [Value::Text(holder), Value::Text(url), milliseconds(lease)];
+    if let Some(row) = session.query(sql, &values)?.first() {
+        return Ok(Answer::Held { epoch: row.try_get(0).map_err(Error::Server)? });
+    }
+    let rows = session.query("SELECT url FROM lease", &[])?;
+    let url = rows.first().map(|row| row.try_get(0)).transpose().map_err(Error::Server)?;
+    Ok(Answer::Other { url: url.unwrap_or_default() })
+}
+
+/// Renews the lease. The fence of the session makes sure that it still belongs to this leadership.
+fn renew(session: &Session, holder: &str, lease: Duration) -> Result<bool> {
+    let sql =
+        "UPDATE lease SET expires_at = clock_timestamp() + CAST(?2 AS BIGINT) * interval '1 millisecond'
+               WHERE holder = ?1";
+    session.execute(sql, &[Value::Text(holder), milliseconds(lease)]).map(|changed| changed > 0)
+}
+
+fn give_back(session: &Session, holder: &str) -> Result<()> {
+    let sql = "UPDATE lease SET expires_at = '-infinity' WHERE holder = ?1";
+    session.execute(sql, &[Value::Text(holder)]).map(drop)
+}
+
+fn milliseconds(duration: Duration) -> Value<'static> {
+    Value::Integer(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
+}

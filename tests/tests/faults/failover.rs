@@ -1,0 +1,105 @@
+//! Tests that take the leader away while jobs write: killed, paused, and cut off from PostgreSQL.
+
+use buildpool_test_postgres::Postgres;
+use buildpool_tests::{Cluster, Direction, Flow, Proxy, Workload, signal};
+use nix::sys::signal::Signal;
+use std::time::{Duration, Instant};
+
+const BYTES: u64 = 300_000;
+const JOBS: usize = 6;
+
+/// Starts two coordinators, workers, and jobs that have written a part of their output and pause half way.
+fn begin(databases: &[String]) -> (Cluster, Workload) {
+    let cluster = Cluster::start(databases, 2);
+    let mut workload = Workload::new(&cluster.pool);
+    workload.hold();
+    for _ in 0..JOBS {
+        workload.submit(&cluster.pool, BYTES, Duration::from_secs(2), &[]);
+    }
+    // Four slots: the other jobs wait in the queue.
+    for job in &workload.jobs()[..4] {
+        job.wait_for_bytes(BYTES / 10);
+    }
+    (cluster, workload)
+}
+
+/// Checks that each job ran once and that its log is whole.
+fn end(cluster: &Cluster, workload: &Workload) {
+    workload.release();
+    workload.wait(&cluster.pool);
+    workload.check(&cluster.pool);
+    for job in workload.jobs() {
+        assert_eq!(job.starts(), ["1"]);
+    }
+}
+
+#[test]
+fn a_leader_that_is_killed_costs_no_job() {
+    let Some(postgres) = Postgres::start() else { return };
+    let database = postgres.database();
+    let (mut cluster, workload) = begin(&[database.clone(), database]);
+    let old = cluster.leader();
+    let killed = Instant::now();
+    cluster.kill(old);
+    let new = cluster.leader_after(old);
+    println!("another leader after {:?}", killed.elapsed());
+    cluster.start_again(old);
+    cluster.wait_for_standby(old);
+    let answer = cluster.get(old, "/v1/jobs?x=1").unwrap();
+    let place = format!("location: {}/v1/jobs?x=1", cluster.url(new).replacen("ws", "http", 1));
+    assert!(answer.starts_with("HTTP/1.1 307") && answer.contains(&place), "{answer}");
+    end(&cluster, &workload);
+    // The first leader reads logs that it never received.
+    cluster.kill(new);
+    cluster.leader_after(new);
+    workload.check(&cluster.pool);
+}
+
+#[test]
+fn a_leader_that_is_paused_writes_nothing_when_it_goes_on() {
+    let Some(postgres) = Postgres::start() else { return };
+    let database = postgres.database();
+    let (cluster, workload) = begin(&[database.clone(), database]);
+    let old = cluster.leader();
+    let pid = i32::try_from(cluster.pid(old)).unwrap();
+    signal(pid, Signal::SIGSTOP);
+    cluster.leader_after(old);
+    workload.release();
+    signal(pid, Signal::SIGCONT);
+    cluster.wait_for_standby(old);
+    end(&cluster, &workload);
+}
+
+#[test]
+fn a_leader_that_is_cut_off_from_its_records_steps_down() {
+    let Some(postgres) = Postgres::start() else { return };
+    let database = postgres.database();
+    let name = database.rsplit('/').next().unwrap();
+    let proxies: Vec<Proxy> =
+        (0..2).map(|_| Proxy::start(([127, 0, 0, 1], postgres.port()).into())).collect();
+    let urls: Vec<String> =
+        proxies.iter().map(|proxy| postgres.url_at(proxy.address().port(), name)).collect();
+    let (cluster, workload) = begin(&urls);
+    let old = cluster.leader();
+    for direction in [Direction::Up, Direction::Down] {
+        proxies[old].set(direction, Flow::Hold);
+    }
+    cluster.leader_after(old);
+    workload.release();
+    for direction in [Direction::Up, Direction::Down] {
+        proxies[old].set(direction, Flow::Pass);
+    }
+    cluster.wait_for_standby(old);
+    end(&cluster, &workload);
+}
+
+#[test]
+fn a_leader_that_stops_hands_over_at_once() {
+    let Some(postgres) = Postgres::start() else { return };
+    let database = postgres.database();
+    let (cluster, workload) = begin(&[database.clone(), database]);
+    let old = cluster.leader();
+    signal(i32::try_from(cluster.pid(old)).unwrap(), Signal::SIGTERM);
+    cluster.leader_after(old);
+    end(&cluster, &workload);
+}
