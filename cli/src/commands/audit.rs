@@ -12,9 +12,9 @@ pub(crate) fn run(arguments: &AuditArguments) -> Result<ExitCode, Failure> {
     super::block_on(async {
         let entries = match files(&arguments.place)? {
             None => settings::connect_to_running(&arguments.place.pool).await?.audit(arguments.limit).await?,
-            Some(config) => {
-                open(&config)?.audit_tail(arguments.limit).map_err(|error| Failure::from_error(REFUSED, &error))?
-            }
+            Some(config) => open(&config)?
+                .audit_tail(arguments.limit)
+                .map_err(|error| Failure::from_error(REFUSED, &error))?,
         };
         if arguments.form.json {
             terminal::print_json(&entries)?;

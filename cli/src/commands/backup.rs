@@ -16,14 +16,16 @@ const TOKENS_SHOWN_MAX: usize = 20;
 
 pub(crate) fn create(arguments: &BackupArguments) -> Result<ExitCode, Failure> {
     let data = config_of(&arguments.place)?.data_dir;
-    let done = backup::create(&data, &arguments.directory).map_err(|error| Failure::from_error(REFUSED, &error))?;
+    let done =
+        backup::create(&data, &arguments.directory).map_err(|error| Failure::from_error(REFUSED, &error))?;
     show(&done, &arguments.directory, arguments.form)
 }
 
 pub(crate) fn restore(arguments: &RestoreArguments) -> Result<ExitCode, Failure> {
     let config = config_of(&arguments.place)?;
     let data = &config.data_dir;
-    let done = backup::restore(&arguments.directory, data).map_err(|error| Failure::from_error(REFUSED, &error))?;
+    let done =
+        backup::restore(&arguments.directory, data).map_err(|error| Failure::from_error(REFUSED, &error))?;
     warn_of_tokens(&config)?;
     show(&done, data, arguments.form)
 }

@@ -40,7 +40,8 @@ pub(crate) fn run(arguments: CoordinatorArguments) -> Result<ExitCode, Failure> 
         return run_shared(config, announce);
     }
     super::serve(async {
-        let coordinator = Coordinator::start(config).await.map_err(|error| Failure::from_error(POOL, &error))?;
+        let coordinator =
+            Coordinator::start(config).await.map_err(|error| Failure::from_error(POOL, &error))?;
         announce(coordinator.url());
         coordinator.serve(super::asked_to_end()).await.map_err(|error| Failure::from_error(POOL, &error))?;
         Ok(ExitCode::SUCCESS)

@@ -256,7 +256,9 @@ async fn revoke(place: &TokenPlace, token: &str, keep_jobs: bool) -> Result<Vec<
         return Ok(settings::connect_to_running(&place.pool).await?.token_revoke(token, keep_jobs).await?);
     };
     let tokens = open(&config)?;
-    tokens.revoke(token, jobs_after(keep_jobs), BY_FILES).map_err(|error| Failure::from_error(REFUSED, &error))?;
+    tokens
+        .revoke(token, jobs_after(keep_jobs), BY_FILES)
+        .map_err(|error| Failure::from_error(REFUSED, &error))?;
     tokens.list().map_err(|error| Failure::from_error(REFUSED, &error))
 }
 

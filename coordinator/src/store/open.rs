@@ -218,8 +218,10 @@ fn lock(directory: &Path) -> Result<Flock<File>, StoreError> {
     }
 }
 
+/// Key in the table `meta`: records that the present leader has committed.
+pub(super) const WRITTEN: &str = "written";
 /// Sets a number in the table `meta`.
-const SET_META: &str =
+pub(super) const SET_META: &str =
     "INSERT INTO meta(key, value) VALUES(?1, ?2) ON CONFLICT(key) DO UPDATE SET value = excluded.value";
 
 /// Checks a SQLite database unless it was closed cleanly, and counts this start.
@@ -242,6 +244,9 @@ fn begin(connection: &Connection, path: &Path) -> Result<u64, StoreError> {
         let transaction = connection.transaction()?;
         transaction.execute(SET_META, params!["clean", 0_i64])?;
         transaction.execute(SET_META, params!["start", start])?;
+        if connection.kind() == Kind::Server {
+            transaction.execute(SET_META, params![WRITTEN, 0_i64])?;
+        }
         transaction.commit()
     };
     write().map_err(StoreError::database(doing))?;

@@ -5,9 +5,10 @@ use super::error::StoreError;
 use super::events;
 use super::limits;
 use super::logs::Logs;
+use super::open::{SET_META, WRITTEN};
 use super::reader;
 use super::records::{BodyRef, JobRecord, PassingRun, Record, WorkerRecord};
-use super::sql::{self, Connection, OptionalExtension, Transaction, params};
+use super::sql::{self, Connection, Kind, OptionalExtension, Transaction, params};
 use buildpool_protocol::AttemptId;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,13 +21,17 @@ pub struct Writer {
     disk: Disk,
     logs: Logs,
     commits: u32,
+    /// Records that this writer has committed. A PostgreSQL server has the same number in the table `meta`.
+    written: usize,
+    /// The answer to the last commit was lost, so it may have succeeded.
+    is_in_doubt: bool,
     /// Held as long as records may be written.
     _open: Arc<()>,
 }
 
 impl Writer {
     pub(super) fn new(connection: Connection, path: PathBuf, disk: Disk, logs: Logs, open: Arc<()>) -> Self {
-        Self { connection, path, disk, logs, commits: 0, _open: open }
+        Self { connection, path, disk, logs, commits: 0, written: 0, is_in_doubt: false, _open: open }
     }
 
     /// Writes a batch in one transaction: all of it or nothing. When this returns, the batch is
@@ -41,17 +46,41 @@ impl Writer {
         }
         let doing = "write records";
         let transaction = self.connection.transaction().map_err(StoreError::database(doing))?;
-        for record in batch {
+        let known = if self.is_in_doubt {
+            committed(&transaction, self.written).map_err(StoreError::database(doing))?
+        } else {
+            0
+        };
+        for record in batch.iter().skip(known) {
             write(&transaction, record).map_err(StoreError::database(doing))?;
         }
+        let written = self.written + batch.len();
+        if transaction.kind() == Kind::Server {
+            transaction
+                .execute(SET_META, params![WRITTEN, written as i64])
+                .map_err(StoreError::database(doing))?;
+        }
         self.disk.before(Operation::Commit, &self.path).map_err(StoreError::file("write", &self.path))?;
-        transaction.commit().map_err(StoreError::database(doing))?;
+        let is_in_doubt = transaction.kind() == Kind::Server;
+        if let Err(error) = transaction.commit() {
+            // The same batch follows, perhaps with more records at its end.
+            self.is_in_doubt = is_in_doubt;
+            return Err(StoreError::database(doing)(error));
+        }
+        (self.written, self.is_in_doubt) = (written, false);
         self.commits += 1;
         if self.commits >= limits::CHECKPOINT_COMMITS {
             self.commits = 0;
             self.logs.keep_checkpoint();
         }
         Ok(())
+    }
+
+    /// Forgets the last commit of so many records, as if its answer had been lost.
+    #[cfg(test)]
+    pub(super) fn doubt(&mut self, records: usize) {
+        self.written -= records;
+        self.is_in_doubt = true;
     }
 
     /// Returns the unfinished jobs, in the order of their acceptance.
@@ -84,6 +113,17 @@ impl Writer {
     pub fn workers(&self) -> Result<Vec<WorkerRecord>, StoreError> {
         reader::workers(&self.connection)
     }
+}
+
+/// Returns how many records of the present batch an earlier attempt has committed.
+fn committed(transaction: &Transaction<'_>, written: usize) -> sql::Result<usize> {
+    // The lock waits for the end of the earlier attempt.
+    let stored: i64 = transaction.query_row(
+        "SELECT value FROM meta WHERE key = ?1 FOR UPDATE",
+        params![WRITTEN],
+        |row| row.get(0),
+    )?;
+    Ok(usize::try_from(stored).unwrap_or(0).saturating_sub(written))
 }
 
 fn write(transaction: &Transaction<'_>, record: &Record) -> sql::Result<()> {

@@ -64,7 +64,7 @@ impl Route {
 
 #[cfg(test)]
 mod tests {
-    use super::{REDIRECTS_MAX, Route};
+    use super::{PoolUrl, REDIRECTS_MAX, Route};
 
     fn route(url: &str) -> Route {
         Route::new(&url.parse().unwrap())
@@ -98,7 +98,7 @@ mod tests {
         let mut route = route("wss://a:1");
         assert!(!route.redirect("ws://c:1".parse().unwrap()));
         assert!(route.failed());
-        let other = "wss://b:1".parse().unwrap();
+        let other: PoolUrl = "wss://b:1".parse().unwrap();
         let followed = (0..10).filter(|_| route.redirect(other.clone())).count();
         assert_eq!(followed as u32, REDIRECTS_MAX);
     }

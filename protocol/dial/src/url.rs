@@ -178,6 +178,7 @@ mod tests {
 
     #[test]
     fn what_is_no_url_is_refused_with_its_reason() {
+        let many = ["ws://h:1"; 17].join(",");
         for (text, reason) in [
             ("pool.example:7070", "no scheme"),
             ("http://pool.example", "neither ws nor wss"),
@@ -192,7 +193,7 @@ mod tests {
             ("ws://user@h", "only a host"),
             ("ws://h:1,", "no scheme"),
             ("ws://h:1,wss://h:2", "others do not"),
-            (&["ws://h:1"; 17].join(","), "more than 16"),
+            (many.as_str(), "more than 16"),
         ] {
             let error = text.parse::<PoolUrl>().unwrap_err().to_string();
             assert!(error.contains(reason) && error.contains("wss://HOST:PORT"), "{text:?}: {error}");

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "in a test a panic is the report")]
 
 use nix::unistd::{Uid, User, chown};
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -13,9 +14,9 @@ use std::time::{Duration, Instant};
 /// Time in which a server starts, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs the server, and stops it by its id when the test's end of the pipe is closed. So no server remains after
-/// a test process that was killed.
-const GUARD: &str = r#""$@" & pid=$!; trap '' INT TERM; cat >/dev/null; kill -QUIT $pid; wait $pid"#;
+/// Runs the server, and stops it by its id when the test's end of the pipe is closed. So no server and no files remain
+/// after a test process that ended in any way. The line `keep` leaves the files.
+const GUARD: &str = r#"files=$1; shift; "$@" & pid=$!; trap '' INT TERM; read -r word; kill -QUIT $pid; wait $pid; [ "$word" = keep ] || rm -rf "$files""#;
 
 /// A running server. It is stopped on drop, and when this process ends.
 #[derive(Debug)]
@@ -62,7 +63,12 @@ impl Postgres {
     /// Starts the server again after [`Postgres::stop`], with the same data and port.
     pub fn run(&mut self) {
         let mut command = self.program("sh");
-        command.args(["-c", GUARD, "guard"]).arg(self.programs.join("postgres")).arg("-D").arg(self.data());
+        command
+            .args(["-c", GUARD, "guard"])
+            .arg(self.data())
+            .arg(self.programs.join("postgres"))
+            .arg("-D")
+            .arg(self.data());
         let port = self.port.to_string();
         command.args([
             "-p",
@@ -88,7 +94,8 @@ impl Postgres {
 
     /// Stops the server without letting it finish anything, as a power failure does.
     pub fn stop(&mut self) {
-        if let Some((mut child, pipe)) = self.guard.take() {
+        if let Some((mut child, mut pipe)) = self.guard.take() {
+            pipe.write_all(b"keep\n").unwrap();
             drop(pipe);
             child.wait().unwrap();
         }

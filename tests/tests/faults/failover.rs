@@ -1,7 +1,7 @@
 //! Tests that take the leader away while jobs write: killed, paused, and cut off from PostgreSQL.
 
 use buildpool_test_postgres::Postgres;
-use buildpool_tests::{Cluster, Direction, Flow, Proxy, Workload, signal};
+use buildpool_tests::{Cluster, Direction, Flow, Proxy, Workload, signal, wait_until};
 use nix::sys::signal::Signal;
 use std::time::{Duration, Instant};
 
@@ -45,9 +45,11 @@ fn a_leader_that_is_killed_costs_no_job() {
     println!("another leader after {:?}", killed.elapsed());
     cluster.start_again(old);
     cluster.wait_for_standby(old);
-    let answer = cluster.get(old, "/v1/jobs?x=1").unwrap();
     let place = format!("location: {}/v1/jobs?x=1", cluster.url(new).replacen("ws", "http", 1));
-    assert!(answer.starts_with("HTTP/1.1 307") && answer.contains(&place), "{answer}");
+    wait_until("the standby knows the leader", || {
+        let answer = cluster.get(old, "/v1/jobs?x=1");
+        answer.is_some_and(|answer| answer.starts_with("HTTP/1.1 307") && answer.contains(&place))
+    });
     end(&cluster, &workload);
     // The first leader reads logs that it never received.
     cluster.kill(new);
@@ -101,5 +103,43 @@ fn a_leader_that_stops_hands_over_at_once() {
     let old = cluster.leader();
     signal(i32::try_from(cluster.pid(old)).unwrap(), Signal::SIGTERM);
     cluster.leader_after(old);
+    end(&cluster, &workload);
+}
+
+/// Loses the leader again and again while a job for it is submitted, and prints the time until the new leader has
+/// granted the job. `BUILDPOOL_FAILOVERS` sets the number.
+#[test]
+fn leaders_are_lost_again_and_again() {
+    let Some(postgres) = Postgres::start() else { return };
+    let count = std::env::var("BUILDPOOL_FAILOVERS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
+    let database = postgres.database();
+    let mut cluster = Cluster::start(&[database.clone(), database], 2);
+    let mut workload = Workload::new(&cluster.pool);
+    let mut times: Vec<Duration> = Vec::new();
+    for round in 0..count {
+        let running = workload.submit(&cluster.pool, BYTES, Duration::from_secs(6), &[]);
+        running.wait_for_bytes(BYTES / 20);
+        let old = cluster.leader();
+        let pid = i32::try_from(cluster.pid(old)).unwrap();
+        let lost_at = Instant::now();
+        if round % 2 == 0 {
+            cluster.kill(old);
+        } else {
+            signal(pid, Signal::SIGSTOP);
+        }
+        let next = workload.submit(&cluster.pool, 1_000, Duration::ZERO, &[]);
+        if round % 2 == 1 {
+            // A paused leader does not close its links, so the workers would stay with it for a while.
+            signal(pid, Signal::SIGCONT);
+        }
+        wait_until("the new leader grants a job", || next.has_started());
+        times.push(lost_at.elapsed());
+        if round % 2 == 0 {
+            cluster.start_again(old);
+        }
+        cluster.wait_for_standby(old);
+    }
+    times.sort_unstable();
+    println!("from the loss to a grant: {times:?}");
     end(&cluster, &workload);
 }

@@ -127,7 +127,9 @@ impl Server {
             // Timers and sockets of the future belong to the server's own thread.
             let _entered = runtime.enter();
             let limited = async { tokio::time::timeout(ANSWER_WITHIN, future).await };
-            futures_executor::block_on(limited).unwrap_or(Err(Error::Late))
+            // The budget of the calling task must not run out: the timer would never fire.
+            let unlimited = tokio::task::unconstrained(limited);
+            futures_executor::block_on(unlimited).unwrap_or(Err(Error::Late))
         };
         let is_worker =
             Handle::try_current().is_ok_and(|here| here.runtime_flavor() == RuntimeFlavor::MultiThread);

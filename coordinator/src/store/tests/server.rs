@@ -155,7 +155,7 @@ fn short_logs_history_and_retention_agree() {
         let reader = store.reader();
         assert_eq!(reader.inline_log(first(&over)).unwrap().as_deref(), Some(&b"\0\xff\n"[..]));
 
-        let key = HistoryKey::of(&over.spec);
+        let key = HistoryKey::from_spec(&over.spec);
         let run = |finished_at_ms| PassingRun {
             key,
             job: over.job,
@@ -290,4 +290,24 @@ fn a_lost_connection_is_replaced() {
     server.session().batch(others).unwrap();
     writer.commit(&[write(&job(2))]).unwrap();
     assert_eq!(store.reader().jobs(&JobFilter::default(), 9).unwrap().len(), 2);
+}
+
+#[test]
+fn a_commit_without_an_answer_is_not_repeated() {
+    let Some(server) = server() else { return };
+    let home = Home { directory: scratch(), server: Some(server) };
+    let store = home.store();
+    let mut writer = store.writer().unwrap();
+    let event = |at_ms| {
+        let (kind, facts) = (EventKind::WorkerJoined, Map::new());
+        Record::Event(Box::new(NewEvent { kind, submitter: None, at_ms, facts }))
+    };
+    writer.commit(&[event(1)]).unwrap();
+    writer.commit(&[event(2), event(3)]).unwrap();
+    writer.doubt(2);
+    writer.commit(&[event(2), event(3), event(4)]).unwrap();
+    writer.commit(&[event(5)]).unwrap();
+    let times: Vec<i64> =
+        store.reader().events(0, 9).unwrap().iter().map(|event| event.event.at_ms).collect();
+    assert_eq!(times, [1, 2, 3, 4, 5]);
 }
