@@ -13,7 +13,7 @@ use crate::machine;
 use crate::noise::is_noise;
 use crate::prompts;
 use crate::reports::{self, TestResult, believed_tests};
-use crate::rules::Kind;
+use crate::rules::{Kind, Role};
 use crate::signs::{Seen, Signs};
 use crate::template::Capture;
 use crate::text::{TailLine, clip_chars, front_length};
@@ -305,7 +305,7 @@ const ABOVE_SURE: u8 = 70;
 fn above_consequence(finds: &Finds) -> Option<Found> {
     let follows = finds.errors.iter().find(|found| found.kind == Kind::Consequence)?;
     let only =
-        finds.errors.iter().all(|found| found.kind == Kind::Consequence || found.rule == "generic.word");
+        finds.errors.iter().all(|found| found.kind == Kind::Consequence || found.role == Role::Unknown);
     let line = follows.pre.last().filter(|_| only)?;
     let known = finds.errors.iter().any(|found| found.lines.iter().any(|known| known == line));
     let from = follows.from.saturating_sub(line.len() as u64 + 1);

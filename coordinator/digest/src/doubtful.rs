@@ -2,7 +2,7 @@
 //! run did not pass and no better finding exists.
 
 use crate::found::{Fnv, Found, normalised};
-use crate::rules::Kind;
+use crate::rules::{Kind, Role};
 use crate::text::lossy;
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use buildpool_protocol::output::Stream;
@@ -234,6 +234,7 @@ impl Doubtful {
             from,
             to,
             order,
+            role: Role::Unknown,
             ..Found::new("generic.word", Kind::Runtime, Severity::Error, SURE)
         };
         if self.first.len() < FIRST_MAX {

@@ -8,21 +8,6 @@ use crate::text::front_length;
 use crate::tier::Ranked;
 use buildpool_protocol::report::Severity;
 
-/// Error messages of git queries that build scripts make and then ignore.
-const GIT_ANSWERS: &[&str] = &[
-    "not a git repository",
-    "No names found",
-    "No tags can describe",
-    "no tag exactly matches",
-    "No annotated tags can describe",
-    "ambiguous argument",
-    "Needed a single revision",
-    "your current branch",
-    "no upstream configured",
-    "No such remote",
-    "bad revision",
-];
-
 /// Headline of the most likely error that no later success cancels.
 pub(crate) fn standing_error(
     finds: &Finds,
@@ -53,7 +38,7 @@ fn is_evidence(found: &Found) -> bool {
     }
     match found.kind {
         Kind::Build | Kind::Lint => found.location.as_ref().is_some_and(|place| place.line.is_some()),
-        Kind::Runtime => ended_program(found),
+        Kind::Runtime => found.ended,
         _ => false,
     }
 }
@@ -73,33 +58,4 @@ fn is_of_cppcheck(line: &str) -> bool {
             && id.starts_with(|c: char| c.is_ascii_lowercase())
             && id.bytes().all(|byte| byte.is_ascii_alphabetic())
     })
-}
-
-/// Returns true if the error ended the program. Programs can also log an error and continue.
-fn ended_program(found: &Found) -> bool {
-    let first = own_text(found);
-    let says = |text: &str| found.lines.iter().any(|line| line.contains(text));
-    match found.rule {
-        // A program may log an exception raised in a function. A frame in `<module>` means that no
-        // function caught it.
-        "python.traceback" => {
-            let frame = found.lines.iter().find(|line| line.trim_start().starts_with("File \""));
-            frame.is_some_and(|frame| frame.ends_with(", in <module>") || frame.contains("runpy"))
-        }
-        "ruby.exception" => says("<main>") || says("<top (required)>"),
-        "java.exception" => first.starts_with("Exception in thread \"main\""),
-        "php.error" => found.severity <= Severity::Error && found.location.is_some(),
-        "python.syntax" | "python.start" | "lua.error" | "dotnet.exception" | "node.uncaught" => true,
-        "git.fatal" => !GIT_ANSWERS.iter().any(|answer| first.contains(answer)),
-        "shell.not_found" | "shell.zsh_not_found" => is_of_the_command(first),
-        _ => false,
-    }
-}
-
-/// Returns true if the shell of the command printed the line, not a script or make.
-fn is_of_the_command(line: &str) -> bool {
-    let after = |shell: &str| line.strip_prefix(shell).and_then(|rest| rest.split_once(": "));
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    after("bash: line ").or_else(|| after("sh: ")).is_some_and(|(number, _)| is_number(number))
-        || line.starts_with("zsh:")
 }

@@ -5,7 +5,7 @@ use crate::limits::{
     ERRORS_FIRST_MAX, ERRORS_LAST_MAX, REMARKS_MAX, SORT_FIRST_MAX, SORTS_BEYOND_MAX, SORTS_MAX, TESTS_MAX,
     WARNINGS_MAX,
 };
-use crate::rules::{Join, Kind};
+use crate::rules::{Join, Kind, Role};
 use crate::view::counted;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{Location, Severity};
@@ -16,12 +16,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 const TAKEN_BACK_SURE: u8 = 72;
 /// Certainty, in percent, of a test failure if the test passed in the end.
 const FLAKY_SURE: u8 = 50;
-/// Rule of a summary list whose lines contain message and location. All of its lines are kept.
-const SAYS_MORE: &str = "maven.failure_line";
-
-/// Rules of the stacks that Python prints at SIGABRT, and of the line that a shell prints then.
-const PYTHON_STACKS: &str = "python.fatal";
-const SHELL_ABORTED: &str = "shell.aborted";
 
 /// One finding in the log or in a report.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +26,9 @@ pub(crate) struct Found {
     pub(crate) severity: Severity,
     /// Certainty of the rule, in percent.
     pub(crate) sure: u8,
+    pub(crate) role: Role,
+    /// An error that ended its program.
+    pub(crate) ended: bool,
     /// Remark of a linter without a severity word.
     pub(crate) remark: bool,
     /// The finding is a crash message, which a test may print as well.
@@ -77,6 +74,8 @@ impl Found {
             kind,
             severity,
             sure,
+            role: Role::Usual,
+            ended: false,
             remark: false,
             word: false,
             probe: false,
@@ -289,7 +288,7 @@ impl Finds {
             && let Some(kept) = self.get_mut(slot)
             && kept.test == found.test
             // A parameterized test has several such lines under one name.
-            && ![kept.rule, found.rule].contains(&SAYS_MORE)
+            && ![kept.role, found.role].contains(&Role::Listed)
         {
             if found.bare {
                 return None;
@@ -406,11 +405,11 @@ impl Finds {
         }
     }
 
-    /// Removes the shell's line about a Python process that printed its stacks at the pool's SIGABRT.
+    /// Removes the shell's line about a process that printed its stacks at the pool's signal.
     pub(crate) fn drop_echo_of_stacks(&mut self) {
-        let is_stack = |found: &Found| found.rule == PYTHON_STACKS;
+        let is_stack = |found: &Found| found.role == Role::Stacks;
         if self.errors.iter().any(is_stack) {
-            self.errors.retain(|found| found.rule != SHELL_ABORTED);
+            self.errors.retain(|found| found.role != Role::AbortEcho);
         }
     }
 
@@ -432,7 +431,7 @@ impl Finds {
                 continue;
             };
             self.errors_total -= 1;
-            if found.rule == SAYS_MORE {
+            if found.role == Role::Listed {
                 let at = [first].into_iter().chain(full).find(|at| !added.contains(at)).unwrap_or(first);
                 added.insert(at);
                 told[at].lines.extend(found.lines);

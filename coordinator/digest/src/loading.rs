@@ -1,7 +1,7 @@
 //! Treats test files that failed to load or compile as build errors, because no test in them ran.
 
 use crate::found::{Finds, Found};
-use crate::rules::Kind;
+use crate::rules::{Kind, Role};
 use buildpool_protocol::report::TestCounts;
 
 /// Texts of such a failure, and whether the runner counts it as a failed test.
@@ -29,7 +29,7 @@ fn sign(found: &Found) -> Option<bool> {
         return None;
     }
     let says = |text: &str| found.lines.iter().any(|line| line.contains(text));
-    if found.rule == "mocha.exception" && found.location.is_some() {
+    if found.role == Role::Loading && found.location.is_some() {
         return Some(false);
     }
     SIGNS.iter().find(|(text, _)| says(text)).map(|(_, is_counted)| *is_counted)

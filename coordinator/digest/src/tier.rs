@@ -10,32 +10,15 @@ use crate::found::{Finds, Fnv, Found};
 use crate::limits::{MESSAGE_LINES_MAX, SORT_FIRST_MAX};
 use crate::machine;
 use crate::reason::reason;
-use crate::rules::Kind;
+use crate::rules::{Kind, Role};
 use buildpool_protocol::evidence::{Evidence, TestCase, TestReport, TestStatus};
 use buildpool_protocol::report::{CrashReport, Location, Severity, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Minimum certainty, in percent, of a finding that can be the cause.
 const SURE_MIN: u8 = 70;
-/// Rule for tracebacks, both uncaught and printed ones.
-const TRACE: &str = "python.traceback";
-/// Rules for lines that start with a word that any program can print.
-const VAGUE: &[&str] = &[
-    "generic.severity",
-    "generic.tool_severity",
-    "generic.word",
-    "js.error",
-    "rust.error",
-    "nix.error",
-    "pip.error",
-    "sbt.error",
-];
-/// Rule for lines that no recognizer matches. It never produces a likely cause.
-const WORD: &str = "generic.word";
 /// A warning with at least this recurrence gets its own line.
 const UNUSUAL_RECURRENCE: u64 = 10;
-/// Rule for problems outside tests in report files.
-pub(crate) const REPORT_ISSUE: &str = "report.issue";
 /// Maximum number of linter remarks that become findings of a run that did not pass, next to its
 /// errors.
 const FEW_REMARKS: u64 = 12;
@@ -137,10 +120,10 @@ pub(crate) fn rank(finds: &Finds, _has_ending: bool) -> Vec<Ranked> {
     let machine = machine::first_failure(finds);
     let follows = |found: &Found| found.kind == Kind::Consequence || machine::is_echo(found, machine);
     // A program that prints a second traceback had caught the first exception.
-    let last_trace = list.iter().filter(|found| found.rule == TRACE).map(|found| found.order).max();
+    let last_trace = list.iter().filter(|found| found.role == Role::Trace).map(|found| found.order).max();
     list.sort_by_key(|found| {
         let weak = sure && found.sure < SURE_MIN;
-        let was_caught = found.rule == TRACE && Some(found.order) < last_trace;
+        let was_caught = found.role == Role::Trace && Some(found.order) < last_trace;
         let vague = is_vague(found);
         let kind = if vague { Kind::Runtime } else { found.kind };
         // Programs can print such errors and continue, so the last one is more likely to be the
@@ -162,7 +145,7 @@ pub(crate) fn rank(finds: &Finds, _has_ending: bool) -> Vec<Ranked> {
     list.into_iter()
         .map(|found| {
             let signature = found.signature();
-            let consequence = follows(found) || sure && found.sure < SURE_MIN || found.rule == WORD;
+            let consequence = follows(found) || sure && found.sure < SURE_MIN || found.role == Role::Unknown;
             Ranked {
                 id: unique_id(signature, &mut ids),
                 signature: format!("{signature:016x}"),
@@ -177,7 +160,10 @@ pub(crate) fn rank(finds: &Finds, _has_ending: bool) -> Vec<Ranked> {
 
 /// Returns true for a line such as `error: …` without a location or a test.
 fn is_vague(found: &Found) -> bool {
-    found.location.is_none() && found.test.is_none() && found.lines.len() == 1 && VAGUE.contains(&found.rule)
+    found.location.is_none()
+        && found.test.is_none()
+        && found.lines.len() == 1
+        && matches!(found.role, Role::Vague | Role::Unknown)
 }
 
 /// Returns an id of eight characters from the signature, unique in this job.
@@ -203,7 +189,9 @@ pub(crate) fn tiers(
     if passed {
         // The job passed, so nothing is a cause. Warnings have their own list.
         ranked.retain(|ranked| {
-            ranked.found.severity <= Severity::Error && !ranked.found.remark && ranked.found.rule != WORD
+            ranked.found.severity <= Severity::Error
+                && !ranked.found.remark
+                && ranked.found.role != Role::Unknown
         });
     }
     if !passed {
@@ -311,7 +299,10 @@ pub(crate) fn add_reports(finds: &mut Finds, evidence: &Evidence) {
             Some("tests") => Kind::Test,
             _ => Kind::Build,
         };
-        let found = Found::new(REPORT_ISSUE, kind, issue.severity, REPORT_SURE);
+        let found = Found {
+            role: Role::ReportIssue,
+            ..Found::new("report.issue", kind, issue.severity, REPORT_SURE)
+        };
         let lines = issue.message.lines().map(str::to_owned).collect();
         let beside = issue.advice.iter().cloned().collect();
         add(&issue.path, Found { lines, location: issue.location.clone(), beside, ..found });

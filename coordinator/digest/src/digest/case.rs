@@ -3,10 +3,10 @@
 use crate::facts::Facts;
 use crate::found::{Finds, Found};
 use crate::reports;
-use crate::rules::{Indicator, Kind};
+use crate::rules::{Indicator, Kind, Role};
 use crate::signs::{Seen, Signs};
 use crate::tally::Tally;
-use crate::tier::{self, Ranked};
+use crate::tier::Ranked;
 use crate::tool::ToolId;
 use crate::verdict::Case;
 use buildpool_protocol::outcome::Ending;
@@ -68,9 +68,6 @@ pub(super) struct CaseParts<'a> {
     pub(super) selects_tests: bool,
 }
 
-/// Recognizers of stacks that a process prints at a signal.
-const STACKS: [&str; 3] = ["go.quit", "python.fatal", "gdb.thread"];
-
 /// Returns the failure marker that no success cancels, otherwise the last one.
 pub(super) fn failure_of<'s>(signs: &'s Signs, facts: &Facts) -> Option<&'s Seen<ToolId>> {
     signs.standing_failure(facts.ending.is_some()).or(signs.runs.last())
@@ -130,9 +127,7 @@ pub(super) fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
         report_problem: parts
             .ranked
             .iter()
-            .find(|ranked| {
-                ranked.found.rule == tier::REPORT_ISSUE && ranked.found.severity <= Severity::Error
-            })
+            .find(|ranked| ranked.found.role == Role::ReportIssue && ranked.found.severity <= Severity::Error)
             .map(|ranked| (ranked.headline(), ranked.found.kind == Kind::Infrastructure)),
         build_errors: parts.finds.errors.iter().any(|found| is(found, Kind::Build) && !found.probe),
         test_errors: parts.finds.errors.iter().any(|found| is(found, Kind::Test)),
@@ -145,7 +140,7 @@ pub(super) fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
 /// The test in a stack that a process printed because the pool asked for it.
 fn hung_test(parts: &CaseParts<'_>) -> Option<String> {
     parts.facts.acted.as_ref()?;
-    let stacks = parts.finds.errors.iter().filter(|found| STACKS.contains(&found.rule));
+    let stacks = parts.finds.errors.iter().filter(|found| found.role == Role::Stacks);
     stacks.filter_map(|found| found.test.clone()).next()
 }
 

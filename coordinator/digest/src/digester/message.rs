@@ -140,6 +140,7 @@ impl Digester {
         let found = Found {
             remark,
             word: rule.acts.iter().any(|act| matches!(act, Act::Sign(Sign::Crash(said)) if said.is_word())),
+            role: problem.role,
             bare: problem.bare,
             head,
             stream: Some(stream),
@@ -185,6 +186,7 @@ impl Digester {
         if problem.in_file && draft.file.is_none() {
             draft.file = state.file.clone().filter(|(of, _)| *of == task).map(|(_, file)| file);
         }
+        found.ended = problem.ended.is_some_and(|ended| ended(&draft));
         if let Some(first) = draft.lines.first_mut() {
             first.insert_str(0, &front);
         }

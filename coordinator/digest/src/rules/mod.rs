@@ -14,8 +14,8 @@ mod split;
 mod texts;
 
 pub(crate) use follow::{
-    boxed, drawn, indented, indented_or_blank, is_drawing, one_more, paragraph, place, pointed, set_place,
-    up_to_rule,
+    always, boxed, drawn, indented, indented_or_blank, is_drawing, one_more, paragraph, place, pointed,
+    set_place, up_to_rule,
 };
 pub(crate) use groups::Groups;
 pub(crate) use set::{Asker, RuleSet};
@@ -71,6 +71,28 @@ pub(crate) enum Next {
 /// Decides about a following line. Arguments: the head, the lines so far (with the head), the line.
 pub(crate) type Follow = fn(so_far: &[String], line: &str) -> Next;
 
+/// A property of a problem that changes its treatment, in addition to its kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    Usual,
+    /// A line that begins with a word that any program can print. Without a place it is a weak cause, and the last one counts.
+    Vague,
+    /// A line that no rule matches. It is vague, and never the likely cause.
+    Unknown,
+    /// A trace, uncaught or printed. A program that prints a second one had caught the first exception.
+    Trace,
+    /// An entry of a list at the end, with message and place. It is appended to the test's own message.
+    Listed,
+    /// Stacks that a process prints at a signal.
+    Stacks,
+    /// A shell's line about the end of such a process.
+    AbortEcho,
+    /// If it has a place, it shows that a test file did not load.
+    Loading,
+    /// A problem outside tests in a report file.
+    ReportIssue,
+}
+
 /// A problem that begins at a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Problem {
@@ -94,6 +116,9 @@ pub(crate) struct Problem {
     pub(crate) dispensable: Option<fn(&str) -> bool>,
     /// Corrects location, test and severity when its lines are complete.
     pub(crate) refine: Option<fn(&mut Draft)>,
+    pub(crate) role: Role,
+    /// For an error of a program: whether it ended the program. Programs can also log an error and continue, which `None` assumes.
+    pub(crate) ended: Option<fn(&Draft) -> bool>,
 }
 
 /// A problem with its lines, which a rule may correct when they are complete.
@@ -116,6 +141,13 @@ pub(crate) struct Draft {
     pub(crate) head: Option<usize>,
     /// Set if the same failure is printed in two places: as a block, and as a line with the full name.
     pub(crate) join: Option<Join>,
+}
+
+impl Draft {
+    /// Its first line.
+    pub(crate) fn first(&self) -> &str {
+        self.lines.first().map_or("", String::as_str)
+    }
 }
 
 /// Reports of one failure, identified by their common part.
@@ -386,6 +418,8 @@ pub(crate) const fn problem(level: Level, kind: Kind, sure: u8) -> Problem {
         in_file: false,
         dispensable: None,
         refine: None,
+        role: Role::Usual,
+        ended: None,
     }
 }
 
@@ -422,6 +456,16 @@ impl Problem {
 
     pub(crate) const fn bare(mut self) -> Self {
         self.bare = true;
+        self
+    }
+
+    pub(crate) const fn role(mut self, role: Role) -> Self {
+        self.role = role;
+        self
+    }
+
+    pub(crate) const fn ended(mut self, ended: fn(&Draft) -> bool) -> Self {
+        self.ended = Some(ended);
         self
     }
 

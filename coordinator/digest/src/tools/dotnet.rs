@@ -1,7 +1,7 @@
 //! What dotnet test prints.
 
 use super::compiler::DIED;
-use crate::rules::{Act, Count, Draft, ERROR, FATAL, Kind, Next, Rule, Sign, indented, problem};
+use crate::rules::{Act, Count, Draft, ERROR, FATAL, Kind, Next, Rule, Sign, always, indented, problem};
 use crate::tally::Counts;
 use crate::tool::{Tool, ToolId};
 
@@ -62,7 +62,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "dotnet.exception",
         pattern: r"^Unhandled [Ee]xception[.:] (?P<m>.*)",
-        acts: &[Act::Problem(problem(FATAL, Kind::Runtime, 93).follow(stack).refine(after_in))],
+        acts: &[Act::Problem(problem(FATAL, Kind::Runtime, 93).follow(stack).refine(after_in).ended(always))],
     },
     Rule {
         name: "dotnet.failed",

@@ -1,6 +1,6 @@
 //! What gdb prints.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Next, Problem, Rule, problem};
+use crate::rules::{Act, Draft, ERROR, Kind, Next, Problem, Role, Rule, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("gdb") };
@@ -79,5 +79,5 @@ fn hang(draft: &mut Draft) {
 const RULES: &[Rule] = &[Rule {
     name: "gdb.thread",
     pattern: r"^Thread \d+ \((?:Thread 0x[0-9a-f]+ \(LWP \d+\)|LWP \d+|process \d+).*\):$",
-    acts: &[Act::Problem(THREADS)],
+    acts: &[Act::Problem(THREADS.role(Role::Stacks))],
 }];

@@ -2,7 +2,8 @@
 
 use super::c::indented_no_head;
 use crate::rules::{
-    Act, Draft, ERROR, Kind, Level, Next, Rule, Sign, WARNING, drawn, indented, paragraph, pointed, problem,
+    Act, Draft, ERROR, Kind, Level, Next, Role, Rule, Sign, WARNING, drawn, indented, paragraph, pointed,
+    problem,
 };
 use crate::tool::{Tool, ToolId};
 
@@ -90,12 +91,14 @@ const RULES: &[Rule] = &[
     Rule {
         name: "generic.severity",
         pattern: r"^\s{0,4}(?:\[(?:ERROR|Error|error|FATAL|Fatal|fatal|CRITICAL|SEVERE)\]:?|(?:ERROR|FATAL|CRITICAL|SEVERE)(?: ?\[[^\]]*\])?[:!]?|(?:Error|error|Fatal|fatal|Critical|critical)(?: ?\[[^\]]*\])?[:!]) (?P<m>\S.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 60).follow(drawn).refine(pointed))],
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Runtime, 60).follow(drawn).refine(pointed).role(Role::Vague),
+        )],
     },
     Rule {
         name: "generic.tool_severity",
         pattern: r"^(?:[\w./+-]+): (?P<s>fatal error|error|fatal|ERROR|FATAL|Error): (?P<m>.*)",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Runtime, 74).follow(indented))],
+        acts: &[Act::Problem(problem(Level::Word, Kind::Runtime, 74).follow(indented).role(Role::Vague))],
     },
     Rule {
         name: "generic.warning",

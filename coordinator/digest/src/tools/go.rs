@@ -2,7 +2,7 @@
 
 use super::compiler::{CHILD_DIED, DIED};
 use crate::rules::{
-    Act, Draft, ERROR, FATAL, Indicator, Kind, Next, Problem, Rule, Sign, TestEvent, problem,
+    Act, Draft, ERROR, FATAL, Indicator, Kind, Next, Problem, Role, Rule, Sign, TestEvent, problem,
 };
 use crate::tool::{Apart, Tool, ToolId};
 
@@ -230,7 +230,7 @@ const RULES: &[Rule] = &[
         acts: &[Act::Problem(PANIC), Act::Sign(Sign::Crash(Indicator::FatalError))],
     },
     // What a Go program prints at SIGQUIT, which a timeout sends.
-    Rule { name: "go.quit", pattern: r"^SIGQUIT: quit$", acts: &[Act::Problem(HANG)] },
+    Rule { name: "go.quit", pattern: r"^SIGQUIT: quit$", acts: &[Act::Problem(HANG.role(Role::Stacks))] },
     // A frame is part of a stack, even beyond the lines of its message.
     Rule {
         name: "go.frame",

@@ -1,7 +1,7 @@
 //! What Java prints.
 
 use super::junit::java_place;
-use crate::rules::{Act, ERROR, FATAL, Indicator, Kind, Next, Rule, Sign, problem};
+use crate::rules::{Act, Draft, ERROR, FATAL, Indicator, Kind, Next, Rule, Sign, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Java") };
@@ -42,11 +42,17 @@ pub(super) fn stack_any(so_far: &[String], line: &str) -> Next {
     }
 }
 
+fn is_of_main_thread(draft: &Draft) -> bool {
+    draft.first().starts_with("Exception in thread \"main\"")
+}
+
 const RULES: &[Rule] = &[
     Rule {
         name: "java.exception",
         pattern: r#"^(?:Exception in thread ".*" |Caused by: )?(?P<m>(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error|Throwable)\b.*)"#,
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 86).follow(stack_any).refine(java_place))],
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Runtime, 86).follow(stack_any).refine(java_place).ended(is_of_main_thread),
+        )],
     },
     Rule {
         name: "java.oom",

@@ -5,7 +5,7 @@ use super::gradle::SUREFIRE;
 use super::java::stack_any;
 use super::junit::java_place;
 use super::node::stack;
-use crate::rules::{Act, ERROR, Kind, Level, Next, Rule, Sign, TestEvent, WARNING, indented, problem};
+use crate::rules::{Act, ERROR, Kind, Level, Next, Role, Rule, Sign, TestEvent, WARNING, indented, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const SUREFIRE_TOOL: Tool = Tool {
@@ -238,7 +238,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "maven.failure_line",
         pattern: r"^\[ERROR\]   (?P<t>[^\s:()]+:\d+)(?:->\S+)* (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).bare().refine(maven_list))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).bare().refine(maven_list).role(Role::Listed))],
     },
     Rule {
         name: "surefire.flake",

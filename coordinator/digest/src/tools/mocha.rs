@@ -2,7 +2,7 @@
 
 use super::bats::numbered;
 use super::compiler::DIED;
-use crate::rules::{Act, Count, Draft, ERROR, Indicator, Kind, Next, Rule, Sign, problem};
+use crate::rules::{Act, Count, Draft, ERROR, Indicator, Kind, Next, Role, Rule, Sign, problem};
 use crate::tally::Counts;
 use crate::tool::{Announced, Tool, ToolId};
 
@@ -259,7 +259,11 @@ const RULES: &[Rule] = &[
         pattern: r"^(?: Exception during run:|\xe2\x9c\x96 ERROR:) (?P<m>\S.*)$",
         acts: &[
             Act::Problem(
-                problem(ERROR, Kind::Runtime, 90).follow(exception_lines).owning().refine(exception),
+                problem(ERROR, Kind::Runtime, 90)
+                    .follow(exception_lines)
+                    .owning()
+                    .refine(exception)
+                    .role(Role::Loading),
             ),
             Act::Sign(Sign::Failure(ToolId::Mocha)),
             Act::Summary,

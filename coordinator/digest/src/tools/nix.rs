@@ -1,6 +1,6 @@
 //! What Nix prints.
 
-use crate::rules::{Act, ERROR, Kind, Rule, indented_or_blank, problem};
+use crate::rules::{Act, ERROR, Kind, Role, Rule, indented_or_blank, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Nix") };
@@ -9,7 +9,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "nix.error",
         pattern: r"^error: (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 88).follow(indented_or_blank))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 88).follow(indented_or_blank).role(Role::Vague))],
     },
     Rule {
         name: "nix.trace",

@@ -1,7 +1,7 @@
 //! What node prints.
 
 use super::mocha::js_place;
-use crate::rules::{Act, Draft, ERROR, FATAL, Indicator, Kind, Next, Rule, Sign, problem};
+use crate::rules::{Act, Draft, ERROR, FATAL, Indicator, Kind, Next, Role, Rule, Sign, always, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { apart: Apart::WithoutCode, rules: RULES, ..Tool::named("node") };
@@ -57,7 +57,9 @@ const RULES: &[Rule] = &[
     Rule {
         name: "node.uncaught",
         pattern: r"^(?:node:\S+|file://\S+|/\S+\.[cm]?[jt]sx?):\d+$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 90).follow(node_lines).refine(uncaught_place))],
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Runtime, 90).follow(node_lines).refine(uncaught_place).ended(always),
+        )],
     },
     Rule {
         name: "node.uncaught_prefix",
@@ -80,7 +82,9 @@ const RULES: &[Rule] = &[
     Rule {
         name: "js.error",
         pattern: r"^(?:\[!\] )?(?:\(plugin .*\) )?(?:[A-Z]\w*)?Error(?: \[\w+\])?: (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 82).follow(stack).refine(js_place))],
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Runtime, 82).follow(stack).refine(js_place).role(Role::Vague),
+        )],
     },
     Rule {
         name: "js.deep_error",

@@ -43,6 +43,10 @@ fn php_place(draft: &mut Draft) {
     }
 }
 
+fn has_place(draft: &Draft) -> bool {
+    draft.file.is_some()
+}
+
 const RULES: &[Rule] = &[
     Rule {
         name: "phpunit.header",
@@ -99,6 +103,8 @@ const RULES: &[Rule] = &[
     Rule {
         name: "php.error",
         pattern: r"^PHP (?P<s>(?:Parse|Fatal|Recoverable fatal) error|Warning|Deprecated|Notice): +(?P<m>.*)",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Runtime, 90).follow(php_lines).refine(php_place))],
+        acts: &[Act::Problem(
+            problem(Level::Word, Kind::Runtime, 90).follow(php_lines).refine(php_place).ended(has_place),
+        )],
     },
 ];

@@ -1,6 +1,6 @@
 //! What pip prints.
 
-use crate::rules::{Act, ERROR, Kind, Rule, Sign, indented, problem};
+use crate::rules::{Act, ERROR, Kind, Role, Rule, Sign, indented, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("pip") };
@@ -9,7 +9,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "pip.error",
         pattern: r"^ERROR: (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 86).follow(indented))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 86).follow(indented).role(Role::Vague))],
     },
     Rule {
         name: "pip.installed",

@@ -2,7 +2,7 @@
 
 use super::compiler::{CHILD_DIED, DIED};
 use super::pytest::{innermost, set, stack};
-use crate::rules::{Act, Draft, ERROR, FATAL, Indicator, Kind, Next, Rule, Sign, problem};
+use crate::rules::{Act, Draft, ERROR, FATAL, Indicator, Kind, Next, Role, Rule, Sign, always, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Python") };
@@ -122,6 +122,12 @@ fn syntax_only(draft: &mut Draft) {
     draft.head = draft.lines.len().checked_sub(1);
 }
 
+/// A program may log an exception raised in a function. A frame in `<module>` means that no function caught it.
+fn is_of_module(draft: &Draft) -> bool {
+    let frame = draft.lines.iter().find(|line| line.trim_start().starts_with("File \""));
+    frame.is_some_and(|frame| frame.ends_with(", in <module>") || frame.contains("runpy"))
+}
+
 const RULES: &[Rule] = &[
     Rule {
         name: "python.pool_died",
@@ -137,7 +143,13 @@ const RULES: &[Rule] = &[
         name: "python.traceback",
         pattern: r"^\s*(?:\+ Exception Group )?Traceback \(most recent call last\):$",
         acts: &[
-            Act::Problem(problem(ERROR, Kind::Runtime, 88).follow(traceback).refine(raised_at)),
+            Act::Problem(
+                problem(ERROR, Kind::Runtime, 88)
+                    .follow(traceback)
+                    .refine(raised_at)
+                    .role(Role::Trace)
+                    .ended(is_of_module),
+            ),
             Act::Sign(Sign::Trace),
         ],
     },
@@ -151,7 +163,9 @@ const RULES: &[Rule] = &[
         // The program that runs a test may have begun its line.
         pattern: r"^(?:\S+\.py(?:::\S+)? |\w+ \([\w.]+\) \.\.\. )?[.FEsxX]*Fatal Python error: (?P<m>.*)",
         acts: &[
-            Act::Problem(problem(FATAL, Kind::Crash, 96).follow(fatal_lines).refine(fatal_place)),
+            Act::Problem(
+                problem(FATAL, Kind::Crash, 96).follow(fatal_lines).refine(fatal_place).role(Role::Stacks),
+            ),
             Act::Sign(Sign::Crash(Indicator::FatalError)),
         ],
     },
@@ -163,11 +177,13 @@ const RULES: &[Rule] = &[
     Rule {
         name: "python.syntax",
         pattern: r#"^  File "(?P<f>[^"]+)", line (?P<l>\d+)$"#,
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 80).follow(syntax).refine(syntax_only))],
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Build, 80).follow(syntax).refine(syntax_only).ended(always),
+        )],
     },
     Rule {
         name: "python.start",
         pattern: r"^\S*(?:python|pypy)[\d.]*(?:\.exe)?: (?P<m>.*(?:No module named|can't |cannot |Error while|No code object|is a package).*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 90))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 90).ended(always))],
     },
 ];

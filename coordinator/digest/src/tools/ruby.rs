@@ -24,6 +24,10 @@ fn ruby_frame(draft: &mut Draft) {
     }
 }
 
+fn is_of_main(draft: &Draft) -> bool {
+    draft.lines.iter().any(|line| line.contains("<main>") || line.contains("<top (required)>"))
+}
+
 const RULES: &[Rule] = &[
     Rule {
         name: "ruby.bug",
@@ -42,6 +46,8 @@ const RULES: &[Rule] = &[
     Rule {
         name: "ruby.exception",
         pattern: r"^(?P<f>[^\s:]+\.\w+):(?P<l>\d+):in [`'][^']*': (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 90).follow(indented).refine(ruby_frame))],
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Runtime, 90).follow(indented).refine(ruby_frame).ended(is_of_main),
+        )],
     },
 ];

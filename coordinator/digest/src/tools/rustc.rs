@@ -2,7 +2,9 @@
 
 use super::libtest::panicked;
 use super::shell::DIED;
-use crate::rules::{Act, Draft, ERROR, Indicator, Kind, Level, Next, Problem, Rule, Sign, WARNING, problem};
+use crate::rules::{
+    Act, Draft, ERROR, Indicator, Kind, Level, Next, Problem, Role, Rule, Sign, WARNING, problem,
+};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("rustc") };
@@ -94,7 +96,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "rust.error",
         pattern: r"^error(?:\[E\d{4}\])?: (?P<m>.*)",
-        acts: &[Act::Problem(DIAGNOSTIC)],
+        acts: &[Act::Problem(DIAGNOSTIC.role(Role::Vague))],
     },
     Rule {
         name: "rust.warning",

@@ -1,6 +1,6 @@
 //! What sbt prints.
 
-use crate::rules::{Act, ERROR, Kind, Level, Next, Rule, Sign, problem};
+use crate::rules::{Act, ERROR, Kind, Level, Next, Role, Rule, Sign, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { drives: true, rules: RULES, ..Tool::named("sbt") };
@@ -33,7 +33,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "sbt.error",
         pattern: r"^\[error\] (?P<m>\S.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 65))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 65).role(Role::Vague))],
     },
     Rule {
         name: "sbt.success",

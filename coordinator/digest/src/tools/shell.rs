@@ -1,11 +1,20 @@
 //! What shell prints.
 
-use crate::rules::{Act, ERROR, FATAL, Indicator, Kind, Problem, Rule, Sign, problem};
+use crate::rules::{Act, Draft, ERROR, FATAL, Indicator, Kind, Problem, Role, Rule, Sign, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("shell") };
 
 pub(super) const DIED: Problem = problem(FATAL, Kind::Crash, 88);
+
+/// Returns true if the shell of the command printed the line, not a script or make.
+fn is_of_the_command(draft: &Draft) -> bool {
+    let line = draft.first();
+    let after = |shell: &str| line.strip_prefix(shell).and_then(|rest| rest.split_once(": "));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    after("bash: line ").or_else(|| after("sh: ")).is_some_and(|(number, _)| is_number(number))
+        || line.starts_with("zsh:")
+}
 
 const RULES: &[Rule] = &[
     Rule {
@@ -17,7 +26,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "shell.aborted",
         pattern: r"^(?:(?:.*: (?:line )?\d+: +\d+ )?(?:Aborted|Abort trap: 6)|(?:zsh|\[\d+\])(?::\d*)?:? +(?:\d+ )?abort)(?: +\(core dumped\).*| {2,}.*)?$",
-        acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::Died("SIGABRT")))],
+        acts: &[Act::Problem(DIED.role(Role::AbortEcho)), Act::Sign(Sign::Crash(Indicator::Died("SIGABRT")))],
     },
     Rule {
         name: "shell.killed",
@@ -41,12 +50,12 @@ const RULES: &[Rule] = &[
     Rule {
         name: "shell.not_found",
         pattern: r"^(?:\S+: )?(?:line \d+: |\d+: )?(?:(?:cd|exec|source|\.): )?(?P<m>\S+: (?:command not found|not found|Permission denied|is a directory|No such file or directory|cannot execute.*|bad interpreter.*))$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 80))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 80).ended(is_of_the_command))],
     },
     Rule {
         name: "shell.zsh_not_found",
         pattern: r"^(?:fish: Unknown command: .*|(?:zsh:\d*:? ?|env: |sh: \d+: |bash: (?:line \d+: )?)(?P<m>.*(?:not found|No such file or directory|Permission denied|syntax error).*))",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 80))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 80).ended(is_of_the_command))],
     },
     Rule {
         name: "libc.abort",
