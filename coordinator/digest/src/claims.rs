@@ -2,7 +2,7 @@
 
 use crate::signs::Signs;
 use crate::text::{clip_chars, front_length};
-use crate::verdict::Ruling;
+use crate::verdict::{Row, Ruling};
 use buildpool_protocol::evidence::{Evidence, ReportIssue};
 use buildpool_protocol::report::{Severity, TestCounts, Verdict};
 use std::collections::BTreeSet;
@@ -10,18 +10,18 @@ use std::collections::BTreeSet;
 /// Maximum length of a correction, in characters.
 const CORRECTION_CHARS_MAX: usize = 160;
 /// Rules for runs that ended well, or claim it, but did not pass.
-const AGAINST_A_GOOD_END: &[&str] = &[
-    "zero_report_failed",
-    "zero_runner_crash",
-    "zero_crash_report",
-    "zero_report_problem",
-    "zero_unfinished",
-    "zero_without_total",
-    "zero_collapsed",
-    "zero_action_left",
-    "log_action_left",
-    "log_unfinished",
-    "log_without_total",
+const AGAINST_A_GOOD_END: &[Row] = &[
+    Row::ZeroReportFailed,
+    Row::ZeroRunnerCrash,
+    Row::ZeroCrashReport,
+    Row::ZeroReportProblem,
+    Row::ZeroUnfinished,
+    Row::ZeroWithoutTotal,
+    Row::ZeroCollapsed,
+    Row::ZeroActionLeft,
+    Row::LogActionLeft,
+    Row::LogUnfinished,
+    Row::LogWithoutTotal,
 ];
 
 /// Returns true if the evidence files contain a crash report or an error.

@@ -20,7 +20,7 @@ use crate::text::{TailLine, clip_chars, front_length};
 use crate::tier::{self, Ranked};
 use crate::tool::ToolId;
 use crate::transcript::Ends;
-use crate::verdict::{self, Ruling};
+use crate::verdict::{self, Row, Ruling};
 use crate::view::counted;
 use buildpool_protocol::outcome::{Acted, CrashType, Ending, ProcessState};
 use buildpool_protocol::output::Stream;
@@ -79,6 +79,8 @@ pub struct Digest {
     pub notes: Vec<String>,
     /// Explanation of the verdict.
     pub explanation: Explanation,
+    /// The command failed or timed out, most likely because of the infrastructure.
+    is_infrastructure: bool,
     pub(crate) claims: Claims,
     pub(crate) ranked: Vec<Ranked>,
     pub(crate) options: Options,
@@ -104,14 +106,14 @@ pub struct Explanation {
 }
 
 /// Rules whose cause states that no test ran, so that no note repeats it.
-const RULES_OF_NO_TESTS: [&str; 5] =
-    ["code_no_tests", "code_none_selected", "zero_no_tests", "zero_none_selected", "zero_tests_missed"];
+const RULES_OF_NO_TESTS: [Row; 5] =
+    [Row::CodeNoTests, Row::CodeNoneSelected, Row::ZeroNoTests, Row::ZeroNoneSelected, Row::ZeroTestsMissed];
 
 impl Digest {
     /// Returns true if the command failed or timed out and the most likely cause is the
     /// infrastructure.
     pub fn is_infrastructure(&self) -> bool {
-        matches!(self.explanation.rule, "code_infrastructure" | "acted_timeout_held")
+        self.is_infrastructure
     }
 
     pub(crate) fn new(gathered: Gathered, facts: &Facts) -> Self {
@@ -198,7 +200,7 @@ impl Digest {
         crash_indicators.tests_unfinished = unfinished > 0;
         crash_indicators.test_count_collapsed = collapsed.is_some();
         let verdict = ruling.verdict;
-        if let ("code_no_tests" | "code_none_selected", Some(seen)) = (ruling.rule, &signs.no_tests) {
+        if let (Row::CodeNoTests | Row::CodeNoneSelected, Some(seen)) = (ruling.rule, &signs.no_tests) {
             finds.errors.push(no_tests(seen));
             ranked = tier::rank(&finds, facts.ending.is_some());
         }
@@ -238,6 +240,7 @@ impl Digest {
             gaps,
             notes,
             explanation,
+            is_infrastructure: matches!(ruling.rule, Row::CodeInfrastructure | Row::ActedTimeoutHeld),
             claims,
             ranked,
             options,
@@ -376,7 +379,7 @@ fn exit_code(ending: Option<&Ending>) -> Option<i32> {
 fn silent(verdict: Verdict, facts: &Facts, ranked: &[Ranked], signs: &Signs, ruling: &Ruling) -> bool {
     let good_end = matches!(facts.ending, Some(Ending::Exited { code: 0 })) && facts.acted.is_none();
     if good_end {
-        return verdict != Verdict::Passed || ruling.rule == "zero_failed_before";
+        return verdict != Verdict::Passed || ruling.rule == Row::ZeroFailedBefore;
     }
     let unexplained = ranked.iter().all(|ranked| ranked.found.severity > Severity::Error)
         && signs.runs.last().is_none()
@@ -384,7 +387,7 @@ fn silent(verdict: Verdict, facts: &Facts, ranked: &[Ranked], signs: &Signs, rul
         && facts.evidence.crash_reports.is_empty()
         && !facts.evidence.memory.as_ref().is_some_and(|memory| memory.oom_killed);
     let unexplained =
-        unexplained && !matches!(ruling.rule, "code_remarks" | "code_no_tests" | "code_none_selected");
+        unexplained && !matches!(ruling.rule, Row::CodeRemarks | Row::CodeNoTests | Row::CodeNoneSelected);
     let bad = matches!(verdict, Verdict::Failed | Verdict::Crashed)
         && !matches!(facts.ending, Some(Ending::NotStarted(_)));
     bad && unexplained && ruling.line.is_none()
@@ -463,7 +466,7 @@ fn explain(
     if let Some(memory) = &case.out_of_memory {
         evidence.push(format!("killed for memory: {memory}"));
     }
-    Explanation { rule: ruling.rule, line: ruling.line.clone(), evidence }
+    Explanation { rule: ruling.rule.name(), line: ruling.line.clone(), evidence }
 }
 
 const fn acted_word(acted: &Acted) -> &'static str {

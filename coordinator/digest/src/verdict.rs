@@ -104,6 +104,95 @@ pub(crate) struct Case<'a> {
     pub(crate) xcodebuild: bool,
 }
 
+/// Defines the rows of the table, with their names in the documentation.
+macro_rules! rows {
+    ($($row:ident = $name:literal),* $(,)?) => {
+        /// Row of the table in `docs/endings.md`.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub(crate) enum Row {
+            $($row),*
+        }
+
+        impl Row {
+            pub(crate) const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$row => $name),*
+                }
+            }
+        }
+    };
+}
+
+rows! {
+    ActedTimeout = "acted_timeout",
+    ActedTimeoutHeld = "acted_timeout_held",
+    ActedIdleTimeout = "acted_idle_timeout",
+    ActedCancelled = "acted_cancelled",
+    ActedDrained = "acted_drained",
+    ActedCutOff = "acted_cut_off",
+    ActedFenced = "acted_fenced",
+    ActedDiskLimit = "acted_disk_limit",
+    ActedOutputLimit = "acted_output_limit",
+    NotFound = "not_found",
+    NotExecutable = "not_executable",
+    NoDirectory = "no_directory",
+    NoWorkspace = "no_workspace",
+    NoResources = "no_resources",
+    Unobserved = "unobserved",
+    SetupFailed = "setup_failed",
+    SignalOutOfMemory = "signal_out_of_memory",
+    SignalMemoryKill = "signal_memory_kill",
+    SignalMemoryLimit = "signal_memory_limit",
+    Signal = "signal",
+    CodeOutOfMemory = "code_out_of_memory",
+    CodeMemoryKill = "code_memory_kill",
+    CodeMemoryLimit = "code_memory_limit",
+    CodeDeath = "code_death",
+    CodeShellSignal = "code_shell_signal",
+    CodeNoneSelected = "code_none_selected",
+    CodeTestsFailed = "code_tests_failed",
+    CodeInfrastructure = "code_infrastructure",
+    CodeError = "code_error",
+    CodeFailureMarker = "code_failure_marker",
+    CodeNoTests = "code_no_tests",
+    CodeRemarks = "code_remarks",
+    CodeWarnings = "code_warnings",
+    CodeUnexplained = "code_unexplained",
+    ZeroReportFailed = "zero_report_failed",
+    ZeroRunnerCrash = "zero_runner_crash",
+    ZeroCrashReport = "zero_crash_report",
+    ZeroUnfinished = "zero_unfinished",
+    ZeroWithoutTotal = "zero_without_total",
+    ZeroReportProblem = "zero_report_problem",
+    ZeroCollapsed = "zero_collapsed",
+    ZeroTestsMissed = "zero_tests_missed",
+    ZeroNoTests = "zero_no_tests",
+    ZeroNoneSelected = "zero_none_selected",
+    ZeroActionLeft = "zero_action_left",
+    ZeroFailureMarker = "zero_failure_marker",
+    ZeroTestsFailed = "zero_tests_failed",
+    ZeroDeathMarker = "zero_death_marker",
+    ZeroStandingError = "zero_standing_error",
+    ZeroOutOfMemory = "zero_out_of_memory",
+    ZeroReportUnread = "zero_report_unread",
+    ZeroFailedBefore = "zero_failed_before",
+    Zero = "zero",
+    LogDeath = "log_death",
+    LogTestsFailed = "log_tests_failed",
+    LogFailureMarker = "log_failure_marker",
+    LogUnfinished = "log_unfinished",
+    LogWithoutTotal = "log_without_total",
+    LogContradiction = "log_contradiction",
+    LogUnended = "log_unended",
+    LogNoTests = "log_no_tests",
+    LogActionLeft = "log_action_left",
+    LogReportUnread = "log_report_unread",
+    LogSuccessMarker = "log_success_marker",
+    LogErrors = "log_errors",
+    LogErrorsWeak = "log_errors_weak",
+    LogNothing = "log_nothing",
+}
+
 /// The verdict and its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ruling {
@@ -111,13 +200,13 @@ pub(crate) struct Ruling {
     pub(crate) crash_type: CrashType,
     pub(crate) cause: Option<Cause>,
     /// Row of the table.
-    pub(crate) rule: &'static str,
+    pub(crate) rule: Row,
     /// Line of the log that decided the verdict, if one did.
     pub(crate) line: Option<String>,
 }
 
 fn ruling(
-    rule: &'static str,
+    rule: Row,
     verdict: Verdict,
     crash_type: CrashType,
     known_from: KnownFrom,
@@ -141,7 +230,7 @@ pub(crate) fn decide(case: &Case<'_>) -> Ruling {
         Some(Ending::Signaled { name, core_dump, .. }) => signaled(name, *core_dump, case),
         Some(Ending::NotStarted(failure)) => not_started(failure),
         Some(Ending::Unobserved { reason }) => ruling(
-            "unobserved",
+            Row::Unobserved,
             Verdict::Lost,
             CrashType::None,
             KnownFrom::Pool,
@@ -162,7 +251,7 @@ fn signaled(name: &str, core_dump: bool, case: &Case<'_>) -> Ruling {
     let core = if core_dump { " (a core was dumped)" } else { "" };
     if let Some(memory) = &case.out_of_memory {
         return ruling(
-            "signal_out_of_memory",
+            Row::SignalOutOfMemory,
             Verdict::Crashed,
             CrashType::OutOfMemory,
             KnownFrom::WaitStatus,
@@ -178,7 +267,7 @@ fn signaled(name: &str, core_dump: bool, case: &Case<'_>) -> Ruling {
         text.push_str(&format!(" It said: {said}"));
     }
     let mut ruling =
-        ruling("signal", Verdict::Crashed, CrashType::of_signal(name), KnownFrom::WaitStatus, text);
+        ruling(Row::Signal, Verdict::Crashed, CrashType::of_signal(name), KnownFrom::WaitStatus, text);
     ruling.line = last_words(case);
     ruling
 }

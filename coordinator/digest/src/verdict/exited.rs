@@ -1,7 +1,7 @@
 //! Rulings for commands that exited by themselves.
 
 use super::death::{death, is_death};
-use super::{Case, Ruling, doing, failure_type, memory, ruling, tests, unfinished};
+use super::{Case, Row, Ruling, doing, failure_type, memory, ruling, tests, unfinished};
 use crate::rules::Indicator;
 use crate::tool::ToolId;
 use buildpool_protocol::outcome::CrashType;
@@ -12,24 +12,24 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
         |rule, text: String| ruling(rule, Verdict::Inconclusive, CrashType::Unknown, KnownFrom::Marker, text);
     if let (true, Some(report)) = (case.tests_failed > 0, case.report) {
         return ruling(
-            "zero_report_failed",
+            Row::ZeroReportFailed,
             Verdict::Failed,
             CrashType::TestFailure,
             KnownFrom::Report,
             format!("The command exited 0, but {report} says that {} failed.", tests(case.tests_failed)),
         );
     }
-    if let Some(ruling) = death(case, "zero_runner_crash", true) {
+    if let Some(ruling) = death(case, Row::ZeroRunnerCrash, true) {
         return ruling;
     }
     if case.crash_report.is_some()
-        && let Some(ruling) = death(case, "zero_crash_report", false)
+        && let Some(ruling) = death(case, Row::ZeroCrashReport, false)
     {
         return ruling;
     }
     if case.unfinished > 0 {
         return contradiction(
-            "zero_unfinished",
+            Row::ZeroUnfinished,
             format!("The command exited 0, but {}: the run was cut short.", unfinished(case)),
         );
     }
@@ -38,11 +38,11 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
             "The command exited 0, but no total follows the test results `{line}`: the run was cut short{}.",
             pipe(case)
         );
-        return contradiction("zero_without_total", text);
+        return contradiction(Row::ZeroWithoutTotal, text);
     }
     if let (Some(action), None) = (case.action_left, case.failure) {
         return contradiction(
-            "zero_action_left",
+            Row::ZeroActionLeft,
             format!(
                 "The command exited 0, but the log has no result of `xcodebuild {action}`: it is not complete."
             ),
@@ -55,11 +55,11 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
             false => (Verdict::Failed, failure_type(case)),
         };
         let text = format!("The command exited 0, but a report names a problem: {problem}");
-        return ruling("zero_report_problem", verdict, crash_type, KnownFrom::Report, text);
+        return ruling(Row::ZeroReportProblem, verdict, crash_type, KnownFrom::Report, text);
     }
     if let Some((now, before)) = case.collapsed {
         return contradiction(
-            "zero_collapsed",
+            Row::ZeroCollapsed,
             format!(
                 "The command exited 0, but only {} ran where the last good run had {before}.",
                 tests(now)
@@ -68,17 +68,17 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
     }
     if let Some(asked) = case.tests_missed {
         return contradiction(
-            "zero_tests_missed",
+            Row::ZeroTestsMissed,
             format!("The command exited 0, but no tests ran, and it asks for some: `{asked}`."),
         );
     }
     if let (true, Some((source, known_from))) = (case.is_test_run || says_tested(case), case.no_tests) {
         let text = format!("The command exited 0, but no tests ran, by {source}.");
-        return ruling("zero_no_tests", Verdict::Inconclusive, CrashType::Unknown, known_from, text);
+        return ruling(Row::ZeroNoTests, Verdict::Inconclusive, CrashType::Unknown, known_from, text);
     }
     if let (true, Some(count)) = (case.selects_tests, case.all_skipped) {
         return contradiction(
-            "zero_none_selected",
+            Row::ZeroNoneSelected,
             format!(
                 "The command exited 0, but no test ran: it selects tests by name, and {} skipped.",
                 match count {
@@ -90,7 +90,7 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
     }
     if let (Some(failure), false) = (case.failure, case.success_is_last) {
         let mut ruling = contradiction(
-            "zero_failure_marker",
+            Row::ZeroFailureMarker,
             format!(
                 "The command exited 0, but {} says that it failed: {}{}",
                 failure.what,
@@ -104,7 +104,7 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
     }
     if case.tests_failed > 0 && !case.failures_are_past {
         let mut ruling = contradiction(
-            "zero_tests_failed",
+            Row::ZeroTestsFailed,
             format!(
                 "The command exited 0, but its output counts {} as failed{}.",
                 tests(case.tests_failed),
@@ -120,7 +120,7 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
     let is_death = |what| is_death(what, case.panics_are_tests) && stands(what);
     if let Some(seen) = case.crashes.iter().find(|seen| is_death(seen.what)) {
         let mut ruling = contradiction(
-            "zero_death_marker",
+            Row::ZeroDeathMarker,
             format!("The command exited 0, but its output speaks of a death: {}", seen.line.trim()),
         );
         ruling.line = Some(seen.line.clone());
@@ -128,7 +128,7 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
     }
     if let Some(error) = case.standing_error {
         let mut ruling = contradiction(
-            "zero_standing_error",
+            Row::ZeroStandingError,
             format!(
                 "The command exited 0, but its output has an error that nothing took back: {error}{}",
                 pipe(case)
@@ -142,16 +142,16 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
             "The command exited 0, but the kernel ended a process of the job for its memory: {memory}."
         );
         let (inconclusive, killed) = (Verdict::Inconclusive, CrashType::OutOfMemory);
-        return ruling("zero_out_of_memory", inconclusive, killed, KnownFrom::WaitStatus, text);
+        return ruling(Row::ZeroOutOfMemory, inconclusive, killed, KnownFrom::WaitStatus, text);
     }
     if let Some(unread) = case.unread {
         let text = format!("The command exited 0, but what a report says of it is not known: {unread}");
         let (inconclusive, unknown) = (Verdict::Inconclusive, CrashType::Unknown);
-        return ruling("zero_report_unread", inconclusive, unknown, KnownFrom::Report, text);
+        return ruling(Row::ZeroReportUnread, inconclusive, unknown, KnownFrom::Report, text);
     }
     if case.tests_failed > 0 {
         return ruling(
-            "zero_failed_before",
+            Row::ZeroFailedBefore,
             Verdict::Passed,
             CrashType::None,
             KnownFrom::Marker,
@@ -165,7 +165,7 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
         verdict: Verdict::Passed,
         crash_type: CrashType::None,
         cause: None,
-        rule: "zero",
+        rule: Row::Zero,
         line: case.success.map(|seen| seen.line.clone()),
     }
 }
@@ -190,7 +190,7 @@ fn pipe(case: &Case<'_>) -> &'static str {
 pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
     if let Some(memory) = &case.out_of_memory {
         return ruling(
-            "code_out_of_memory",
+            Row::CodeOutOfMemory,
             Verdict::Crashed,
             CrashType::OutOfMemory,
             KnownFrom::WaitStatus,
@@ -200,7 +200,7 @@ pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
     if let Some(ruling) = memory::of_code(code, case) {
         return ruling;
     }
-    if let Some(mut ruling) = death(case, "code_death", false) {
+    if let Some(mut ruling) = death(case, Row::CodeDeath, false) {
         if ruling.crash_type == CrashType::Unknown
             && let Some(signal) = crate::endings::shell_signal(code)
         {
@@ -214,7 +214,7 @@ pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
         && !case.test_errors
     {
         return ruling(
-            "code_shell_signal",
+            Row::CodeShellSignal,
             Verdict::Failed,
             CrashType::of_signal(signal),
             KnownFrom::ShellConvention,
@@ -236,18 +236,18 @@ pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
         };
         let text =
             format!("{} failed{source}; exit code {code}{}.", tests(case.tests_failed), cut_off(code, case));
-        return ruling("code_tests_failed", Verdict::Failed, CrashType::TestFailure, known_from, text);
+        return ruling(Row::CodeTestsFailed, Verdict::Failed, CrashType::TestFailure, known_from, text);
     }
     let mut ruling = match (&case.first_error, case.failure) {
         (Some(error), _) => ruling(
-            if case.infrastructure { "code_infrastructure" } else { "code_error" },
+            if case.infrastructure { Row::CodeInfrastructure } else { Row::CodeError },
             Verdict::Failed,
             kind,
             if case.error_in_report { KnownFrom::Report } else { KnownFrom::Marker },
             format!("Exit code {code}: {error}"),
         ),
         (None, Some(failure)) => ruling(
-            "code_failure_marker",
+            Row::CodeFailureMarker,
             Verdict::Failed,
             kind,
             KnownFrom::Marker,
@@ -275,7 +275,7 @@ fn none_selected(code: i32, case: &Case<'_>) -> Option<Ruling> {
     let (source, known_from) = case.no_tests.filter(|_| case.selects_tests && !has_errors)?;
     let text = format!("No test ran (exit code {code}), by {source}: the command selects tests by name.");
     let (inconclusive, unknown) = (Verdict::Inconclusive, CrashType::Unknown);
-    Some(ruling("code_none_selected", inconclusive, unknown, known_from, text))
+    Some(ruling(Row::CodeNoneSelected, inconclusive, unknown, known_from, text))
 }
 
 /// Ruling for a failed command without an error or a failure marker in its output.
@@ -285,11 +285,11 @@ fn without_errors(code: i32, kind: CrashType, case: &Case<'_>) -> Ruling {
             Some(tool) => format!("{tool} ran no tests (exit code {code})."),
             None => format!("No tests ran (exit code {code}), as {source} shows."),
         };
-        return ruling("code_no_tests", Verdict::Failed, kind, known_from, text);
+        return ruling(Row::CodeNoTests, Verdict::Failed, kind, known_from, text);
     }
     if let Some(remark) = case.first_remark {
         let text = format!("Exit code {code}, after a linter's remarks: {remark}");
-        return ruling("code_remarks", Verdict::Failed, kind, KnownFrom::Marker, text);
+        return ruling(Row::CodeRemarks, Verdict::Failed, kind, KnownFrom::Marker, text);
     }
     if let Some(warning) = case.first_warning {
         let last = case.last_line.filter(|line| !warning.contains(*line) && !line.contains(warning));
@@ -297,7 +297,7 @@ fn without_errors(code: i32, kind: CrashType, case: &Case<'_>) -> Ruling {
         let text = format!(
             "Exit code {code}, with no error in the output{last}; the first of its warnings: {warning}"
         );
-        return ruling("code_warnings", Verdict::Failed, kind, KnownFrom::Marker, text);
+        return ruling(Row::CodeWarnings, Verdict::Failed, kind, KnownFrom::Marker, text);
     }
     let meaning = crate::endings::code_meaning(code, case.xcodebuild).unwrap_or_default();
     let said = match case.last_line {
@@ -305,7 +305,7 @@ fn without_errors(code: i32, kind: CrashType, case: &Case<'_>) -> Ruling {
         Some(line) => format!(" No known error message was found. The last line is: {line}"),
     };
     let text = format!("The command exited with code {code}{}{meaning}.{said}", doing(case));
-    ruling("code_unexplained", Verdict::Failed, kind, KnownFrom::WaitStatus, text)
+    ruling(Row::CodeUnexplained, Verdict::Failed, kind, KnownFrom::WaitStatus, text)
 }
 
 /// Phrase that names the running test if the exit code stands for a signal.

@@ -2,16 +2,16 @@
 
 use super::death::death;
 use super::exited::says_tested;
-use super::{Case, Ruling, failure_type, ruling, tests, unfinished};
+use super::{Case, Row, Ruling, failure_type, ruling, tests, unfinished};
 use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::{KnownFrom, Verdict};
 
 pub(super) fn log_only(case: &Case<'_>) -> Ruling {
-    if let Some(ruling) = death(case, "log_death", true) {
+    if let Some(ruling) = death(case, Row::LogDeath, true) {
         return ruling;
     }
     if (!case.success_is_last || case.crash_report.is_some())
-        && let Some(ruling) = death(case, "log_death", false)
+        && let Some(ruling) = death(case, Row::LogDeath, false)
     {
         return ruling;
     }
@@ -19,7 +19,7 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
     if case.tests_failed > 0 && !(case.failures_are_past && case.success_is_last && case.report.is_none()) {
         let known_from = if case.report.is_some() { KnownFrom::Report } else { KnownFrom::Marker };
         return ruling(
-            "log_tests_failed",
+            Row::LogTestsFailed,
             Verdict::Failed,
             CrashType::TestFailure,
             known_from,
@@ -28,7 +28,7 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
     }
     if let (Some(failure), false) = (case.failure, case.success_is_last) {
         let mut ruling = ruling(
-            "log_failure_marker",
+            Row::LogFailureMarker,
             Verdict::Failed,
             kind,
             KnownFrom::Marker,
@@ -40,7 +40,7 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
     // Errors give a more precise cause.
     if case.unfinished > 0 && !case.build_errors && !case.test_errors {
         return ruling(
-            "log_unfinished",
+            Row::LogUnfinished,
             Verdict::Inconclusive,
             CrashType::Unknown,
             KnownFrom::Marker,
@@ -50,7 +50,7 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
     if let (Some(success), true) = (case.success, case.success_is_last) {
         if case.build_errors || case.test_errors || case.report_problem.is_some() {
             return ruling(
-                "log_contradiction",
+                Row::LogContradiction,
                 Verdict::Inconclusive,
                 kind,
                 KnownFrom::Marker,
@@ -71,7 +71,7 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
                 line.trim()
             );
             let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
-            return ruling("log_contradiction", inconclusive, kind, marker, text);
+            return ruling(Row::LogContradiction, inconclusive, kind, marker, text);
         }
         if let Some(driver) = case.unended {
             let text = format!(
@@ -80,7 +80,7 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
                 success.line.trim()
             );
             let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
-            return ruling("log_unended", inconclusive, CrashType::Unknown, marker, text);
+            return ruling(Row::LogUnended, inconclusive, CrashType::Unknown, marker, text);
         }
         if let Some(line) = case.without_total {
             let text = format!(
@@ -89,7 +89,7 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
                 success.line.trim()
             );
             let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
-            return ruling("log_without_total", inconclusive, CrashType::Unknown, marker, text);
+            return ruling(Row::LogWithoutTotal, inconclusive, CrashType::Unknown, marker, text);
         }
         if let (true, Some((source, _))) = (says_tested(case), case.no_tests) {
             let text = format!(
@@ -98,7 +98,7 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
                 success.line.trim()
             );
             let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
-            return ruling("log_no_tests", inconclusive, CrashType::Unknown, marker, text);
+            return ruling(Row::LogNoTests, inconclusive, CrashType::Unknown, marker, text);
         }
         if let Some(action) = case.action_left {
             let text = format!(
@@ -107,7 +107,7 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
                 success.line.trim()
             );
             let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
-            return ruling("log_action_left", inconclusive, CrashType::Unknown, marker, text);
+            return ruling(Row::LogActionLeft, inconclusive, CrashType::Unknown, marker, text);
         }
         if let Some(unread) = case.unread {
             let text = format!(
@@ -115,10 +115,10 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
                 success.what
             );
             let (inconclusive, unknown) = (Verdict::Inconclusive, CrashType::Unknown);
-            return ruling("log_report_unread", inconclusive, unknown, KnownFrom::Report, text);
+            return ruling(Row::LogReportUnread, inconclusive, unknown, KnownFrom::Report, text);
         }
         let mut ruling = ruling(
-            "log_success_marker",
+            Row::LogSuccessMarker,
             Verdict::Passed,
             CrashType::None,
             KnownFrom::Marker,
@@ -129,17 +129,17 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
     }
     match &case.first_error {
         Some(error) if case.build_errors || case.test_errors => {
-            ruling("log_errors", Verdict::Failed, kind, KnownFrom::Marker, error.clone())
+            ruling(Row::LogErrors, Verdict::Failed, kind, KnownFrom::Marker, error.clone())
         }
         Some(error) => ruling(
-            "log_errors_weak",
+            Row::LogErrorsWeak,
             Verdict::Inconclusive,
             CrashType::Unknown,
             KnownFrom::Marker,
             format!("The log has errors but no exit code and no tool's last word: {error}"),
         ),
         None => ruling(
-            "log_nothing",
+            Row::LogNothing,
             Verdict::Inconclusive,
             CrashType::Unknown,
             KnownFrom::Marker,

@@ -1,6 +1,6 @@
 //! Rulings for attempts that the pool ended, and for commands that never ran.
 
-use super::{Case, Ruling, doing, ruling, setup};
+use super::{Case, Row, Ruling, doing, ruling, setup};
 use buildpool_protocol::outcome::{Acted, CrashType, StartFailure};
 use buildpool_protocol::report::{KnownFrom, Verdict};
 use std::time::Duration;
@@ -10,7 +10,7 @@ pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
     let what = case.failed_setup.map_or_else(|| "command".to_owned(), setup::named);
     match acted {
         Acted::Timeout { after, held: Some(held) } => ruling(
-            "acted_timeout_held",
+            Row::ActedTimeoutHeld,
             Verdict::TimedOut,
             CrashType::Timeout,
             KnownFrom::Pool,
@@ -22,7 +22,7 @@ pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
             ),
         ),
         Acted::Timeout { after, held: None } => ruling(
-            "acted_timeout",
+            Row::ActedTimeout,
             Verdict::TimedOut,
             CrashType::Timeout,
             KnownFrom::Pool,
@@ -32,7 +32,7 @@ pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
             ),
         ),
         Acted::IdleTimeout { after } => ruling(
-            "acted_idle_timeout",
+            Row::ActedIdleTimeout,
             Verdict::TimedOut,
             CrashType::Timeout,
             KnownFrom::Pool,
@@ -45,7 +45,7 @@ pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
             let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
             let who = if by.is_empty() { "its submitter" } else { by };
             ruling(
-                "acted_cancelled",
+                Row::ActedCancelled,
                 Verdict::Cancelled,
                 CrashType::Cancelled,
                 KnownFrom::Pool,
@@ -53,7 +53,7 @@ pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
             )
         }
         Acted::Drained => ruling(
-            "acted_drained",
+            Row::ActedDrained,
             Verdict::Lost,
             CrashType::None,
             KnownFrom::Pool,
@@ -62,7 +62,7 @@ pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
             ),
         ),
         Acted::CutOff => ruling(
-            "acted_cut_off",
+            Row::ActedCutOff,
             Verdict::Lost,
             CrashType::None,
             KnownFrom::Pool,
@@ -71,14 +71,14 @@ pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
             ),
         ),
         Acted::Fenced => ruling(
-            "acted_fenced",
+            Row::ActedFenced,
             Verdict::Lost,
             CrashType::None,
             KnownFrom::Pool,
             format!("The worker ended the {what} because a newer attempt of the job had been granted."),
         ),
         Acted::DiskLimit { used_bytes, limit_bytes } => ruling(
-            "acted_disk_limit",
+            Row::ActedDiskLimit,
             Verdict::Failed,
             CrashType::Unknown,
             KnownFrom::Pool,
@@ -89,7 +89,7 @@ pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
             ),
         ),
         Acted::OutputLimit { reason } => ruling(
-            "acted_output_limit",
+            Row::ActedOutputLimit,
             Verdict::Lost,
             CrashType::None,
             KnownFrom::Pool,
@@ -101,7 +101,7 @@ pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
 pub(super) fn not_started(failure: &StartFailure) -> Ruling {
     match failure {
         StartFailure::NotFound { program } => ruling(
-            "not_found",
+            Row::NotFound,
             Verdict::Failed,
             CrashType::Unknown,
             KnownFrom::Pool,
@@ -110,21 +110,21 @@ pub(super) fn not_started(failure: &StartFailure) -> Ruling {
             ),
         ),
         StartFailure::NotExecutable { program, reason } => ruling(
-            "not_executable",
+            Row::NotExecutable,
             Verdict::Failed,
             CrashType::Unknown,
             KnownFrom::Pool,
             format!("`{program}` is there but could not be executed (126): {reason}."),
         ),
         StartFailure::Directory { path, reason } => ruling(
-            "no_directory",
+            Row::NoDirectory,
             Verdict::Rejected,
             CrashType::None,
             KnownFrom::Pool,
             format!("The command was not run: its directory `{path}` could not be entered: {reason}."),
         ),
         StartFailure::Workspace { reason } => ruling(
-            "no_workspace",
+            Row::NoWorkspace,
             Verdict::Rejected,
             CrashType::None,
             KnownFrom::Pool,
@@ -133,7 +133,7 @@ pub(super) fn not_started(failure: &StartFailure) -> Ruling {
             ),
         ),
         StartFailure::Resources { reason } => ruling(
-            "no_resources",
+            Row::NoResources,
             Verdict::Rejected,
             CrashType::None,
             KnownFrom::Pool,

@@ -1,6 +1,6 @@
 //! Ruling for a setup that did not pass, so that the command did not run.
 
-use super::{Ruling, ruling};
+use super::{Row, Ruling, ruling};
 use crate::text::clip_chars;
 use buildpool_protocol::outcome::{CrashType, Ending, SetupOutcome, StartFailure};
 use buildpool_protocol::report::{KnownFrom, Verdict};
@@ -27,7 +27,8 @@ pub(super) fn failed(setup: &SetupOutcome) -> Ruling {
         named(setup),
         setup.duration.as_secs_f64()
     );
-    let mut ruling = ruling("setup_failed", Verdict::Failed, CrashType::Unknown, KnownFrom::WaitStatus, text);
+    let mut ruling =
+        ruling(Row::SetupFailed, Verdict::Failed, CrashType::Unknown, KnownFrom::WaitStatus, text);
     ruling.line = Some(last.unwrap_or_else(|| setup.command.clone()));
     ruling
 }

@@ -13,7 +13,11 @@ fn seen<T>(what: T, line: &str) -> Seen<T> {
 #[track_caller]
 fn check(case: &Case<'_>, rule: &str, verdict: Verdict, crash_type: CrashType) -> Ruling {
     let ruling = decide(case);
-    assert_eq!((ruling.rule, ruling.verdict, ruling.crash_type), (rule, verdict, crash_type), "{ruling:?}");
+    assert_eq!(
+        (ruling.rule.name(), ruling.verdict, ruling.crash_type),
+        (rule, verdict, crash_type),
+        "{ruling:?}"
+    );
     assert_eq!(ruling.cause.is_none(), rule == "zero", "{ruling:?}");
     ruling
 }
