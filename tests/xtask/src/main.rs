@@ -15,7 +15,7 @@ usage: cargo xtask check [BASE]     format, lint and unit-test the crates that c
        cargo xtask bless            rewrite the golden files, and list those that changed";
 
 /// Crates that compare their output with golden files.
-const GOLDEN: [&str; 3] = ["buildpool-protocol", "buildpool-gateway", "buildpool"];
+const GOLDEN: [&str; 4] = ["buildpool-protocol", "buildpool-gateway", "buildpool", "buildpool-digest"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -74,7 +74,13 @@ fn changed_files(base: &str) -> Result<Vec<PathBuf>, String> {
 fn bless() -> Result<(), String> {
     let packages: Vec<&str> = GOLDEN.iter().flat_map(|name| ["--package", name]).collect();
     run(cargo(["test"]).args(packages).env("UPDATE_GOLDEN", "1"))?;
-    run(Command::new("git").args(["status", "--short", "--", ":(glob)**/golden/**"]))
+    run(Command::new("git").args([
+        "status",
+        "--short",
+        "--",
+        ":(glob)**/golden/**",
+        "coordinator/digest/samples",
+    ]))
 }
 
 fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
