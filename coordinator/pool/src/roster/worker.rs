@@ -1,0 +1,186 @@
+//! A known worker: its record, its contact, and the jobs that it has.
+
+use crate::effect::WorkerRecord;
+use crate::input::Session;
+use crate::reserve::Reserved;
+use buildpool_protocol::ids::{BootId, JobId};
+use buildpool_protocol::spec::{Access, JobSpec};
+use buildpool_protocol::worker_link::Condition;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Connection state of a worker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Contact {
+    Connected { session: Session, boot: BootId },
+    Absent { since: Duration },
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Worker {
+    /// Shared with views, because a record may have many labels.
+    pub(crate) record: Arc<WorkerRecord>,
+    pub(crate) contact: Contact,
+    pub(crate) condition: Condition,
+    /// Cancelled jobs without confirmation. While there are any, the pool sends no more jobs.
+    pub(crate) distrusted: BTreeSet<JobId>,
+    /// Number of attempts that it still runs or ends under older leases. Each takes a slot.
+    pub(crate) foreign: u32,
+    /// Earlier starts of its daemon that have certainly ended, as reported by the current one.
+    pub(crate) earlier: Vec<BootId>,
+    /// True if a timer for its loss is set.
+    pub(crate) is_loss_timed: bool,
+    /// True if it declined a grant and has not reported since.
+    pub(crate) declined: bool,
+    pub(crate) drain_deadline: Option<Duration>,
+    /// False if it never got a job since it was first seen, in this run of the coordinator.
+    pub(crate) has_run: bool,
+    /// Jobs granted to it, with the units that they take.
+    pub(crate) jobs: BTreeMap<JobId, BTreeMap<String, u32>>,
+}
+
+impl Worker {
+    pub(crate) fn absent(record: WorkerRecord, since: Duration) -> Self {
+        Self {
+            record: Arc::new(record),
+            contact: Contact::Absent { since },
+            condition: Condition::default(),
+            distrusted: BTreeSet::new(),
+            foreign: 0,
+            earlier: Vec::new(),
+            is_loss_timed: false,
+            declined: false,
+            drain_deadline: None,
+            has_run: false,
+            jobs: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn boot(&self) -> Option<BootId> {
+        match self.contact {
+            Contact::Connected { boot, .. } => Some(boot),
+            Contact::Absent { .. } => None,
+        }
+    }
+
+    /// Returns true if the worker can vouch for this start of its daemon: attempts that it does not
+    /// hold, that start does not hold either.
+    pub(crate) fn speaks_for(&self, boot: BootId) -> bool {
+        self.boot() == Some(boot) || self.session().is_some() && self.earlier.contains(&boot)
+    }
+
+    pub(crate) fn is_quarantined(&self) -> bool {
+        !self.distrusted.is_empty() || self.condition.quarantined.is_some()
+    }
+
+    /// Returns the reason why it accepts no jobs although it is connected.
+    pub(crate) fn quarantine(&self) -> Option<String> {
+        let unconfirmed = self
+            .distrusted
+            .first()
+            .map(|job| format!("it received the order to end job {job} and has not confirmed it"));
+        let unapproved = (!self.record.approved).then(|| {
+            let WorkerRecord { name, worker, token, .. } = &*self.record;
+            let token = token.as_deref().unwrap_or_default();
+            format!(
+                "it waits for approval: `buildpool workers approve {name}` (it came with the token `{token}`, worker id {worker})"
+            )
+        });
+        unconfirmed.or_else(|| self.condition.quarantined.clone()).or(unapproved)
+    }
+
+    /// Returns true if an operator approved it under this name.
+    pub(crate) fn is_approved_as(&self, name: &str) -> bool {
+        self.record.approved && self.record.name == name
+    }
+
+    pub(crate) fn session(&self) -> Option<Session> {
+        match self.contact {
+            Contact::Connected { session, .. } => Some(session),
+            Contact::Absent { .. } => None,
+        }
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.record.draining || self.condition.draining
+    }
+
+    pub(crate) fn free_slots(&self) -> u32 {
+        let leased = u32::try_from(self.jobs.len()).unwrap_or(u32::MAX);
+        self.record.slots.saturating_sub(leased).saturating_sub(self.foreign)
+    }
+
+    pub(crate) fn used(&self, resource: &str) -> u32 {
+        self.jobs.values().filter_map(|taken| taken.get(resource)).sum()
+    }
+
+    /// Returns true if it accepts jobs now.
+    pub(crate) fn is_open(&self) -> bool {
+        self.session().is_some()
+            && !self.is_draining()
+            && !self.declined
+            && !self.is_quarantined()
+            && self.record.approved
+            && self.free_slots() > 0
+    }
+
+    /// Returns true if it could run the job when idle.
+    pub(crate) fn could_run(&self, spec: &JobSpec) -> bool {
+        self.admits(&spec.access) && self.offers(spec)
+    }
+
+    /// Returns true if it has everything that the job asks for, when idle.
+    pub(super) fn offers(&self, spec: &JobSpec) -> bool {
+        self.record.slots > 0
+            && spec.selectors.iter().all(|selector| selector.matches(&self.record.labels))
+            && spec
+                .resources
+                .iter()
+                .all(|(name, count)| self.record.resources.get(name).unwrap_or(&0) >= count)
+    }
+
+    /// Returns true if neither its own restriction nor that of the submitter's token excludes a job.
+    pub(crate) fn admits(&self, access: &Access) -> bool {
+        let WorkerRecord { name, labels, .. } = &*self.record;
+        self.accepts(&access.names)
+            && (access.workers.is_empty() || access.workers.contains(name))
+            && access.labels.iter().all(|selector| selector.matches(labels))
+    }
+
+    /// Returns true if it takes jobs of a submitter with these names.
+    pub(super) fn accepts(&self, names: &[String]) -> bool {
+        let accepts = &self.record.accepts;
+        accepts.is_empty() || names.iter().any(|name| accepts.contains(name))
+    }
+
+    /// Returns true if it can run the job now, without the units reserved for other jobs.
+    pub(crate) fn has_room(&self, spec: &JobSpec, reserved: &Reserved) -> bool {
+        self.is_open()
+            && (spec.stdin.is_none() || self.condition.stdin)
+            && self.could_run(spec)
+            && self.shortage(spec, reserved) == 0
+    }
+
+    /// Returns true if it gets new jobs after its running ones.
+    pub(crate) fn is_in_service(&self) -> bool {
+        self.session().is_some() && !self.is_draining() && !self.is_quarantined() && self.record.approved
+    }
+
+    /// Returns the units of a resource that are neither in use nor reserved.
+    pub(crate) fn free_units(&self, resource: &str, reserved: &Reserved) -> u32 {
+        let have = self.record.resources.get(resource).copied().unwrap_or(0);
+        have.saturating_sub(self.used(resource)).saturating_sub(reserved.units(self.record.worker, resource))
+    }
+
+    /// Returns the number of units that a job lacks now.
+    pub(crate) fn shortage(&self, spec: &JobSpec, reserved: &Reserved) -> u64 {
+        let missing = |(name, count): (&String, &u32)| count.saturating_sub(self.free_units(name, reserved));
+        spec.resources.iter().map(|wish| u64::from(missing(wish))).sum()
+    }
+
+    /// Whether it has a warm workspace of this key.
+    pub(crate) fn is_warm(&self, key: &str) -> bool {
+        self.condition.warm_projects.iter().any(|warm| warm == key)
+    }
+}
