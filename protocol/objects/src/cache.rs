@@ -1,19 +1,23 @@
 //! An object cache: the git objects of one project, and the list of complete snapshots in it. The
 //! coordinator and each worker have one cache per project.
 
+mod error;
+mod mend;
+mod tidy;
+
+pub use error::CacheError;
+
 use crate::directory;
 use crate::extent::Extent;
 use crate::git::{Git, GitError, Place};
 use crate::incoming::checksum;
-use crate::limits::{GIT_RUN_MAX, PACKS_MAX, SNAPSHOTS_KEPT};
 use crate::pack::{self, Lack, PackFile, Part};
 use crate::trees::Difference;
 use crate::{record, removal, scan};
 use buildpool_protocol::limits::TRANSFER_BYTES_MAX;
 use buildpool_protocol::transfer::{Checksum, Manifest, ObjectFormat, ObjectId, SnapshotName};
 use nix::fcntl::{Flock, FlockArg};
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::fmt;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, BufReader, Seek};
 use std::path::{Path, PathBuf};
@@ -30,56 +34,6 @@ const PATH_WORK_BYTES: u64 = 4 << 10;
 
 /// Directory with the records of complete snapshots.
 const SNAPSHOTS: &str = "snapshots";
-
-/// Error of a cache operation.
-#[derive(Debug)]
-pub enum CacheError {
-    /// git or the disk failed.
-    Git(GitError),
-    /// The base tree of a pack is not in the cache.
-    NoBase(ObjectId),
-    /// The pack does not contain all required objects.
-    Incomplete {
-        /// Tree of the snapshot.
-        tree: ObjectId,
-        /// The first object that is missing or of another kind.
-        object: ObjectId,
-        /// Number of missing objects.
-        count: usize,
-    },
-    /// The snapshot is not in the cache.
-    Unknown(ObjectId),
-}
-
-impl fmt::Display for CacheError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Git(GitError::Excess(excess)) => excess.fmt(f),
-            Self::Git(_) => f.write_str("the object cache's git failed"),
-            Self::NoBase(base) => write!(f, "the pack builds on the tree {base}, which is not here"),
-            Self::Incomplete { tree, object, count } => {
-                write!(f, "the snapshot {tree} lacks {count} objects, the first is {object}")
-            }
-            Self::Unknown(tree) => write!(f, "the snapshot {tree} is not here"),
-        }
-    }
-}
-
-impl std::error::Error for CacheError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Git(GitError::Excess(_)) => None,
-            Self::Git(source) => Some(source),
-            Self::NoBase(_) | Self::Incomplete { .. } | Self::Unknown(_) => None,
-        }
-    }
-}
-
-impl From<GitError> for CacheError {
-    fn from(error: GitError) -> Self {
-        Self::Git(error)
-    }
-}
 
 /// Returns the directory name of a project. It is readable, and unique per project on every
 /// platform.
@@ -373,100 +327,6 @@ impl ObjectCache {
         Ok((file, manifest, base.cloned()))
     }
 
-    /// Keeps pinned snapshots and the `keep` most recently used others, repacks their objects into
-    /// one pack and removes the rest. Does nothing if there are few packs, unless `always` is set.
-    /// It never blocks: if the cache is in use, it does nothing.
-    ///
-    /// # Errors
-    /// Errors of git or the disk. Nothing is removed then.
-    pub fn tidy(
-        &self,
-        is_pinned: impl Fn(&Manifest) -> bool,
-        keep: usize,
-        always: bool,
-    ) -> Result<(), CacheError> {
-        let packs = self.packs("pack")?;
-        let torn = self.torn()?;
-        if packs.len() < PACKS_MAX && torn.is_empty() && !always {
-            return Ok(());
-        }
-        let Some(_alone) = self.hold_alone()? else { return Ok(()) };
-        for path in torn {
-            fs::remove_file(path).ok();
-        }
-        if packs.len() < PACKS_MAX && !always {
-            return Ok(());
-        }
-        let kept: Vec<(PathBuf, Manifest)> = self
-            .records()
-            .into_iter()
-            .enumerate()
-            .filter(|(rank, (_, manifest))| *rank < keep.min(SNAPSHOTS_KEPT) || is_pinned(manifest))
-            .map(|(_, record)| record)
-            .collect();
-        let mut parts: Vec<Part> = Vec::new();
-        let mut previous: Option<&ObjectId> = None;
-        let mut whole: BTreeSet<PathBuf> = BTreeSet::new();
-        for (record, manifest) in &kept {
-            parts.extend(pack::lacking(&self.git, &self.place(), manifest, previous, &|_| true)?);
-            previous = Some(&manifest.tree);
-            whole.extend([record.clone(), self.mark(&manifest.tree)]);
-            whole.extend(manifest.head.iter().map(|head| self.mark(&head.tree)));
-        }
-        self.forget_all_but(&whole)?;
-        self.write_one_pack(&parts)?;
-        for stem in packs {
-            self.remove_pack(&stem);
-        }
-        Ok(())
-    }
-
-    fn remove_pack(&self, stem: &str) {
-        for extension in ["idx", "pack", "rev"] {
-            // An error is ignored. Another process may have the file open, and the space is freed
-            // when it closes the file.
-            fs::remove_file(self.directory.join(format!("objects/pack/{stem}.{extension}"))).ok();
-        }
-    }
-
-    /// Returns incomplete pack files of a git that was killed. They are older than the longest git
-    /// run, so that a git from before a restart cannot still write them.
-    fn torn(&self) -> Result<Vec<PathBuf>, CacheError> {
-        let directory = self.directory.join("objects/pack");
-        let entries =
-            fs::read_dir(&directory).map_err(GitError::io(format!("listing {}", directory.display())))?;
-        let is_old = |entry: &fs::DirEntry| {
-            let modified = entry.metadata().and_then(|metadata| metadata.modified());
-            modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > GIT_RUN_MAX))
-        };
-        let torn = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with("tmp_"));
-        Ok(torn.filter(is_old).map(|entry| entry.path()).collect())
-    }
-
-    /// Removes records and marks, except those in `whole`.
-    fn forget_all_but(&self, whole: &BTreeSet<PathBuf>) -> Result<(), CacheError> {
-        let directory = self.directory.join(SNAPSHOTS);
-        let entries =
-            fs::read_dir(&directory).map_err(GitError::io(format!("listing {}", directory.display())))?;
-        for path in entries.flatten().map(|entry| entry.path()).filter(|path| !whole.contains(path)) {
-            fs::remove_file(path).ok();
-        }
-        Ok(())
-    }
-
-    /// Returns the names of packs without extension.
-    fn packs(&self, extension: &str) -> Result<Vec<String>, CacheError> {
-        let directory = self.directory.join("objects/pack");
-        let entries =
-            fs::read_dir(&directory).map_err(GitError::io(format!("listing {}", directory.display())))?;
-        Ok(entries
-            .flatten()
-            .map(|entry| entry.path())
-            .filter(|path| path.extension().is_some_and(|found| found == extension))
-            .filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
-            .collect())
-    }
-
     /// Writes all kept objects into one pack. The new pack has a unique name, so it can be in place
     /// before the old packs are removed.
     fn write_one_pack(&self, parts: &[Part]) -> Result<(), CacheError> {
@@ -559,8 +419,6 @@ impl ObjectCache {
 fn use_record(path: &Path) -> io::Result<()> {
     File::open(path)?.set_modified(SystemTime::now())
 }
-
-mod mend;
 
 #[cfg(test)]
 mod tests;
