@@ -1,23 +1,23 @@
 //! The attempt of a keeper: feeds system events to the supervisor and carries out its effects.
 
+mod outcome;
+
 use super::capture::Capture;
 use super::holding::Holding;
-use super::log_tail::tail_in_order;
 use super::mask::Masker;
 use super::messages::{Kept, Run};
 use super::place;
 use super::reap::{Left, Reaped, add};
 use super::spawn::{Spawned, set_nonblocking, spawn};
-use super::spool::{Bounds, Sealed, Spool};
+use super::spool::{Bounds, Spool};
 use super::stdin::Stdin;
 use super::tree::Tree;
 use crate::limits::{DISK_FULL_MAX, DISK_FULL_RETRY, OBSERVE_EVERY};
 use crate::platform::{self, Now, cgroup};
-use crate::records::{self, Durability, StateRecord};
+use crate::records::{self, Durability};
 use crate::supervisor::{Effect, Input, Plan, Supervisor};
 use crate::workspace::setup::SetupPlan;
 use buildpool_protocol::client_link::Secret;
-use buildpool_protocol::evidence::Evidence;
 use buildpool_protocol::ids::{AttemptId, Lease};
 use buildpool_protocol::limits::SETUP_LOG_BYTES_MAX;
 use buildpool_protocol::outcome::{Acted, Ending, Outcome, OutputHeld, SetupOutcome};
@@ -527,100 +527,9 @@ impl Attempt {
         self.supervisor.handle(now, Input::Tree { left });
     }
 
-    fn finish(&mut self, now: Now) {
-        let elapsed_ms = self.elapsed_ms(now);
-        let survivors = if self.has_survivors {
-            self.process.as_mut().map(|process| process.tree.survivors()).unwrap_or_default()
-        } else {
-            Vec::new()
-        };
-        let damage = self.stdin.as_ref().filter(|_| self.acted.is_none()).and_then(Stdin::damage);
-        let ending = match (damage, self.ending.clone()) {
-            (Some(reason), _) => Ending::Unobserved { reason },
-            (None, Some(ending)) => ending,
-            (None, None) => {
-                Ending::Unobserved { reason: "the process was killed and did not end".to_owned() }
-            }
-        };
-        // A failed sync does not mean lost bytes: the outcome describes the content of the file.
-        let sealed = self.spool.seal(elapsed_ms).or_else(|_| self.spool.seal(elapsed_ms));
-        let Ok(sealed) = sealed else {
-            self.retry_at = Some(now.running + DISK_FULL_RETRY);
-            return;
-        };
-        let outcome = Outcome {
-            ending,
-            acted: self.acted.clone(),
-            started_at_ms: self.started_at_ms,
-            finished_at_ms: wall_clock_ms(),
-            duration: now.running.saturating_sub(self.began.running),
-            seals: sealed.seals,
-            log_length: sealed.log_length,
-            usage: self.usage,
-            survivors,
-            leaked: std::mem::take(&mut self.leaked),
-            gaps: sealed.gaps,
-            evidence: Evidence {
-                notes: self.stdin.as_ref().and_then(Stdin::note).into_iter().collect(),
-                ..Evidence::default()
-            },
-            artifacts: Vec::new(),
-            root: None,
-            setup: self.setup_outcome.take(),
-        };
-        self.outcome = Some(if self.is_setup() { self.of_setup(outcome) } else { outcome });
-    }
-
-    /// The outcome of the job whose setup ended like this. It is the last word only if the setup did not pass.
-    fn of_setup(&mut self, own: Outcome) -> Outcome {
-        let ending = match own.ending {
-            Ending::Exited { code: 0 } if self.has_survivors || own.acted.is_some() => {
-                Ending::Unobserved { reason: "not all of its processes ended by themselves".to_owned() }
-            }
-            ending => ending,
-        };
-        let log = self.directory.join(records::LOG);
-        let log = tail_in_order(&log, self.id(), SETUP_LOG_BYTES_MAX).unwrap_or_default();
-        let setup = SetupOutcome {
-            command: self.setup.as_ref().map(|plan| plan.command.clone()).unwrap_or_default(),
-            ending: ending.clone(),
-            duration: own.duration,
-            log: shorter_text(&log),
-            log_bytes: own.seals.iter().map(|seal| seal.length).sum(),
-        };
-        self.setup_outcome = Some(setup.clone());
-        let none = Sealed::empty();
-        Outcome {
-            ending,
-            started_at_ms: None,
-            duration: Duration::ZERO,
-            seals: none.seals,
-            log_length: none.log_length,
-            gaps: none.gaps,
-            setup: Some(setup),
-            ..own
-        }
-    }
-
-    /// Records that the setup passed. False if it did not.
-    fn note_passed(&self) -> bool {
-        let has_passed = self.setup_outcome.as_ref().is_some_and(SetupOutcome::passed);
-        if let Some(plan) = self.setup.as_ref().filter(|_| has_passed)
-            && let Err(error) = plan.note_passed()
-        {
-            eprintln!("buildpool keeper: the setup of {} is not recorded: {error}", plan.root.display());
-        }
-        has_passed
-    }
-
     /// Returns true if its directory exists. A removed directory never comes back.
     pub(super) fn has_directory(&self) -> bool {
         !self.directory.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
-    }
-
-    /// Ends an attempt with no recipient for its outcome.
-    pub(super) fn give_up(&mut self, now: Now) {
-        self.handle(now, Input::Act(Acted::CutOff));
     }
 
     /// Whether it was a setup that passed, so that the job's command is next.
@@ -636,43 +545,6 @@ impl Attempt {
     /// Returns the remaining tree after the outcome is written, or `None` if no process is left.
     pub(super) fn into_survivors(self) -> Option<Tree> {
         self.process.filter(|_| self.has_survivors).map(|process| process.tree)
-    }
-
-    /// Writes the outcome if there is one. Returns true when it is on disk.
-    ///
-    /// # Errors
-    /// Fails if the disk fails. A retry is useful.
-    pub(super) fn write_outcome(&mut self, now: Now) -> io::Result<bool> {
-        if !self.supervisor.is_done() {
-            return Ok(false);
-        }
-        if self.outcome.is_none() {
-            self.finish(now);
-        }
-        let Some(outcome) = &self.outcome else { return Ok(false) };
-        if self.is_setup() && self.note_passed() {
-            return Ok(true);
-        }
-        self.retry_at = Some(now.running + DISK_FULL_RETRY);
-        if self.seen_more {
-            // An error is ignored, because this record only helps to find evidence.
-            let _ = self.write_state(Durability::Process);
-            self.seen_more = false;
-        }
-        records::write(&self.outcome_directory, records::OUTCOME, outcome, Durability::Power)?;
-        Ok(true)
-    }
-
-    fn write_state(&self, durability: Durability) -> io::Result<()> {
-        let (Some(process), Some(started_at_ms)) = (&self.process, self.started_at_ms) else { return Ok(()) };
-        let state = StateRecord {
-            pid: process.pid,
-            process_started: process.started,
-            started_at_ms,
-            acted: self.acted.clone(),
-            pids: process.tree.pids(),
-        };
-        records::write(&self.directory, records::STATE, &state, durability)
     }
 
     fn elapsed_ms(&self, now: Now) -> u32 {
