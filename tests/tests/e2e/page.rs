@@ -5,6 +5,7 @@ use buildpool_tests::{Place, Pool};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::Stdio;
 
 /// Returns the answer to these request lines, and its body as bytes.
@@ -48,8 +49,36 @@ fn the_files_of_the_page_are_for_everybody_and_cached_by_their_content() {
         let (head, nothing) = raw(&pool, &format!("GET /{asset} HTTP/1.1\r\nIf-None-Match: {tag}"));
         assert!(head.contains("304") && nothing.is_empty(), "{asset}: {head}");
     }
-    for path in ["/assets/0/app.js", "/assets/../page.html", "/page.js", "/v1/page/pool"] {
+    for path in ["/assets/0/app.js", "/assets/../page.html"] {
         assert!(raw(&pool, &format!("GET {path} HTTP/1.1")).0.contains("404"), "{path}");
+    }
+}
+
+/// Returns name and size of each file that the pictures of the README show.
+fn shown_files() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut files = vec!["cli/src/top/view.rs".to_owned()];
+    let page = "coordinator/src/net/page";
+    let names = std::fs::read_dir(root.join(page)).unwrap().map(|entry| entry.unwrap().file_name());
+    let names = names.map(|name| name.into_string().unwrap());
+    files.extend(
+        names
+            .filter(|name| name.ends_with(".js") || name.ends_with(".css"))
+            .map(|name| format!("{page}/{name}")),
+    );
+    files.sort();
+    let line = |file: &String| format!("{file} {}\n", std::fs::metadata(root.join(file)).unwrap().len());
+    files.iter().map(line).collect()
+}
+
+#[test]
+fn the_pictures_of_the_readme_are_current() {
+    let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/pictures");
+    let stored = std::fs::read_to_string(pictures.join("sources")).unwrap();
+    assert_eq!(stored, shown_files(), "tests/conformance/pictures makes them again");
+    for name in ["overview.png", "job.png", "top.png"] {
+        let bytes = std::fs::metadata(pictures.join(name)).unwrap().len();
+        assert!((1..300_000).contains(&bytes), "{name}: {bytes} bytes");
     }
 }
 

@@ -66,7 +66,10 @@ async function follow(signal) {
         answer,
         (event) => {
           last = event.id ?? last;
-          if (event.data) subscribers.forEach((subscriber) => subscriber(JSON.parse(event.data)));
+          // No event tells that a known worker connects or goes. The coordinator's comments are the time to look.
+          const isHeartbeat = !event.data && !event.id;
+          const told = isHeartbeat ? { kind: "heartbeat" } : event.data && JSON.parse(event.data);
+          if (told) subscribers.forEach((subscriber) => subscriber(told));
         },
         alive,
       );

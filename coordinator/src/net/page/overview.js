@@ -12,7 +12,7 @@ const RECENT = 15;
 const WAITING_SHOWN = 10;
 
 const ofJobs = (event) => event.kind === "job_state";
-const ofWorkers = (event) => event.kind === "job_state" || event.kind.startsWith("worker_");
+const ofWorkers = (event) => ["job_state", "heartbeat"].includes(event.kind) || event.kind.startsWith("worker_");
 
 function Figure({ name, value, unit, note, isBad, address, children }) {
   return html`<a class=${`figure ${isBad ? "bad" : ""}`} href=${address}>

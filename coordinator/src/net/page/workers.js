@@ -103,7 +103,7 @@ export function WorkerBoard({ workers, running }) {
   `;
 }
 
-const concerns = (event) => event.kind === "job_state" || event.kind.startsWith("worker_");
+const concerns = (event) => ["job_state", "heartbeat"].includes(event.kind) || event.kind.startsWith("worker_");
 
 export function Workers() {
   useTitle("Workers");
@@ -155,7 +155,7 @@ export function Worker({ name, me }) {
     ]);
     return { worker: pool.workers.find((one) => one.name === name || one.worker_id === name), jobs: jobs.jobs };
   };
-  const { value, error, refresh } = useLive(ask, [name], (event) => (event.kind === "job_state" ? event.worker === name : event.name === name));
+  const { value, error, refresh } = useLive(ask, [name], (event) => event.kind === "heartbeat" || (event.kind === "job_state" ? event.worker === name : event.name === name));
   if (!value) return html`<h1>${name}</h1><${Failure} error=${error} />`;
   const { worker, jobs } = value;
   if (!worker) return html`<h1>${name}</h1><p class="notice bad">No worker has this name. <a href="#/workers">All workers</a></p>`;
