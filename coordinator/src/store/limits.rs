@@ -61,6 +61,8 @@ pub const AUDIT_COMMON_ROWS_MAX: u32 = 20_000;
 pub const AUDIT_DETAIL_BYTES: usize = 1024;
 /// Time that a job record is kept after the job's end. After that only the id is kept.
 pub const RECORD_AGE: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+/// Limit on the records of one submitter's ended jobs, in bytes.
+pub const RECORD_BYTES_OF_SUBMITTER: u64 = 256 << 20;
 
 const _: () = assert!(BLOCK_BYTES + buildpool_protocol::limits::CHUNK_BYTES_MAX < BLOCK_BYTES_MAX);
 const _: () = assert!(INLINE_BYTES_MAX < BLOCK_BYTES);

@@ -8,6 +8,7 @@
 mod append;
 mod error;
 mod examine;
+mod excess;
 mod keep;
 mod layout;
 mod objects;

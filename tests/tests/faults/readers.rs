@@ -110,7 +110,13 @@ fn a_log_that_is_not_kept_a_job_that_is_not_and_one_that_never_was_are_three_ans
         pool.kill_coordinator();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + later;
         let store = Store::open(&pool.data("coordinator")).unwrap();
-        let retention = Retention { log_age: hour, log_bytes: u64::MAX, free_bytes: 0, record_age };
+        let retention = Retention {
+            log_age: hour,
+            log_bytes: u64::MAX,
+            free_bytes: 0,
+            record_age,
+            ..Retention::default()
+        };
         let done = store.logs().retain(&retention, i64::try_from(now.as_millis()).unwrap()).unwrap();
         drop(store);
         pool.start_coordinator_again();

@@ -1,11 +1,12 @@
 //! Removes old logs and records: oldest first, and never a log in use.
 
 use super::error::LogError;
+use super::excess::{RecordKey, excess};
 use super::layout::{Layout, Place};
 use super::registry::Logs;
 use crate::store::disk::Operation;
 use crate::store::error::StoreError;
-use crate::store::limits::{PACK_BYTES_MIN, RECORD_AGE, RETAIN_ROOM_BYTES};
+use crate::store::limits::{PACK_BYTES_MIN, RECORD_AGE, RECORD_BYTES_OF_SUBMITTER, RETAIN_ROOM_BYTES};
 use crate::store::reserve::Reserve;
 use crate::store::sql::{self, Connection, params};
 use buildpool_protocol::AttemptId;
@@ -26,6 +27,8 @@ pub struct Retention {
     pub free_bytes: u64,
     /// Maximum age of a record, from the end of its job. After that only the id is kept.
     pub record_age: Duration,
+    /// Maximum size of the records of one submitter's ended jobs, in bytes. The oldest beyond it are removed.
+    pub record_bytes: u64,
 }
 
 impl Default for Retention {
@@ -35,6 +38,7 @@ impl Default for Retention {
             log_bytes: RETENTION_BYTES,
             free_bytes: RETAIN_ROOM_BYTES,
             record_age: RECORD_AGE,
+            record_bytes: RECORD_BYTES_OF_SUBMITTER,
         }
     }
 }
@@ -120,8 +124,9 @@ impl Logs {
             }
         }
         let connection = self.inner.reader.writing()?;
-        let records =
+        let mut records =
             prune(&connection, oldest_ms, now_ms.saturating_sub(milliseconds(retention.record_age)))?;
+        records.jobs += prune_excess(&connection, retention.record_bytes)?;
         Ok(Retained {
             logs_evicted: evicted.len() as u64 + records.logs,
             records_evicted: records.jobs,
@@ -271,11 +276,37 @@ fn prune_some(connection: &Connection, log_ms: i64, record_ms: i64) -> sql::Resu
         "SELECT seq, id FROM jobs WHERE body IS NOT NULL AND finished_at_ms IS NOT NULL AND finished_at_ms < ?1
          ORDER BY finished_at_ms LIMIT ?2",
     )?;
-    let jobs: Vec<(i64, [u8; 16])> = old_jobs
+    let jobs: Vec<RecordKey> = old_jobs
         .query_map(params![record_ms, PRUNED_AT_ONCE], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<sql::Result<_>>()?;
     drop(old_jobs);
-    for (seq, id) in &jobs {
+    remove_records(&transaction, &jobs)?;
+    transaction.commit()?;
+    Ok(Pruned { logs: logs as u64, jobs: jobs.len() as u64 })
+}
+
+/// Removes the oldest records of each submitter beyond this size. Returns their number.
+fn prune_excess(connection: &Connection, most: u64) -> Result<u64, StoreError> {
+    let prune = || -> sql::Result<u64> {
+        let mut count = 0;
+        loop {
+            let found = excess(connection, most)?;
+            for jobs in found.chunks(PRUNED_AT_ONCE as usize) {
+                let transaction = connection.transaction()?;
+                remove_records(&transaction, jobs)?;
+                transaction.commit()?;
+            }
+            count += found.len() as u64;
+            if found.is_empty() {
+                return Ok(count);
+            }
+        }
+    };
+    prune().map_err(StoreError::database("remove old records"))
+}
+
+fn remove_records(transaction: &Connection, jobs: &[RecordKey]) -> sql::Result<()> {
+    for (seq, id) in jobs {
         transaction.prepare_cached("DELETE FROM specs WHERE seq = ?1")?.execute(params![seq])?;
         transaction.prepare_cached("DELETE FROM evicted WHERE job = ?1")?.execute(params![id])?;
         transaction
@@ -284,8 +315,7 @@ fn prune_some(connection: &Connection, log_ms: i64, record_ms: i64) -> sql::Resu
             )?
             .execute(params![seq])?;
     }
-    transaction.commit()?;
-    Ok(Pruned { logs: logs as u64, jobs: jobs.len() as u64 })
+    Ok(())
 }
 
 fn milliseconds(duration: Duration) -> i64 {

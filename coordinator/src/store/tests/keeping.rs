@@ -1,6 +1,7 @@
 //! Tests of retention, backups and checks.
 
 use super::support::{Produced, done, first, granted, job, read_all, scratch};
+use crate::store::records::BodyRef;
 use crate::store::{
     Depth, JobRecord, LogError, Lookup, Record, Remark, Retention, Store, Weight, backup, check,
 };
@@ -57,7 +58,27 @@ const KEEP_ALL: Retention = Retention {
     log_age: Duration::from_secs(3600),
     log_bytes: u64::MAX,
     record_age: Duration::from_secs(7200),
+    record_bytes: u64::MAX,
 };
+
+#[test]
+fn the_oldest_records_of_a_submitter_go_beyond_their_size() {
+    let directory = scratch();
+    let store = Store::open(directory.path()).unwrap();
+    let runs: Vec<_> = (0..4).map(|_| run(&store, 100)).collect();
+    let now = crate::store::now_ms();
+    assert_eq!(store.logs().retain(&KEEP_ALL, now).unwrap().records_evicted, 0);
+    let size = |job: &JobRecord| {
+        (serde_json::to_string(&BodyRef::from(job)).unwrap().len()
+            + serde_json::to_string(&job.spec).unwrap().len()) as u64
+    };
+    let of_two = runs.iter().map(|(job, _)| size(job)).max().unwrap() * 5 / 2;
+    let retention = Retention { record_bytes: of_two, ..KEEP_ALL };
+    assert_eq!(store.logs().retain(&retention, now).unwrap().records_evicted, 2);
+    let is_kept = |job: &JobRecord| matches!(store.reader().job(job.job).unwrap(), Lookup::Found(_));
+    assert_eq!(runs.iter().map(|(job, _)| is_kept(job)).collect::<Vec<_>>(), [false, false, true, true]);
+    assert_eq!(store.logs().retain(&retention, now).unwrap().records_evicted, 0);
+}
 
 #[test]
 fn logs_go_with_age_and_are_remembered() {
