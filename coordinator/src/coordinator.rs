@@ -231,7 +231,9 @@ impl Coordinator {
         let connections = Arc::new(Connections::default());
         let metrics = Arc::new(Metrics::default());
         let finished = Arc::new(RecentJobs::default());
-        let inputs = Arc::new(Inputs::new(&objects, config.lost_after));
+        let logs = store.logs();
+        let free = Box::new(move || logs.free_bytes());
+        let inputs = Arc::new(Inputs::new(&objects, config.lost_after, free));
         let records = store.reader();
         inputs.remove_stale(|job| match records.job(job) {
             Ok(Lookup::Found(record)) => record.done.is_none(),

@@ -1,12 +1,17 @@
 //! Standard input of jobs: one file each, below `stdin` in the data directory. A job may run again, so the file stays until
 //! the job is done. The newest files of jobs that are done stay for `retry`, up to [`KEPT_BYTES_MAX`].
 
+mod shares;
+
+pub(crate) use shares::Free;
+
 use crate::shared::Shared;
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits::{STDIN_BYTES_MAX, STDIN_WINDOW_BYTES, TEXT_BYTES_MAX};
 use buildpool_protocol::outcome::Seal;
 use buildpool_protocol::stdin::{StdinEnd, new_part};
 use dashmap::DashMap;
+use shares::{Share, Shares};
 use std::collections::VecDeque;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -34,17 +39,19 @@ pub(crate) struct Inputs {
     open: DashMap<JobId, Arc<Input>>,
     /// Whole inputs of jobs that are done, oldest first, with their lengths.
     kept: Mutex<VecDeque<(JobId, u64)>>,
+    shares: Arc<Shares>,
 }
 
-/// The input of one job.
+/// The input of one job. It keeps no file open: one submitter can have more inputs than the process may open files.
 pub(crate) struct Input {
     path: PathBuf,
     state: Mutex<State>,
     reach: watch::Sender<Reach>,
+    /// Its part of the space of its submitter, once that is known, until the job is done. Locked for short times only.
+    share: Mutex<Option<Share>>,
 }
 
 struct State {
-    file: File,
     hasher: blake3::Hasher,
     /// An end beyond the bytes that are here.
     announced: Option<StdinEnd>,
@@ -79,8 +86,15 @@ impl Reach {
 }
 
 impl Inputs {
-    pub(crate) fn new(data_dir: &Path, patience: Duration) -> Self {
-        Self { directory: data_dir.join("stdin"), patience, open: DashMap::new(), kept: Mutex::default() }
+    /// `free` returns the free space of the disk.
+    pub(crate) fn new(data_dir: &Path, patience: Duration, free: Free) -> Self {
+        Self {
+            directory: data_dir.join("stdin"),
+            patience,
+            open: DashMap::new(),
+            kept: Mutex::default(),
+            shares: Shares::new(free),
+        }
     }
 
     /// Removes the inputs of jobs that are not live.
@@ -117,6 +131,8 @@ impl Inputs {
         let input = self.open.remove(&job).map(|(_, input)| input);
         let whole = input.and_then(|input| {
             input.reach.send_modify(|reach| reach.is_over = true);
+            // Tasks may keep the input for a while.
+            input.share().take();
             let end = input.reach.borrow().end.clone()?;
             (end.reason.is_none() && end.seal.length <= KEPT_BYTES_MAX).then_some(end.seal.length)
         });
@@ -149,14 +165,29 @@ impl Inputs {
         Ok(Some(end.seal))
     }
 
+    /// Checks that a submitter may store an input of this length.
+    ///
+    /// # Errors
+    /// The reason, for the submitter.
+    pub(crate) fn has_room(&self, submitter: &str, length: u64) -> Result<(), String> {
+        self.shares.check(submitter, length)
+    }
+
+    /// Counts an input among those of its submitter.
+    fn belongs_to(&self, input: &Input, submitter: &str) {
+        let stored = input.reach.borrow().stored;
+        input.share().get_or_insert_with(|| self.shares.begin(submitter, stored));
+    }
+
     /// Stores the whole input of a job that is not submitted yet. Returns its seal. Blocking.
     ///
     /// # Errors
     /// When the disk refuses.
-    pub(crate) fn store(self: &Arc<Self>, job: JobId, text: &str) -> io::Result<Seal> {
+    pub(crate) fn store(self: &Arc<Self>, job: JobId, submitter: &str, text: &str) -> io::Result<Seal> {
         let blake3 = blake3::hash(text.as_bytes()).to_hex().to_string();
         let seal = Seal { length: text.len() as u64, blake3 };
         let input = self.open(job)?;
+        self.belongs_to(&input, submitter);
         input.append(0, text.as_bytes())?;
         input.end(StdinEnd { seal: seal.clone(), reason: None })?;
         Ok(seal)
@@ -174,7 +205,9 @@ impl Inputs {
 
     /// Removes the input that [`Inputs::copy`] or [`Inputs::store`] gave to a job that was not accepted.
     pub(crate) fn discard(&self, job: JobId) {
-        self.open.remove(&job);
+        if let Some((_, input)) = self.open.remove(&job) {
+            input.share().take();
+        }
         self.remove_files(job);
     }
 
@@ -240,8 +273,9 @@ impl Input {
         let mut hasher = blake3::Hasher::new();
         io::copy(&mut file, &mut hasher)?;
         let stored = hasher.count();
-        let state = State { file, hasher, announced: None, clients: 0, departures: 0 };
-        let input = Self { path, state: Mutex::new(state), reach: watch::Sender::default() };
+        let state = State { hasher, announced: None, clients: 0, departures: 0 };
+        let input =
+            Self { path, state: Mutex::new(state), reach: watch::Sender::default(), share: Mutex::default() };
         let end = match File::open(input.end_path()) {
             Ok(file) => Some(serde_json::from_reader(file.take(1 << 16))?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -253,6 +287,19 @@ impl Input {
 
     fn end_path(&self) -> PathBuf {
         self.path.with_extension(END)
+    }
+
+    /// Opens the file. `None` if the job is done, because then the file may be removed.
+    fn file(&self) -> io::Result<Option<File>> {
+        match OpenOptions::new().read(true).write(true).open(&self.path) {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.reach.borrow().is_over => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn share(&self) -> MutexGuard<'_, Option<Share>> {
+        self.share.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -283,9 +330,19 @@ impl Input {
         let Some(new) = new_part(bytes, position, stored) else { return Ok(()) };
         let room = usize::try_from(STDIN_BYTES_MAX - stored).unwrap_or(usize::MAX);
         let fitting = &new[..new.len().min(room)];
-        state.file.write_all_at(fitting, stored)?;
+        let grown = fitting.len() as u64;
+        let refused = self.share().as_ref().and_then(|share| share.check(grown).err());
+        if let Some(reason) = refused {
+            self.cut(state, &reason);
+            return Ok(());
+        }
+        let Some(file) = self.file()? else { return Ok(()) };
+        file.write_all_at(fitting, stored)?;
         state.hasher.update(fitting);
-        self.reach.send_modify(|reach| reach.stored += fitting.len() as u64);
+        if let Some(share) = self.share().as_mut() {
+            share.grow(grown);
+        }
+        self.reach.send_modify(|reach| reach.stored += grown);
         if fitting.len() < new.len() {
             self.cut(state, &format!("at most {STDIN_BYTES_MAX} bytes are taken"));
             return Ok(());
@@ -299,8 +356,9 @@ impl Input {
     /// When the disk refuses.
     pub(crate) fn sync(&self) -> io::Result<u64> {
         let stored = self.reach.borrow().stored;
-        let file = self.lock().file.try_clone()?;
-        file.sync_data()?;
+        if let Some(file) = self.file()? {
+            file.sync_data()?;
+        }
         Ok(stored)
     }
 
@@ -317,7 +375,7 @@ impl Input {
     fn end_if_whole(&self, state: MutexGuard<'_, State>) -> io::Result<()> {
         let Reach { stored, end: None, .. } = *self.reach.borrow() else { return Ok(()) };
         match &state.announced {
-            Some(end) if end.seal.length <= stored => self.seal(&state, end.clone()),
+            Some(end) if end.seal.length <= stored => self.seal(end.clone()),
             Some(_) | None => Ok(()),
         }
     }
@@ -331,14 +389,15 @@ impl Input {
         let blake3 = state.hasher.finalize().to_hex().to_string();
         let reason = reason[..reason.floor_char_boundary(TEXT_BYTES_MAX)].to_owned();
         let end = StdinEnd { seal: Seal { length: reach.stored, blake3 }, reason: Some(reason) };
-        if let Err(error) = self.seal(&state, end) {
+        if let Err(error) = self.seal(end) {
             tracing::error!(path = %self.path.display(), %error, "the end of an input can't be written");
         }
     }
 
     /// Writes the end down, so that each attempt gets the same bytes.
-    fn seal(&self, state: &State, end: StdinEnd) -> io::Result<()> {
-        state.file.sync_data()?;
+    fn seal(&self, end: StdinEnd) -> io::Result<()> {
+        let Some(file) = self.file()? else { return Ok(()) };
+        file.sync_data()?;
         let path = self.end_path();
         let unfinished = path.with_extension("new");
         let mut file =
@@ -350,15 +409,15 @@ impl Input {
         Ok(())
     }
 
-    /// Reads stored bytes from a position on.
+    /// Reads stored bytes from a position on. `None` if the job is done.
     ///
     /// # Errors
     /// When the disk refuses.
-    pub(crate) fn read(&self, position: u64, length: usize) -> io::Result<Vec<u8>> {
-        let file = self.lock().file.try_clone()?;
+    pub(crate) fn read(&self, position: u64, length: usize) -> io::Result<Option<Vec<u8>>> {
+        let Some(file) = self.file()? else { return Ok(None) };
         let mut bytes = vec![0; length];
         file.read_exact_at(&mut bytes, position)?;
-        Ok(bytes)
+        Ok(Some(bytes))
     }
 }
 
@@ -370,7 +429,8 @@ impl Shared {
     pub(crate) async fn input(&self, job: JobId) -> io::Result<Option<Arc<Input>>> {
         let input = tokio::task::block_in_place(|| self.inputs.open(job))?;
         // Asked after the file was made: it is removed by the end of the job, or here.
-        if self.runtime.live(job).await.is_some() {
+        if let Some(live) = self.runtime.live(job).await {
+            self.inputs.belongs_to(&input, &live.record.submitter);
             return Ok(Some(input));
         }
         self.inputs.finish(job);
@@ -380,7 +440,7 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use super::{Input, Inputs, Presence, Reach};
+    use super::{Free, Input, Inputs, Presence, Reach};
     use buildpool_protocol::ids::JobId;
     use buildpool_protocol::outcome::Seal;
     use buildpool_protocol::stdin::StdinEnd;
@@ -393,6 +453,69 @@ mod tests {
         JobId::from_uuid(uuid::Uuid::from_u128(7))
     }
 
+    /// A disk without an end.
+    fn all() -> Free {
+        Box::new(|| None)
+    }
+
+    /// Descriptors of this process on files below a directory.
+    #[cfg(target_os = "linux")]
+    fn descriptors(directory: &std::path::Path) -> usize {
+        let of = |entry: std::io::Result<std::fs::DirEntry>| std::fs::read_link(entry.ok()?.path()).ok();
+        let all = std::fs::read_dir("/proc/self/fd").expect("listed");
+        all.filter_map(of).filter(|path| path.starts_with(directory)).count()
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test(flavor = "multi_thread")]
+    async fn inputs_that_wait_keep_no_file_open() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let inputs = Arc::new(Inputs::new(directory.path(), LONG, all()));
+        for number in 0..100 {
+            let input = inputs.open(JobId::from_uuid(uuid::Uuid::from_u128(number))).expect("opened");
+            input.append(0, b"abc").expect("stored");
+            input.sync().expect("synced");
+        }
+        assert_eq!(descriptors(&directory.path().canonicalize().expect("there")), 0);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_submitter_stores_as_much_as_stays_free_and_its_next_input_ends_with_the_reason() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let inputs = Arc::new(Inputs::new(directory.path(), LONG, Box::new(|| Some(100))));
+        let open = |number, submitter| {
+            let job = JobId::from_uuid(uuid::Uuid::from_u128(number));
+            let input = inputs.open(job).expect("opened");
+            inputs.belongs_to(&input, submitter);
+            (job, input)
+        };
+        let ((first, one), (_, two)) = (open(1, "eve"), open(2, "eve"));
+        one.append(0, &[0; 40]).expect("stored");
+        two.append(0, &[0; 40]).expect("cut");
+        let end = end_of(&two).await;
+        assert_eq!(end.seal.length, 0);
+        assert!(end.reason.is_some_and(|reason| reason.contains("`eve` have 40 bytes")));
+        assert!(inputs.has_room("eve", 40).is_err() && inputs.has_room("ada", 40).is_ok());
+        let (_, other) = open(3, "ada");
+        other.append(0, &[0; 40]).expect("stored");
+        assert_eq!(other.reach().borrow().stored, 40);
+        drop(one);
+        inputs.discard(first);
+        assert!(inputs.has_room("eve", 40).is_ok(), "the bytes of a job that is over are given back");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn bytes_for_a_job_that_is_over_are_dropped() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let inputs = Arc::new(Inputs::new(directory.path(), LONG, all()));
+        let input = inputs.open(job()).expect("opened");
+        std::fs::remove_file(directory.path().join("stdin").join(job().to_string())).expect("removed");
+        assert!(input.append(0, b"abc").is_err(), "a live job's file must be there");
+        inputs.finish(job());
+        input.append(0, b"abc").expect("dropped");
+        assert_eq!((input.sync().expect("nothing to do"), input.read(0, 3).expect("over")), (0, None));
+    }
+
     async fn end_of(input: &Input) -> StdinEnd {
         let mut reach = input.reach();
         let ended = reach.wait_for(Reach::is_complete);
@@ -403,7 +526,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn an_input_is_the_same_after_a_restart() {
         let directory = tempfile::tempdir().expect("a directory");
-        let open = || Arc::new(Inputs::new(directory.path(), LONG));
+        let open = || Arc::new(Inputs::new(directory.path(), LONG, all()));
         let first = open().open(job()).expect("opened");
         first.append(0, b"abc").expect("stored");
         first.append(2, b"cde").expect("stored");
@@ -419,14 +542,14 @@ mod tests {
         let third = open().open(job()).expect("opened");
         assert_eq!(third.reach().borrow().end, Some(end));
         third.append(7, b"after the end").expect("dropped");
-        assert_eq!(third.read(0, 7).expect("read"), b"abcdefg");
+        assert_eq!(third.read(0, 7).expect("read").expect("live"), b"abcdefg");
         assert_eq!(third.reach().borrow().stored, 7);
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn an_input_ends_with_a_reason_when_its_client_stays_away() {
         let directory = tempfile::tempdir().expect("a directory");
-        let inputs = Arc::new(Inputs::new(directory.path(), Duration::from_millis(50)));
+        let inputs = Arc::new(Inputs::new(directory.path(), Duration::from_millis(50), all()));
         let input = inputs.open(job()).expect("opened");
         let first = Presence::new(inputs.clone(), input.clone());
         input.append(0, b"abc").expect("stored");
@@ -445,7 +568,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn inputs_of_jobs_that_are_over_are_removed() {
         let directory = tempfile::tempdir().expect("a directory");
-        let open = || Arc::new(Inputs::new(directory.path(), LONG));
+        let open = || Arc::new(Inputs::new(directory.path(), LONG, all()));
         let input = open().open(job()).expect("opened");
         input.append(0, b"abc").expect("stored");
         input.end(StdinEnd { seal: Seal { length: 3, blake3: String::new() }, reason: None }).expect("ended");

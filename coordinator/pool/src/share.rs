@@ -45,13 +45,17 @@ impl Share {
     }
 }
 
-/// Returns the memory of a live job in bytes, from all texts of its spec and its secrets.
+/// Memory of a job's standard input on the coordinator, in bytes: checksum, positions and tasks.
+const INPUT_BYTES: usize = 8 << 10;
+
+/// Returns the memory of a live job in bytes, from all texts of its spec, its secrets and its standard input.
 pub(crate) fn job_bytes(spec: &JobSpec, secrets: &BTreeMap<String, Secret>) -> u64 {
     let mut counted = Counted(JOB_OVERHEAD_BYTES);
     // Writing to a counter can't fail.
     let _ = write!(counted, "{spec:?}");
     let secrets: usize = secrets.iter().map(|(name, value)| name.len() + value.0.len()).sum();
-    (counted.0 + secrets) as u64
+    let input = if spec.stdin.is_some() { INPUT_BYTES } else { 0 };
+    (counted.0 + secrets + input) as u64
 }
 
 /// Counts the bytes that are written to it.

@@ -135,7 +135,8 @@ pub(crate) async fn send(
         while at < stored.min(room) {
             let length = usize::try_from(stored.min(room) - at).unwrap_or(usize::MAX).min(STDIN_FRAME_BYTES);
             let bytes = match tokio::task::block_in_place(|| input.read(at, length)) {
-                Ok(bytes) => bytes,
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => return,
                 Err(error) => {
                     return tracing::error!(attempt = %lease.attempt, %error, "an input can't be read");
                 }

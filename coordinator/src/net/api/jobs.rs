@@ -6,7 +6,6 @@ use super::forms::{BuildText, JobText, ListCursor, RequestKey};
 use super::new_job::NewJob;
 use super::problem::Problem;
 use super::{BASE, Body, Caller, Path, Query};
-use crate::stdin::Inputs;
 use axum::Json;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -19,7 +18,6 @@ use buildpool_protocol::report::{Finding, FindingSummary, JobResult, JobState, V
 use buildpool_protocol::spec::Verbosity;
 use buildpool_protocol::stdin::Stdin;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 use std::time::Duration;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
@@ -172,7 +170,7 @@ pub(super) async fn submit(
         return accepted(&caller, FromClient::Submit { request: REQUEST, submit }).await;
     };
     let (inputs, new) = (caller.shared.inputs.clone(), submit.job);
-    submit.spec.stdin = Some(Stdin { seal: Some(stored(&inputs, new, &text)?) });
+    submit.spec.stdin = Some(Stdin { seal: Some(stored(&caller, new, &text)?) });
     let answer = created(&caller, FromClient::Submit { request: REQUEST, submit }).await;
     if !matches!(answer, Ok((job, _)) if job == new) {
         inputs.discard(new);
@@ -182,8 +180,11 @@ pub(super) async fn submit(
 }
 
 /// Stores the standard input of a job.
-fn stored(inputs: &Arc<Inputs>, job: JobId, text: &str) -> Result<Seal, LinkError> {
-    tokio::task::block_in_place(|| inputs.store(job, text)).map_err(|error| {
+fn stored(caller: &Caller, job: JobId, text: &str) -> Result<Seal, LinkError> {
+    let (inputs, submitter) = (&caller.shared.inputs, &caller.principal.name);
+    let full = |reason| LinkError::new(ErrorCode::Exhausted, format!("stdin: {reason}"));
+    inputs.has_room(submitter, text.len() as u64).map_err(full)?;
+    tokio::task::block_in_place(|| inputs.store(job, submitter, text)).map_err(|error| {
         tracing::error!(%job, %error, "the standard input of a job can't be stored");
         let text = format!("the coordinator can't store the standard input: {error}; see its log");
         LinkError::new(ErrorCode::Internal, text)
