@@ -20,7 +20,7 @@ const OVERDUE_PART: u32 = 4;
 /// Limit on the comparisons of requirements in one answer: one for each other set, and one for each
 /// worker that is looked at for it. Beyond it, all jobs count as competing, so a position is then at
 /// most too large.
-const COMPARED_MAX: usize = 4_000;
+const COMPARED_MAX: usize = 500;
 /// Limit on the classes of jobs in an estimate. With more, there is none.
 const CLASSES_ESTIMATED_MAX: usize = 64;
 
