@@ -11,7 +11,7 @@ use crate::net::links::Links;
 use crate::net::listen::{Acceptor, Listener};
 use crate::net::load::Loads;
 use crate::net::outbox::AnswerBytes;
-use crate::net::rate::Rates;
+use crate::net::rate::{Rates, Volumes};
 use crate::net::router::{PeerAddress, router};
 use crate::net::sign_in::SignIns;
 use crate::net::standby;
@@ -265,6 +265,7 @@ impl Coordinator {
         let rates = Rates::new(config.requests_per_minute);
         let shared = Arc::new(Shared {
             rates,
+            volumes: Volumes::default(),
             links: Links::new(descriptors.links, config.connections_per_address.get() as usize),
             answer_bytes: AnswerBytes::default(),
             turns: Turns::default(),

@@ -32,6 +32,7 @@ const LINES_ENOUGH: u64 = LOG_ANSWER_CHARS as u64;
 /// Answers a query about the log of one attempt of this job. The job in the query was resolved to it.
 pub(crate) async fn answer(
     shared: &Arc<Shared>,
+    reader: &str,
     job: JobId,
     query: &LogQuery,
 ) -> Result<LogAnswer, LinkError> {
@@ -43,8 +44,11 @@ pub(crate) async fn answer(
         return Ok(LogAnswer { short_id, ..empty(job, state, query.stream) });
     };
     let plan = Plan::new(query)?;
+    let turn = shared.turns.log(reader).await;
     let (shared, stream) = (shared.clone(), query.stream);
     let read = tokio::task::spawn_blocking(move || {
+        // The work goes on if its request is given up.
+        let _turn = turn;
         let mut reader = shared.logs.reader(AttemptId { job, number })?;
         read(&mut reader, &plan, stream, job, number, state)
     });
@@ -85,6 +89,7 @@ pub(crate) struct Numbered {
 /// [`ErrorCode::NotFound`] if there is no such attempt; the log can't be read.
 pub(crate) async fn numbered<T: Default + Send + 'static>(
     shared: &Arc<Shared>,
+    reader: &str,
     job: JobId,
     attempt: Option<u32>,
     read: impl FnOnce(&LineIndex, &mut LogReader, u64) -> Result<T, LogError> + Send + 'static,
@@ -93,8 +98,11 @@ pub(crate) async fn numbered<T: Default + Send + 'static>(
     let Some(number) = attempt.or(newest) else {
         return Ok((Numbered { state, attempt: 0, total: 0 }, T::default()));
     };
+    let turn = shared.turns.log(reader).await;
     let shared = Arc::clone(shared);
     let done = tokio::task::spawn_blocking(move || {
+        // The work goes on if its request is given up.
+        let _turn = turn;
         let attempt = AttemptId { job, number };
         let mut reader = shared.logs.reader(attempt)?;
         let index = shared.line_indexes.of(attempt);
@@ -117,12 +125,13 @@ pub(crate) async fn numbered<T: Default + Send + 'static>(
 /// [`ErrorCode::Invalid`] for the expression; as [`numbered`].
 pub(crate) async fn matching(
     shared: &Arc<Shared>,
+    reader: &str,
     job: JobId,
     attempt: Option<u32>,
     pattern: &str,
 ) -> Result<(Numbered, Matches), LinkError> {
     let filter = Filter::new(pattern, 0)?;
-    numbered(shared, job, attempt, move |_, reader, _| lines::matches(reader, &filter)).await
+    numbered(shared, reader, job, attempt, move |_, reader, _| lines::matches(reader, &filter)).await
 }
 
 /// Returns the message that an attempt has no log. It lists the attempts that exist.

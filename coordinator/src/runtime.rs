@@ -18,6 +18,7 @@ use crate::auth::{CANCEL, Note, SUBMIT, Tokens};
 use crate::connections::Connections;
 use crate::leader::Leadership;
 use crate::metrics::Metrics;
+use crate::net::turns::Turn;
 use crate::recent_jobs::RecentJobs;
 use crate::stdin::Inputs;
 use crate::store::{HistoryKey, Logs, Reader, Record, Sealed, StoreError, TokenUse, Writer};
@@ -48,6 +49,8 @@ const WRITE_NOTES_WITHIN: Duration = Duration::from_millis(50);
 pub(crate) enum Command {
     /// Passes an input to the pool.
     Input(Input),
+    /// Passes a submit to the pool. Its turn ends when its record is on disk.
+    Submit { input: Input, turn: Turn },
     /// Passes an input to the pool, and writes the note to the audit log if the pool accepts it.
     Noted { input: Input, note: Note },
     /// Records the use of a token from an address.
@@ -205,6 +208,8 @@ pub(crate) struct Runtime {
     unwritten_since_ms: Option<i64>,
     /// Log writers that must outlive the next commit.
     held: Vec<Arc<LiveAttempt>>,
+    /// Turns of the submits of this round.
+    turns: Vec<Turn>,
     /// Whether a reply depends on the pending records. If not, they wait for later records.
     is_urgent: bool,
     /// Time of the oldest pending record that waits for others.
@@ -232,6 +237,7 @@ impl Runtime {
             told: BTreeSet::new(),
             unwritten_since_ms: None,
             held: Vec::new(),
+            turns: Vec::new(),
             is_urgent: false,
             noted_at: None,
         };
@@ -314,6 +320,7 @@ impl Runtime {
                 }
             }
             self.held.clear();
+            self.turns.clear();
             self.audit_submits();
         }
     }
@@ -323,6 +330,10 @@ impl Runtime {
         let pool = &self.parts.pool;
         match command {
             Command::Input(input) => self.handle(input),
+            Command::Submit { input, turn } => {
+                self.turns.push(turn);
+                self.handle(input);
+            }
             Command::Noted { input, note } => {
                 self.undecided.extend(input.client().map(|client| (client, note)));
                 self.handle(input);

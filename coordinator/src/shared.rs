@@ -8,7 +8,7 @@ use crate::metrics::Metrics;
 use crate::net::links::Links;
 use crate::net::load::Loads;
 use crate::net::outbox::AnswerBytes;
-use crate::net::rate::Rates;
+use crate::net::rate::{Rates, Volumes};
 use crate::net::sign_in::SignIns;
 use crate::net::turns::Turns;
 use crate::recent_jobs::{FinishedJob, RecentJobs};
@@ -53,6 +53,7 @@ pub(crate) struct Shared {
     /// Addresses of tokens that the records have since the start.
     pub(crate) addresses: Mutex<HashSet<(TokenId, IpAddr)>>,
     pub(crate) rates: Rates,
+    pub(crate) volumes: Volumes,
     pub(crate) links: Links,
     pub(crate) answer_bytes: AnswerBytes,
     pub(crate) turns: Turns,

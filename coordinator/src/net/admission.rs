@@ -3,6 +3,7 @@
 
 use super::client_conn::{Back, Submitted};
 use super::requests::submitter;
+use crate::runtime::Command;
 use crate::shared::{Shared, internal};
 use crate::store::limits::JOBS_ROOM_BYTES;
 use crate::store::{HistoryKey, Lookup};
@@ -10,11 +11,14 @@ use buildpool_pool::{ClientRef, Input, LiveJob, Submit};
 use buildpool_protocol::client_link::{Role, SubmitMessage, View};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
-use buildpool_protocol::spec::{Access, JobSpec, Network, Restriction, Selector, Source};
+use buildpool_protocol::spec::{
+    Access, Command as SpecCommand, JobSpec, Network, Restriction, Selector, Source,
+};
 use buildpool_protocol::stdin::Stdin;
 use buildpool_protocol::transfer::SnapshotName;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Label of the workers that can run a job without a network.
 const NO_NETWORK_LABEL: (&str, &str) = ("isolation", "bubblewrap");
@@ -66,11 +70,16 @@ fn access(back: &Back, spec: &JobSpec) -> Access {
 /// Passes a submit with known access rights to the pool.
 async fn admit(back: &Back, request: u32, message: SubmitMessage) -> Result<Submitted, LinkError> {
     let shared = &back.shared;
+    let bytes = text_bytes(&message);
+    let turn = shared.turns.submit(&back.principal.name, bytes).await;
     let known = known(back, &message)?;
     let refused = match shared.refuses_jobs() {
         None if known.is_none() => match back.principal.only.excludes(&message.spec) {
             Some(reason) => Some(LinkError::new(ErrorCode::Forbidden, reason)),
-            None => has_its_snapshot(shared, &message).await.err(),
+            None => match shared.volumes.within(&back.principal.name, bytes, Instant::now()) {
+                Ok(()) => has_its_snapshot(shared, &message).await.err(),
+                Err(error) => Some(error),
+            },
         },
         refused => refused,
     };
@@ -98,8 +107,20 @@ async fn admit(back: &Back, request: u32, message: SubmitMessage) -> Result<Subm
         usual,
     };
     let client = ClientRef { connection: back.connection, request };
-    shared.runtime.input(Input::Submit { client, submit: Box::new(submit) }).await;
+    let input = Input::Submit { client, submit: Box::new(submit) };
+    shared.runtime.send(Command::Submit { input, turn }).await;
     Ok(submitted)
+}
+
+/// Returns the bytes of the long texts of a submit.
+fn text_bytes(SubmitMessage { spec, secrets, .. }: &SubmitMessage) -> usize {
+    let command: usize = match &spec.command {
+        SpecCommand::Argv(argv) => argv.iter().map(String::len).sum(),
+        SpecCommand::Shell(text) => text.len(),
+    };
+    let env: usize = spec.env.iter().map(|(name, value)| name.len() + value.len()).sum();
+    let secrets: usize = secrets.iter().map(|(name, value)| name.len() + value.0.len()).sum();
+    command + env + secrets
 }
 
 /// Submits the spec and the snapshot of a job again. Only its submitter and an admin may do this,

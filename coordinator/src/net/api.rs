@@ -38,6 +38,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -196,6 +197,9 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Arc<Shared>> for Path<T> {
 /// Floats below this limit hold integers exactly.
 const INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
 
+/// Time in which a body must arrive. Without a limit, slow senders would keep many of them in memory.
+const BODY_WITHIN: Duration = Duration::from_secs(30);
+
 /// A JSON body. A request without a body, or with null, is an empty object.
 pub(super) struct Body<T>(T);
 
@@ -208,7 +212,14 @@ impl<T: DeserializeOwned> FromRequest<Arc<Shared>> for Body<T> {
                 .to_str()
                 .is_ok_and(|text| text.split(';').next().unwrap_or_default().trim() == "application/json")
         });
-        let bytes = axum::body::Bytes::from_request(request, shared).await.map_err(|error| {
+        let name = request.extensions().get::<Principal>().map(|principal| principal.name.clone());
+        let _turn = shared.turns.body(&name.unwrap_or_default()).await;
+        let received = axum::body::Bytes::from_request(request, shared);
+        let received = tokio::time::timeout(BODY_WITHIN, received).await.map_err(|_| {
+            let text = format!("body: it did not arrive within {} s", BODY_WITHIN.as_secs());
+            Problem::invalid(text)
+        })?;
+        let bytes = received.map_err(|error| {
             let status = error.status();
             Problem::new(status, ErrorCode::TooLarge, format!("body: {}", error.body_text()))
         })?;

@@ -32,30 +32,35 @@ const LINES_OF_RECORDS: usize = 6;
 /// Limit on the bytes of each line.
 const LAST_LINE_BYTES: usize = 200;
 
-/// Returns the result of a finished job. Uses the digest in memory if it has the requested
+/// Returns the result of a finished job to the reader of this name. Uses the digest in memory if it has the requested
 /// template; otherwise digests the log again.
-pub(crate) async fn rendered(shared: &Arc<Shared>, finished: &Arc<FinishedJob>, view: &View) -> JobResult {
-    let mut result = from_digest(shared, finished, view).await;
+pub(crate) async fn rendered(
+    shared: &Arc<Shared>,
+    reader: &str,
+    finished: &Arc<FinishedJob>,
+    view: &View,
+) -> JobResult {
+    let mut result = from_digest(shared, reader, finished, view).await;
     result.short_id = shared.reader.short_id(finished.record.job).ok();
     result
 }
 
 /// Returns the state of an unfinished job. If it runs: with its last lines, its silence and the
 /// running test.
-pub(crate) async fn live(shared: &Arc<Shared>, live: &LiveJob) -> JobResult {
+pub(crate) async fn live(shared: &Arc<Shared>, reader: &str, live: &LiveJob) -> JobResult {
     let short_id = shared.reader.short_id(live.record.job).ok();
     let mut result = JobResult { short_id, ..result::of_live(live, wall_ms()) };
     if result.state == JobState::Running {
         let progress = result::progress(live, &shared.connections);
         (result.running_test, result.silent_secs) = (progress.running_test, progress.silent_secs);
-        result.last_lines = last_lines(shared, live.record.job, live.record.spec.purpose).await;
+        result.last_lines = last_lines(shared, reader, live.record.job, live.record.spec.purpose).await;
     }
     result
 }
 
 /// Returns the last lines of a running job, both streams in order. If the log can't be read, the
 /// result is empty, because the state does not depend on it.
-async fn last_lines(shared: &Arc<Shared>, job: JobId, purpose: Purpose) -> Vec<String> {
+async fn last_lines(shared: &Arc<Shared>, reader: &str, job: JobId, purpose: Purpose) -> Vec<String> {
     let is_records = purpose == Purpose::Tests;
     let raw = if is_records { LINES_OF_RECORDS } else { 1 };
     let query = LogQuery {
@@ -64,7 +69,7 @@ async fn last_lines(shared: &Arc<Shared>, job: JobId, purpose: Purpose) -> Vec<S
         characters_max: Some(LAST_LINES_CHARS * raw),
         ..LogQuery::default()
     };
-    let answer = logtext::answer(shared, job, &query).await.unwrap_or_default();
+    let answer = logtext::answer(shared, reader, job, &query).await.unwrap_or_default();
     let text = answer.interleaved.unwrap_or_default();
     let clipped = |line: &str| line[..line.floor_char_boundary(LAST_LINE_BYTES)].to_owned();
     let lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -79,13 +84,18 @@ async fn last_lines(shared: &Arc<Shared>, job: JobId, purpose: Purpose) -> Vec<S
     lines.iter().map(|line| clipped(line)).collect()
 }
 
-async fn from_digest(shared: &Arc<Shared>, finished: &Arc<FinishedJob>, view: &View) -> JobResult {
+async fn from_digest(
+    shared: &Arc<Shared>,
+    reader: &str,
+    finished: &Arc<FinishedJob>,
+    view: &View,
+) -> JobResult {
     let is_at_hand = finished.digest.is_some()
         && view.template.as_ref().is_none_or(|wanted| Some(wanted) == finished.record.spec.template.as_ref());
     if is_at_hand || finished.record.done.as_ref().is_none_or(|done| done.outcome.is_none()) {
         return result::of_finished(finished, finished.digest.as_deref(), view);
     }
-    match digest_of(shared, finished, view).await {
+    match digest_of(shared, reader, finished, view).await {
         Ok(digest) => result::of_finished(finished, digest.as_ref(), view),
         Err(error) => {
             let mut result = result::of_finished(finished, None, view);
@@ -96,14 +106,18 @@ async fn from_digest(shared: &Arc<Shared>, finished: &Arc<FinishedJob>, view: &V
     }
 }
 
-/// Digests the log of a finished job again. Returns `None` if nothing ran.
+/// Digests the log of a finished job again, in a turn of the reader of this name. Returns `None` if nothing ran.
 pub(crate) async fn digest_of(
     shared: &Arc<Shared>,
+    reader: &str,
     finished: &Arc<FinishedJob>,
     view: &View,
 ) -> Result<Option<Digest>, LinkError> {
+    let turn = shared.turns.log(reader).await;
     let (shared, finished, template) = (shared.clone(), finished.clone(), view.template.clone());
     tokio::task::spawn_blocking(move || {
+        // The work goes on if its request is given up.
+        let _turn = turn;
         let history = shared.history(&finished.record.spec);
         let mut digest = digesting::again(&shared.logs, &finished.record, history, template)?;
         if let Some(digest) = &mut digest {
@@ -140,7 +154,7 @@ pub(crate) async fn build(
             }
             digest = match &finished.digest {
                 Some(digest) => Some(digest.clone()),
-                None => digest_of(shared, &finished, &View::default()).await?.map(Arc::new),
+                None => digest_of(shared, &principal.name, &finished, &View::default()).await?.map(Arc::new),
             };
         }
         digests.push(digest);

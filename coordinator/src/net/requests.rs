@@ -8,7 +8,8 @@ use crate::connections::JobEvent;
 use crate::logtext;
 use crate::result;
 use crate::runtime::{Command, Wanted};
-use crate::shared::internal;
+use crate::shared::{Shared, internal};
+use axum::extract::ws::Utf8Bytes;
 use buildpool_digest::Digest;
 use buildpool_pool::{ClientRef, Input, Submitter};
 use buildpool_protocol::TokenId;
@@ -23,6 +24,7 @@ use buildpool_protocol::limits::{
 use buildpool_protocol::report::{JobResult, JobState};
 use buildpool_protocol::spec::Restriction;
 use buildpool_protocol::transfer;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Interval between progress messages to a waiting client.
@@ -224,7 +226,8 @@ pub(crate) async fn wait(back: Back, request: u32, mut submitted: Submitted) {
     match outcome {
         Ok(finished) => {
             let Some(room) = back.room(ANSWER_BYTES_MAX).await else { return };
-            let result = queries::rendered(&back.shared, &finished, &submitted.view).await;
+            let result =
+                queries::rendered(&back.shared, &back.principal.name, &finished, &submitted.view).await;
             deliver(&back, job, room, ToClient::Complete { request, result: Box::new(result) }).await;
         }
         Err(error) => back.refuse(request, error).await,
@@ -306,13 +309,17 @@ async fn job_after(
         let Some(live) = found else {
             let finished = shared.finished(job)?;
             let room = back.room(ANSWER_BYTES_MAX).await.ok_or_else(going)?;
-            let result = queries::rendered(&back.shared, &finished, view).await;
+            let result = queries::rendered(&back.shared, &back.principal.name, &finished, view).await;
             break Answered { result, token: finished.record.token, room };
         };
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             let room = back.room(ANSWER_BYTES_MAX).await.ok_or_else(going)?;
-            break Answered { result: queries::live(shared, &live).await, token: live.record.token, room };
+            break Answered {
+                result: queries::live(shared, &back.principal.name, &live).await,
+                token: live.record.token,
+                room,
+            };
         }
         let left = match watching {
             Some(request) => {
@@ -341,7 +348,7 @@ fn going() -> LinkError {
 
 async fn logs(back: &Back, query: &LogQuery) -> Result<LogAnswer, LinkError> {
     let job = back.shared.resolve(&back.principal, &query.job)?;
-    logtext::answer(&back.shared, job, query).await
+    logtext::answer(&back.shared, &back.principal.name, job, query).await
 }
 
 async fn with_digest<T>(back: &Back, text: &str, read: impl FnOnce(&Digest) -> T) -> Result<T, LinkError> {
@@ -357,7 +364,7 @@ async fn with_digest<T>(back: &Back, text: &str, read: impl FnOnce(&Digest) -> T
     if let Some(digest) = &finished.digest {
         return Ok(read(digest));
     }
-    let digest = queries::digest_of(shared, &finished, &View::default()).await?;
+    let digest = queries::digest_of(shared, &back.principal.name, &finished, &View::default()).await?;
     let none = || {
         LinkError::new(
             ErrorCode::NotFound,
@@ -395,30 +402,39 @@ enum Listed {
     },
 }
 
-/// Makes a list and sends it. It is encoded in the same turn, away from the connections: both take long.
+/// Makes a list and sends it.
 async fn list(back: &Back, request: u32, room: Room, listed: Listed) {
-    let Back { shared, principal, .. } = back;
+    let (shared, principal) = (back.shared.clone(), back.principal.clone());
     let turn = shared.turns.list(&principal.name).await;
-    let made = match listed {
-        Listed::Jobs(wanted) => {
-            let page = queries::jobs(shared, principal, *wanted).await;
-            page.map(|Page { jobs, next_cursor }| ToClient::Jobs { request, jobs, next_cursor })
-        }
-        Listed::Workers { offset } => {
-            let page = queries::workers(shared, principal, offset as usize).await;
-            page.map(|(workers, more)| ToClient::Workers { request, workers, more })
-        }
-    };
-    let encoded = match made {
-        Ok(message) => queries::aside(move || text_of(&message)).await,
-        Err(error) => Err(error),
-    };
-    // A client that takes no answers keeps no turn.
-    drop(turn);
-    match encoded {
+    let made = tokio::spawn(async move {
+        // The work goes on if its request is given up.
+        let _turn = turn;
+        encoded(&shared, &principal, request, listed).await
+    });
+    match made.await.unwrap_or_else(|_| Err(going())) {
         Ok(text) => drop(back.answer_text(room, text).await),
         Err(error) => back.refuse(request, error).await,
     }
+}
+
+/// Makes a list and encodes it, away from the connections: both take long.
+async fn encoded(
+    shared: &Arc<Shared>,
+    principal: &Principal,
+    request: u32,
+    listed: Listed,
+) -> Result<Utf8Bytes, LinkError> {
+    let message = match listed {
+        Listed::Jobs(wanted) => {
+            let Page { jobs, next_cursor } = queries::jobs(shared, principal, *wanted).await?;
+            ToClient::Jobs { request, jobs, next_cursor }
+        }
+        Listed::Workers { offset } => {
+            let (workers, more) = queries::workers(shared, principal, offset as usize).await?;
+            ToClient::Workers { request, workers, more }
+        }
+    };
+    queries::aside(move || text_of(&message)).await
 }
 
 /// Applies an admin's decision to a worker. The decision uses the worker id in the audit log, even

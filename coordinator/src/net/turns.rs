@@ -1,25 +1,51 @@
 //! Turns of token names: each name has few expensive requests in work at a time, so a name with many requests delays
 //! its own ones and hardly those of others.
 
+use buildpool_protocol::error::{ErrorCode, LinkError};
 use dashmap::DashMap;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Requests of one name that the pool's thread or a list is asked for at a time.
 const OF_NAME: usize = 2;
+/// Bytes of submits of one name that wait for the pool's thread or for their records at a time. The records of a round
+/// share a transaction, so a submit of another name waits for these bytes of each name at most.
+const SUBMIT_BYTES_OF_NAME: u32 = 1 << 20;
+/// Bytes that a small submit counts as.
+const SUBMIT_BYTES_MIN: u32 = SUBMIT_BYTES_OF_NAME / 64;
 /// Lists that are made at a time. A list keeps a processor busy for many milliseconds.
 const LISTS: usize = 2;
+/// Logs that are read for answers at a time, over all names.
+const LOGS: usize = 8;
+/// Bodies of HTTP requests of one name that are received and parsed at a time. A parsed body takes many times its size.
+const BODIES_OF_NAME: usize = 4;
+/// Followers of events of one name. Each change of the pool wakes all of them.
+const FOLLOWERS_OF_NAME: usize = 64;
 
 /// The turns of all names. The number of entries is limited by the number of names.
 pub(crate) struct Turns {
     queries: DashMap<String, Arc<Semaphore>>,
     lists: DashMap<String, Arc<Semaphore>>,
+    submits: DashMap<String, Arc<Semaphore>>,
+    logs: DashMap<String, Arc<Semaphore>>,
+    bodies: DashMap<String, Arc<Semaphore>>,
+    followers: DashMap<String, Arc<Semaphore>>,
     all_lists: Arc<Semaphore>,
+    all_logs: Arc<Semaphore>,
 }
 
 impl Default for Turns {
     fn default() -> Self {
-        Self { queries: DashMap::new(), lists: DashMap::new(), all_lists: Arc::new(Semaphore::new(LISTS)) }
+        Self {
+            queries: DashMap::new(),
+            lists: DashMap::new(),
+            submits: DashMap::new(),
+            logs: DashMap::new(),
+            bodies: DashMap::new(),
+            followers: DashMap::new(),
+            all_lists: Arc::new(Semaphore::new(LISTS)),
+            all_logs: Arc::new(Semaphore::new(LOGS)),
+        }
     }
 }
 
@@ -32,26 +58,65 @@ pub(crate) struct Turn {
 impl Turns {
     /// Waits for a turn to ask the pool's thread for the state of a job.
     pub(crate) async fn query(&self, name: &str) -> Turn {
-        Turn { _of_name: Self::of(&self.queries, name).await, _of_all: None }
+        Turn { _of_name: Self::of(&self.queries, name, OF_NAME).await, _of_all: None }
     }
 
     /// Waits for a turn to make a list, read or encode it.
     pub(crate) async fn list(&self, name: &str) -> Turn {
         // The name's turn first: lists of one name must not wait in line before those of others.
-        let of_name = Self::of(&self.lists, name).await;
+        let of_name = Self::of(&self.lists, name, OF_NAME).await;
         Turn { _of_name: of_name, _of_all: self.all_lists.clone().acquire_owned().await.ok() }
     }
 
-    async fn of(turns: &DashMap<String, Arc<Semaphore>>, name: &str) -> Option<OwnedSemaphorePermit> {
-        let new = || Arc::new(Semaphore::new(OF_NAME));
-        let turns = turns.entry(name.to_owned()).or_insert_with(new).clone();
-        turns.acquire_owned().await.ok()
+    /// Waits for a turn to submit a job with so many bytes. It ends when the job's record is on disk.
+    pub(crate) async fn submit(&self, name: &str, bytes: usize) -> Turn {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).clamp(SUBMIT_BYTES_MIN, SUBMIT_BYTES_OF_NAME);
+        let turns = Self::turns(&self.submits, name, SUBMIT_BYTES_OF_NAME as usize);
+        Turn { _of_name: turns.acquire_many_owned(bytes).await.ok(), _of_all: None }
+    }
+
+    /// Waits for a turn to read a log for an answer, search it or digest it again.
+    pub(crate) async fn log(&self, name: &str) -> Turn {
+        let of_name = Self::of(&self.logs, name, OF_NAME).await;
+        Turn { _of_name: of_name, _of_all: self.all_logs.clone().acquire_owned().await.ok() }
+    }
+
+    /// Waits for a turn to receive the body of a request and parse it.
+    pub(crate) async fn body(&self, name: &str) -> Turn {
+        Turn { _of_name: Self::of(&self.bodies, name, BODIES_OF_NAME).await, _of_all: None }
+    }
+
+    /// Returns a place to follow events.
+    ///
+    /// # Errors
+    /// [`ErrorCode::Exhausted`] if the name has all of its places.
+    pub(crate) fn follower(&self, name: &str) -> Result<Turn, LinkError> {
+        let place = Self::turns(&self.followers, name, FOLLOWERS_OF_NAME).try_acquire_owned();
+        let exhausted = |_| {
+            let text = format!(
+                "the token `{name}` follows events on {FOLLOWERS_OF_NAME} connections, which is the limit of one token; close some, or use another token"
+            );
+            LinkError::new(ErrorCode::Exhausted, text)
+        };
+        Ok(Turn { _of_name: Some(place.map_err(exhausted)?), _of_all: None })
+    }
+
+    async fn of(
+        turns: &DashMap<String, Arc<Semaphore>>,
+        name: &str,
+        most: usize,
+    ) -> Option<OwnedSemaphorePermit> {
+        Self::turns(turns, name, most).acquire_owned().await.ok()
+    }
+
+    fn turns(turns: &DashMap<String, Arc<Semaphore>>, name: &str, most: usize) -> Arc<Semaphore> {
+        turns.entry(name.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(most))).clone()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{LISTS, OF_NAME, Turns};
+    use super::{BODIES_OF_NAME, FOLLOWERS_OF_NAME, LISTS, OF_NAME, SUBMIT_BYTES_OF_NAME, Turns};
     use futures_util::FutureExt;
 
     #[tokio::test]
@@ -62,6 +127,37 @@ mod tests {
         assert!(turns.query("eve").now_or_never().is_some());
         drop(held);
         assert!(turns.query("ada").now_or_never().is_some());
+        let held: Vec<_> = (0..OF_NAME).map(|_| turns.log("ada").now_or_never().expect("free")).collect();
+        assert!(turns.log("ada").now_or_never().is_none() && turns.log("eve").now_or_never().is_some());
+        drop(held);
+    }
+
+    #[tokio::test]
+    async fn submits_of_one_name_wait_for_their_bytes_and_those_of_others_do_not() {
+        let turns = Turns::default();
+        let mut held: Vec<_> =
+            (0..64).map(|_| turns.submit("eve", 100).now_or_never().expect("free")).collect();
+        assert!(turns.submit("eve", 100).now_or_never().is_none());
+        assert!(turns.submit("ada", usize::MAX).now_or_never().is_some());
+        held.truncate(32);
+        assert!(turns.submit("eve", SUBMIT_BYTES_OF_NAME as usize).now_or_never().is_none());
+        assert!(turns.submit("eve", SUBMIT_BYTES_OF_NAME as usize / 2).now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_name_has_a_limit_on_bodies_and_on_followers() {
+        let turns = Turns::default();
+        let held: Vec<_> =
+            (0..BODIES_OF_NAME).map(|_| turns.body("eve").now_or_never().expect("free")).collect();
+        assert!(turns.body("eve").now_or_never().is_none() && turns.body("ada").now_or_never().is_some());
+        drop(held);
+        assert!(turns.body("eve").now_or_never().is_some());
+        let held: Vec<_> = (0..FOLLOWERS_OF_NAME).map(|_| turns.follower("eve").expect("free")).collect();
+        let refused = turns.follower("eve").err().expect("it has all of its places");
+        assert!(refused.message.contains("`eve`") && refused.message.contains("64"), "{}", refused.message);
+        assert!(turns.follower("ada").is_ok());
+        drop(held);
+        assert!(turns.follower("eve").is_ok());
     }
 
     #[tokio::test]

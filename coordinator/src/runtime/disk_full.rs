@@ -70,6 +70,11 @@ impl Runtime {
                 () = &mut until => return,
                 command = commands.recv() => command,
             };
+            // A submit is answered now, so its turn ends.
+            let command = match command {
+                Some(Command::Submit { input, .. }) => Some(Command::Input(input)),
+                command => command,
+            };
             let first = self.effects.len();
             match command {
                 // If this is lost, an equal submit returns the same result once more.

@@ -4,6 +4,7 @@ use super::document::Refused;
 use super::problem::Problem;
 use super::{Caller, Query};
 use crate::auth::Principal;
+use crate::net::turns::Turn;
 use crate::shared::{internal, rfc3339};
 use crate::store::{Event, EventKind};
 use axum::http::{HeaderMap, HeaderName};
@@ -16,13 +17,17 @@ use futures_util::stream;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
+use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use utoipa::{IntoParams, ToSchema};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Events that are read from the database at once.
 const PAGE_EVENTS: usize = 256;
+/// Minimum interval between two reads of one follower.
+const READ_EVERY: Duration = Duration::from_millis(50);
 
 /// Which events are sent.
 #[derive(Deserialize, IntoParams)]
@@ -120,10 +125,11 @@ pub(super) async fn get(
         }
         Some(after) => after,
     };
+    let place = caller.shared.turns.follower(&caller.principal.name)?;
     let commits = caller.shared.connections.commits();
     let follow = wanted.follow.unwrap_or(true);
     let ready = VecDeque::from([sse::Event::default().id(after.to_string())]);
-    let reader = Reader { caller, kinds, after, follow, commits, ready };
+    let reader = Reader { caller, kinds, after, follow, commits, ready, read_at: None, _place: place };
     Ok(Sse::new(events(reader)).keep_alive(KeepAlive::default()).into_response())
 }
 
@@ -140,6 +146,8 @@ struct Reader {
     follow: bool,
     commits: watch::Receiver<u64>,
     ready: VecDeque<sse::Event>,
+    read_at: Option<Instant>,
+    _place: Turn,
 }
 
 impl Reader {
@@ -149,6 +157,11 @@ impl Reader {
             if let Some(event) = self.ready.pop_front() {
                 return Some(Ok(event));
             }
+            // Many changes share a read, however many there are and whoever causes them.
+            if let Some(at) = self.read_at {
+                tokio::time::sleep_until(at + READ_EVERY).await;
+            }
+            self.read_at = Some(Instant::now());
             // A commit during the read causes another one.
             self.commits.borrow_and_update();
             let events = match self.caller.shared.reader.events(self.after, PAGE_EVENTS) {

@@ -116,7 +116,8 @@ pub(super) async fn get(
         let places = offsets.iter().map(|(stream, offset)| index.line_at(reader, *stream, *offset));
         Ok((from + 1, lines, places.collect::<Result<Vec<_>, _>>()?))
     };
-    let (log, (from, lines, places)) = logtext::numbered(&caller.shared, job, range.attempt, read).await?;
+    let (log, (from, lines, places)) =
+        logtext::numbered(&caller.shared, &caller.principal.name, job, range.attempt, read).await?;
     Ok(Json(Lines {
         state: log.state,
         attempt: log.attempt,
@@ -139,8 +140,9 @@ pub(super) async fn search(
     caller.shared.rates.within(&caller.principal.name, Instant::now())?;
     let job = caller.shared.resolve(&caller.principal, &job)?;
     let _turn = caller.shared.turns.list(&caller.principal.name).await;
-    let (log, found) =
-        logtext::matching(&caller.shared, job, attempt, &grep).await.map_err(Problem::unusable)?;
+    let (log, found) = logtext::matching(&caller.shared, &caller.principal.name, job, attempt, &grep)
+        .await
+        .map_err(Problem::unusable)?;
     Ok(Json(Found {
         state: log.state,
         attempt: log.attempt,
