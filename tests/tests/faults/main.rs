@@ -12,6 +12,7 @@ mod chaos;
 mod disks;
 mod failover;
 mod floods;
+mod hoarding;
 mod hostile_jobs;
 mod leaving;
 mod links;

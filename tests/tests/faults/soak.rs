@@ -211,30 +211,31 @@ fn report(pool: &Pool, honest: &Honest, (quiet, attacked): (&[u64], &[u64]), att
     let settled = attacked[(attacked.len() as f64 * SETTLED) as usize];
     let last = attacked[attacked.len() - 1];
     eprintln!("{PEERS} hostile peers, {} s: {attacks:?}", attacked.len());
-    let peak = memory(pool, "VmHWM") >> 20;
-    let mib = |samples: &[u64]| samples.last().copied().unwrap_or_default() >> 20;
+    for (name, times) in [("quiet", &calm), ("attacked", &busy)] {
+        eprintln!("submit {name}: p50 {:?}, longest {:?}", times.part(50), times.part(100));
+    }
+    let (quiet_p99, busy_p99) = (calm.part(99), busy.part(99));
+    let ratio = busy_p99.as_secs_f64() / quiet_p99.as_secs_f64();
     eprintln!(
-        "memory of the coordinator: {} MiB quiet, {} MiB settled, {} MiB at the end, {peak} MiB peak",
-        mib(quiet),
+        "soak: {} s, {} honest jobs passed, {} failed; p99 of a submit {:.1} ms quiet, {:.1} ms attacked, ratio {ratio:.1}; memory {} MiB quiet, {} MiB settled, {} MiB at the end, {} MiB peak",
+        attacked.len(),
+        calm.0.len() + busy.0.len(),
+        failures.len(),
+        quiet_p99.as_secs_f64() * 1e3,
+        busy_p99.as_secs_f64() * 1e3,
+        quiet.last().copied().unwrap_or_default() >> 20,
         settled >> 20,
         last >> 20,
+        memory(pool, "VmHWM") >> 20,
     );
-    for (name, times) in [("quiet", &calm), ("attacked", &busy)] {
-        let (p50, p99) = (times.part(50), times.part(99));
-        eprintln!(
-            "submit {name}: {} jobs, p50 {p50:?}, p99 {p99:?}, longest {:?}",
-            times.0.len(),
-            times.part(100)
-        );
-    }
     assert!(failures.is_empty(), "{} honest jobs failed, the first with: {}", failures.len(), failures[0]);
     assert!(attacks.values().sum::<u64>() > 1_000, "the attack did not begin: {attacks:?}");
     assert!(last < MEMORY_BYTES_MAX, "the coordinator has {last} bytes of memory");
     if attacked.len() >= LONG_SECS {
         assert!(attacks.values().all(|count| *count > 0), "an attack did not begin: {attacks:?}");
         assert!(last < settled + GROWTH_BYTES_MAX, "memory grows: from {settled} to {last} bytes");
-        let limit = (calm.part(99) * SLOWER_MAX).max(FAST);
-        assert!(busy.part(99) < limit, "the p99 of a submit is {:?}, the limit {limit:?}", busy.part(99));
+        let limit = (quiet_p99 * SLOWER_MAX).max(FAST);
+        assert!(busy_p99 < limit, "the p99 of a submit is {busy_p99:?}, the limit {limit:?}");
     }
     assert_eq!(pool.buildpool(&["jobs", "--limit", "1"]).code(), 0);
 }
