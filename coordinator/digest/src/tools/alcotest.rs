@@ -1,4 +1,4 @@
-//! What alcotest prints.
+//! Output of alcotest.
 
 use crate::rules::{Act, ERROR, Kind, Next, Rule, TOTAL, problem, up_to_rule};
 use crate::tool::{Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What ansible prints.
+//! Output of ansible.
 
 use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, Sign, problem};
 use crate::tool::{Tool, ToolId};

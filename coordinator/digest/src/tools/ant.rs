@@ -1,4 +1,4 @@
-//! What ant's junit prints.
+//! Output of ant's junit.
 
 use crate::rules::{Act, ERROR, Kind, Rule, Sign, problem};
 use crate::tool::{Apart, Tool, ToolId};

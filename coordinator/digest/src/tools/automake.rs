@@ -1,4 +1,4 @@
-//! What make check prints.
+//! Output of make check.
 
 use crate::rules::{Act, Rule, SORTS};
 use crate::tool::{Announced, Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What ava prints.
+//! Output of ava.
 
 use super::mocha::{JEST, is_message};
 use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, problem};

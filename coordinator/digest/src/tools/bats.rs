@@ -1,4 +1,4 @@
-//! What bats or ExUnit prints.
+//! Output of bats or ExUnit.
 
 use crate::rules::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, TestEvent, problem};
 use crate::tally::Counts;

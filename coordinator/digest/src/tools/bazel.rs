@@ -1,4 +1,4 @@
-//! What bazel test prints.
+//! Output of bazel test.
 
 use super::compiler::{CHILD_DIED, DIED};
 use crate::rules::{Act, Count, ERROR, Kind, Rule, Sign, TestEvent, indented, problem};

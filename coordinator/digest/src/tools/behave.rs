@@ -1,4 +1,4 @@
-//! What behave prints.
+//! Output of behave.
 
 use crate::rules::{Act, Draft, ERROR, Kind, Rule, SORTS, Sign, indented, problem, set_place};
 use crate::tool::{Tool, ToolId};

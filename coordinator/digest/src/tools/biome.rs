@@ -1,4 +1,4 @@
-//! What biome prints.
+//! Output of biome.
 
 use crate::rules::{Act, ERROR, Kind, Rule, indented_or_blank, problem};
 use crate::tool::Tool;

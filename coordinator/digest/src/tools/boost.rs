@@ -1,4 +1,4 @@
-//! What Boost.Test prints.
+//! Output of Boost.Test.
 
 use crate::rules::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, problem};
 use crate::tally::Counts;

@@ -1,4 +1,4 @@
-//! What bun test prints.
+//! Output of bun test.
 
 use crate::rules::{Act, ERROR, Kind, Rule, SORTS, problem};
 use crate::tool::{Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What bundler prints.
+//! Output of bundler.
 
 use crate::rules::{Act, Draft, ERROR, Kind, Rule, Sign, indented_or_blank, paragraph, problem, set_place};
 use crate::tool::{Apart, Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What busted prints.
+//! Output of busted.
 
 use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, SORTS, problem, set_place};
 use crate::tool::{Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What C and C++ prints.
+//! Output of C and C++.
 
 use crate::rules::{
     Act, Draft, ERROR, FATAL, Indicator, Kind, Next, Problem, Rule, Sign, WARNING, indented_or_blank, problem,

@@ -1,4 +1,4 @@
-//! What cargo prints.
+//! Output of cargo.
 
 use crate::rules::{Act, ERROR, Kind, Rule, Sign, problem};
 use crate::tool::{Apart, Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What Catch2 prints.
+//! Output of Catch2.
 
 use super::gtest::gtest_lines;
 use crate::rules::{Act, Draft, ERROR, Kind, Rule, SORTS, problem};

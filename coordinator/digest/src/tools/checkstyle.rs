@@ -1,4 +1,4 @@
-//! What checkstyle prints.
+//! Output of checkstyle.
 
 use crate::rules::{Act, Kind, Level, Rule, problem};
 use crate::tool::Tool;

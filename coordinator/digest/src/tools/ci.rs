@@ -1,4 +1,4 @@
-//! What CI step prints.
+//! Output of CI step.
 
 use crate::rules::{Act, Draft, ERROR, Kind, Rule, Sign, WARNING, problem};
 use crate::tool::{Apart, Tool, ToolId};

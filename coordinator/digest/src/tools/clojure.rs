@@ -1,4 +1,4 @@
-//! What Clojure prints.
+//! Output of Clojure.
 
 use crate::rules::{Act, ERROR, Kind, Rule, one_more, problem};
 use crate::tool::Tool;

@@ -1,4 +1,4 @@
-//! What cmake prints.
+//! Output of cmake.
 
 use crate::rules::{Act, ERROR, Kind, Next, Rule, Sign, WARNING, indented_or_blank, problem};
 use crate::tool::{Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What cmocka prints.
+//! Output of cmocka.
 
 use crate::rules::{Act, ERROR, Kind, Rule, problem};
 use crate::tool::Tool;

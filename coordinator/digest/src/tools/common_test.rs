@@ -1,4 +1,4 @@
-//! What Common Test prints.
+//! Output of Common Test.
 
 use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, TOTAL, problem, set_place};
 use crate::tally::Counts;

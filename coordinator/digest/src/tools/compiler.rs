@@ -1,4 +1,4 @@
-//! What compiler prints.
+//! Output of compiler.
 
 use crate::rules::{Act, FATAL, Indicator, Kind, Problem, Rule, Sign, indented, problem};
 use crate::tool::Tool;

@@ -1,4 +1,4 @@
-//! What coverage prints.
+//! Output of coverage.
 
 use super::pytest::{common_name, last_place};
 use crate::rules::{Act, Draft, ERROR, Join, Kind, Next, Rule, Sign, problem};

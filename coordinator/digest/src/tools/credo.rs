@@ -1,4 +1,4 @@
-//! What credo prints.
+//! Output of credo.
 
 use crate::rules::{Act, Draft, Kind, Rule, WARNING, one_more, problem, set_place};
 use crate::tool::Tool;

@@ -1,4 +1,4 @@
-//! What ctest prints.
+//! Output of ctest.
 
 use crate::rules::{Act, Count, Draft, ERROR, FATAL, Indicator, Kind, Next, Rule, Sign, TestEvent, problem};
 use crate::tally::Counts;

@@ -1,4 +1,4 @@
-//! What cucumber prints.
+//! Output of cucumber.
 
 use crate::rules::{Act, Count, ERROR, Kind, Rule, SORTS, Sign, problem};
 use crate::tally::Counts;

@@ -1,4 +1,4 @@
-//! What CUnit prints.
+//! Output of CUnit.
 
 use crate::rules::{Act, Draft, ERROR, Kind, Rule, SORTS, indented, place, problem};
 use crate::tool::{Announced, Tool, ToolId};

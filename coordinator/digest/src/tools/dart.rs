@@ -1,4 +1,4 @@
-//! What dart analyze prints.
+//! Output of dart analyze.
 
 use crate::rules::{Act, Kind, Level, Rule, Sign, problem};
 use crate::tool::{Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What DejaGnu prints.
+//! Output of DejaGnu.
 
 use crate::rules::{Act, Count, Rule, SORTS};
 use crate::tally::Counts;

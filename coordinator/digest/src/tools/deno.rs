@@ -1,4 +1,4 @@
-//! What deno test prints.
+//! Output of deno test.
 
 use crate::rules::{Act, Rule, SORTS};
 use crate::tool::{Tool, ToolId};

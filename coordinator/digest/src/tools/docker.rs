@@ -1,4 +1,4 @@
-//! What docker build prints.
+//! Output of docker build.
 
 use crate::rules::{Act, ERROR, Kind, Rule, Sign, problem};
 use crate::tool::{Tool, ToolId};

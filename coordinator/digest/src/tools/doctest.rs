@@ -1,4 +1,4 @@
-//! What doctest prints.
+//! Output of doctest.
 
 use crate::rules::{Act, Rule, Sign};
 use crate::tool::{Tool, ToolId};

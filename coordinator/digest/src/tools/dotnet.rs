@@ -1,4 +1,4 @@
-//! What dotnet test prints.
+//! Output of dotnet test.
 
 use super::compiler::DIED;
 use crate::rules::{Act, Count, Draft, ERROR, FATAL, Kind, Next, Rule, Sign, always, indented, problem};

@@ -1,4 +1,4 @@
-//! What Elixir prints.
+//! Output of Elixir.
 
 use super::dotnet::stack;
 use crate::rules::{Act, Draft, ERROR, Kind, Rule, problem, set_place};

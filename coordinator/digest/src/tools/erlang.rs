@@ -1,4 +1,4 @@
-//! What Erlang prints.
+//! Output of Erlang.
 
 use super::compiler::DIED;
 use crate::rules::{Act, Indicator, Rule, Sign};

@@ -1,4 +1,4 @@
-//! What eslint prints.
+//! Output of eslint.
 
 use crate::rules::{Act, Draft, ERROR, Kind, Level, Next, Rule, Sign, problem};
 use crate::tool::{Apart, Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What EUnit prints.
+//! Output of EUnit.
 
 use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, SORTS, Sign, TOTAL, problem};
 use crate::tool::{Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What fastlane prints.
+//! Output of fastlane.
 
 use crate::rules::{Act, Rule, Sign};
 use crate::tool::{Tool, ToolId};

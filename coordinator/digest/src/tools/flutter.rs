@@ -1,4 +1,4 @@
-//! What flutter test prints.
+//! Output of flutter test.
 
 use crate::rules::{Act, ERROR, Kind, Next, Rule, SORTS, Sign, indented_or_blank, problem, up_to_rule};
 use crate::tool::{Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What formatter prints.
+//! Output of formatter.
 
 use crate::rules::{Act, ERROR, Kind, Rule, Sign, problem};
 use crate::tool::{Apart, Tool, ToolId};

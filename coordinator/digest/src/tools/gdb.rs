@@ -1,4 +1,4 @@
-//! What gdb prints.
+//! Output of gdb.
 
 use crate::rules::{Act, Draft, ERROR, Kind, Next, Problem, Role, Rule, problem};
 use crate::tool::Tool;

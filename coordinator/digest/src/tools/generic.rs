@@ -1,4 +1,4 @@
-//! What any tool prints.
+//! Output of any tool.
 
 use super::c::indented_no_head;
 use crate::rules::{

@@ -1,4 +1,4 @@
-//! What git prints.
+//! Output of git.
 
 use crate::rules::{Act, Draft, ERROR, Kind, Rule, Sign, problem};
 use crate::tool::{Tool, ToolId};

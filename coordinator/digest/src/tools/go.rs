@@ -1,4 +1,4 @@
-//! What go test prints.
+//! Output of go test.
 
 use super::compiler::{CHILD_DIED, DIED};
 use crate::rules::{

@@ -1,4 +1,4 @@
-//! What gotestsum prints.
+//! Output of gotestsum.
 
 use crate::rules::{Act, ERROR, Kind, Next, Rule, TOTAL, problem};
 use crate::tool::{Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What gradle prints.
+//! Output of gradle.
 
 use super::compiler::{CHILD_DIED, DIED};
 use super::junit::java_place;

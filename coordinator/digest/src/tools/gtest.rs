@@ -1,4 +1,4 @@
-//! What GoogleTest prints.
+//! Output of GoogleTest.
 
 use crate::rules::{Act, Count, ERROR, Kind, Next, Rule, Sign, TestEvent, problem};
 use crate::tally::Counts;

@@ -1,4 +1,4 @@
-//! What hadolint prints.
+//! Output of hadolint.
 
 use crate::rules::{Act, Kind, Level, Rule, problem};
 use crate::tool::Tool;

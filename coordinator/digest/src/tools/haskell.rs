@@ -1,4 +1,4 @@
-//! What Haskell prints.
+//! Output of Haskell.
 
 use crate::rules::{Act, ERROR, Kind, Rule, indented, problem};
 use crate::tool::Tool;

@@ -1,4 +1,4 @@
-//! What the machine prints.
+//! Output of the machine.
 
 use crate::rules::{Act, ERROR, Indicator, Kind, Rule, Sign, problem};
 use crate::tool::Tool;

@@ -1,4 +1,4 @@
-//! What isort prints.
+//! Output of isort.
 
 use crate::rules::{Act, ERROR, Kind, Rule, Sign, problem};
 use crate::tool::{Tool, ToolId};

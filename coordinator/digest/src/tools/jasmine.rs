@@ -1,4 +1,4 @@
-//! What jasmine prints.
+//! Output of jasmine.
 
 use super::mocha::js_place;
 use crate::rules::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, problem};

@@ -1,4 +1,4 @@
-//! What Java prints.
+//! Output of Java.
 
 use super::junit::java_place;
 use crate::rules::{Act, Draft, ERROR, FATAL, Indicator, Kind, Next, Rule, Sign, problem};

@@ -1,4 +1,4 @@
-//! What jest prints.
+//! Output of jest.
 
 use super::compiler::DIED;
 use super::mocha::{JEST, WORKER_DIED, js_place};

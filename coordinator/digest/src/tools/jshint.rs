@@ -1,4 +1,4 @@
-//! What jshint prints.
+//! Output of jshint.
 
 use crate::rules::{Act, ERROR, Kind, Rule, problem};
 use crate::tool::Tool;

@@ -1,4 +1,4 @@
-//! What Julia prints.
+//! Output of Julia.
 
 use super::compiler::DIED;
 use crate::rules::{Act, ERROR, Indicator, Kind, Rule, Sign, indented, problem};

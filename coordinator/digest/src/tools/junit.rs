@@ -1,4 +1,4 @@
-//! What JUnit prints.
+//! Output of JUnit.
 
 use super::java::stack_any;
 use crate::rules::{Act, Count, Draft, ERROR, Kind, Next, Rule, SORTS, Sign, indented, problem};

@@ -1,4 +1,4 @@
-//! What Kotlin prints.
+//! Output of Kotlin.
 
 use crate::rules::{Act, Kind, Level, Rule, indented, problem};
 use crate::tool::Tool;

@@ -1,4 +1,4 @@
-//! What kyua prints.
+//! Output of kyua.
 
 use crate::rules::{Act, ERROR, Kind, Rule, SORTS, problem};
 use crate::tool::{Announced, Tool, ToolId};

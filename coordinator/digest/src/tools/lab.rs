@@ -1,4 +1,4 @@
-//! What lab prints.
+//! Output of lab.
 
 use crate::rules::{Act, Count, Rule};
 use crate::tally::Counts;

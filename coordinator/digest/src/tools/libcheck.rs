@@ -1,4 +1,4 @@
-//! What Check prints.
+//! Output of Check.
 
 use crate::rules::{Act, ERROR, Kind, Rule, TOTAL, problem};
 use crate::tool::{Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What cargo test prints.
+//! Output of cargo test.
 
 use super::compiler::DIED;
 use crate::rules::{Act, Count, Draft, ERROR, Indicator, Kind, Next, Rule, Sign, TestEvent, problem};

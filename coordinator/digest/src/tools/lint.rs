@@ -1,4 +1,4 @@
-//! What linter prints.
+//! Output of linter.
 
 use crate::rules::{Act, Kind, Level, Rule, WARNING, problem};
 use crate::tool::{Apart, Tool};

@@ -1,4 +1,4 @@
-//! What lintrunner prints.
+//! Output of lintrunner.
 
 use crate::rules::{Act, ERROR, Kind, Rule, Sign, problem};
 use crate::tool::{Apart, Tool, ToolId};

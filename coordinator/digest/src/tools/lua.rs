@@ -1,4 +1,4 @@
-//! What Lua prints.
+//! Output of Lua.
 
 use super::dotnet::stack;
 use crate::rules::{Act, ERROR, Kind, Rule, always, problem};

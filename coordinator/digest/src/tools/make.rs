@@ -1,4 +1,4 @@
-//! What make prints.
+//! Output of make.
 
 use crate::rules::{Act, ERROR, Indicator, Kind, Rule, Sign, problem};
 use crate::tool::{Apart, Tool, ToolId};

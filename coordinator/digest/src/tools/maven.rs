@@ -1,4 +1,4 @@
-//! What maven surefire prints.
+//! Output of maven surefire.
 
 use super::compiler::{CHILD_DIED, DIED};
 use super::gradle::SUREFIRE;

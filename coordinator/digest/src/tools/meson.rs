@@ -1,4 +1,4 @@
-//! What meson test prints.
+//! Output of meson test.
 
 use crate::rules::{Act, ERROR, Kind, Rule, SORTS, Sign, problem};
 use crate::tool::{Tool, ToolId};

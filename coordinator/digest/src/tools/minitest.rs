@@ -1,4 +1,4 @@
-//! What minitest prints.
+//! Output of minitest.
 
 use super::bats::place;
 use super::dotnet::MINITEST;

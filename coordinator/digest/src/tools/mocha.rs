@@ -1,4 +1,4 @@
-//! What mocha prints.
+//! Output of mocha.
 
 use super::bats::numbered;
 use super::compiler::DIED;

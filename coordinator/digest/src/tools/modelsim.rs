@@ -1,4 +1,4 @@
-//! What ModelSim prints.
+//! Output of ModelSim.
 
 use crate::rules::{Act, Kind, Level, Next, Rule, indented, problem};
 use crate::tool::Tool;

@@ -1,4 +1,4 @@
-//! What MSVC prints.
+//! Output of MSVC.
 
 use super::c::indented_no_head;
 use crate::rules::{Act, Kind, Level, Rule, problem};

@@ -1,4 +1,4 @@
-//! What munit prints.
+//! Output of munit.
 
 use crate::rules::{Act, ERROR, Kind, Rule, indented, problem};
 use crate::tool::Tool;

@@ -1,4 +1,4 @@
-//! What mypy prints.
+//! Output of mypy.
 
 use crate::rules::{Act, Rule, Sign};
 use crate::tool::{Apart, Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What cargo nextest prints.
+//! Output of cargo nextest.
 
 use super::compiler::CHILD_DIED;
 use super::libtest::panicked;

@@ -1,4 +1,4 @@
-//! What nim prints.
+//! Output of nim.
 
 use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, Sign, problem};
 use crate::tool::{Tool, ToolId};

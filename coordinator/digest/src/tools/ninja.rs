@@ -1,4 +1,4 @@
-//! What ninja prints.
+//! Output of ninja.
 
 use crate::rules::{Act, ERROR, Kind, Rule, Sign, problem};
 use crate::tool::{Apart, Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What Nix prints.
+//! Output of Nix.
 
 use crate::rules::{Act, ERROR, Kind, Role, Rule, indented_or_blank, problem};
 use crate::tool::Tool;

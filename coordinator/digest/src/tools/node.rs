@@ -1,4 +1,4 @@
-//! What node prints.
+//! Output of node.
 
 use super::mocha::js_place;
 use crate::rules::{Act, Draft, ERROR, FATAL, Indicator, Kind, Next, Role, Rule, Sign, always, problem};

@@ -1,4 +1,4 @@
-//! What node-tap prints.
+//! Output of node-tap.
 
 use super::mocha::JEST;
 use crate::rules::{Act, Rule};

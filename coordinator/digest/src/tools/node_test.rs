@@ -1,4 +1,4 @@
-//! What node --test prints.
+//! Output of node --test.
 
 use super::mocha::{FAILING, PASSING, PENDING, WORKER_DIED, js_place};
 use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, Sign, problem};

@@ -1,4 +1,4 @@
-//! What nox prints.
+//! Output of nox.
 
 use crate::rules::{Act, ERROR, Kind, Rule, Sign, problem};
 use crate::tool::{Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What npm prints.
+//! Output of npm.
 
 use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, Sign, WARNING, problem};
 use crate::tool::{Tool, ToolId};

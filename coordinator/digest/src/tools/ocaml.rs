@@ -1,4 +1,4 @@
-//! What OCaml prints.
+//! Output of OCaml.
 
 use crate::rules::{Act, ERROR, Kind, Next, Rule, one_more, problem};
 use crate::tool::Tool;

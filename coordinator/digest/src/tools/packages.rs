@@ -1,4 +1,4 @@
-//! What package managers prints.
+//! Output of package managers.
 
 use super::compiler::{CHILD_DIED, DIED};
 use crate::rules::{Act, ERROR, Kind, Rule, indented, indented_or_blank, problem};

@@ -1,4 +1,4 @@
-//! What Perl prints.
+//! Output of Perl.
 
 use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, problem};
 use crate::tool::Tool;

@@ -1,4 +1,4 @@
-//! What pest prints.
+//! Output of pest.
 
 use crate::rules::{Act, Count, Rule};
 use crate::tally::Counts;

@@ -1,4 +1,4 @@
-//! What phpcs prints.
+//! Output of phpcs.
 
 use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, problem};
 use crate::tool::Tool;

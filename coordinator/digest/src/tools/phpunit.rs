@@ -1,4 +1,4 @@
-//! What PHPUnit prints.
+//! Output of PHPUnit.
 
 use super::bats::place;
 use super::dotnet::{MINITEST, after_in};

@@ -1,4 +1,4 @@
-//! What pip prints.
+//! Output of pip.
 
 use crate::rules::{Act, ERROR, Kind, Role, Rule, Sign, indented, problem};
 use crate::tool::{Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What Playwright prints.
+//! Output of Playwright.
 
 use super::compiler::DIED;
 use super::mocha::WORKER_DIED;

@@ -1,4 +1,4 @@
-//! What pnpm prints.
+//! Output of pnpm.
 
 use crate::rules::{Act, ERROR, Kind, Rule, Sign, problem};
 use crate::tool::{Tool, ToolId};

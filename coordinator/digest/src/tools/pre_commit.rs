@@ -1,4 +1,4 @@
-//! What pre-commit prints.
+//! Output of pre-commit.
 
 use crate::rules::{Act, ERROR, Kind, Next, Rule, Sign, problem};
 use crate::tool::{Apart, Tool, ToolId};

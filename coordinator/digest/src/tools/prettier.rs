@@ -1,4 +1,4 @@
-//! What prettier prints.
+//! Output of prettier.
 
 use crate::rules::{Act, ERROR, Kind, Rule, Sign, WARNING, problem};
 use crate::tool::{Apart, Tool, ToolId};

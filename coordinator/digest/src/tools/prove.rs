@@ -1,4 +1,4 @@
-//! What prove prints.
+//! Output of prove.
 
 use crate::rules::{Act, Rule, Sign};
 use crate::tool::{Tool, ToolId};

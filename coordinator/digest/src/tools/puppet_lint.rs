@@ -1,4 +1,4 @@
-//! What puppet-lint prints.
+//! Output of puppet-lint.
 
 use crate::rules::{Act, Kind, Level, Rule, problem};
 use crate::tool::Tool;

@@ -1,4 +1,4 @@
-//! What pylint prints.
+//! Output of pylint.
 
 use crate::rules::{Act, Kind, Level, Rule, problem};
 use crate::tool::Tool;

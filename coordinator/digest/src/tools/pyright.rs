@@ -1,4 +1,4 @@
-//! What pyright prints.
+//! Output of pyright.
 
 use crate::rules::{Act, Rule, Sign};
 use crate::tool::{Apart, Tool, ToolId};

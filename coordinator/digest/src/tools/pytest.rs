@@ -1,4 +1,4 @@
-//! What pytest prints.
+//! Output of pytest.
 
 use super::compiler::DIED;
 use super::mocha::WORKER_DIED;

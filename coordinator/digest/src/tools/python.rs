@@ -1,4 +1,4 @@
-//! What Python prints.
+//! Output of Python.
 
 use super::compiler::{CHILD_DIED, DIED};
 use super::pytest::{innermost, set, stack};

@@ -1,4 +1,4 @@
-//! What R prints.
+//! Output of R.
 
 use super::compiler::DIED;
 use crate::rules::{Act, ERROR, Indicator, Kind, Rule, Sign, indented, problem};

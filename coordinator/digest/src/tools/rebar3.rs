@@ -1,4 +1,4 @@
-//! What rebar3 prints.
+//! Output of rebar3.
 
 use crate::rules::{Act, ERROR, Kind, Rule, Sign, problem};
 use crate::tool::{Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What regrtest prints.
+//! Output of regrtest.
 
 use crate::rules::{Act, Rule, Sign};
 use crate::tally::Counts;

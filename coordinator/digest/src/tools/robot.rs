@@ -1,4 +1,4 @@
-//! What Robot Framework prints.
+//! Output of Robot Framework.
 
 use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, SORTS, problem};
 use crate::tool::{Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What rollup prints.
+//! Output of rollup.
 
 use crate::rules::{Act, Rule, Sign};
 use crate::tool::{Apart, Tool, ToolId};

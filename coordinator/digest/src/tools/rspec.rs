@@ -1,4 +1,4 @@
-//! What rspec prints.
+//! Output of rspec.
 
 use crate::rules::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, problem};
 use crate::tally::Counts;

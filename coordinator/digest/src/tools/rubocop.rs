@@ -1,4 +1,4 @@
-//! What rubocop prints.
+//! Output of rubocop.
 
 use crate::rules::{Act, Kind, Level, Rule, Sign, indented, problem};
 use crate::tool::{Apart, Tool, ToolId};

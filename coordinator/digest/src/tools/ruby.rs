@@ -1,4 +1,4 @@
-//! What Ruby prints.
+//! Output of Ruby.
 
 use super::compiler::DIED;
 use crate::rules::{Act, Draft, ERROR, Indicator, Kind, Rule, Sign, indented, problem};

@@ -1,4 +1,4 @@
-//! What ruff prints.
+//! Output of ruff.
 
 use crate::rules::{Act, Draft, ERROR, Kind, Rule, Sign, drawn, pointed, problem};
 use crate::tool::{Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What test runners prints.
+//! Output of test runners.
 
 use super::compiler::DIED;
 use crate::rules::{Act, ERROR, FATAL, Indicator, Kind, Rule, Sign, problem};

@@ -1,4 +1,4 @@
-//! What rustc prints.
+//! Output of rustc.
 
 use super::libtest::panicked;
 use super::shell::DIED;

@@ -1,4 +1,4 @@
-//! What rustfmt prints.
+//! Output of rustfmt.
 
 use crate::rules::{Act, ERROR, Kind, Next, Rule, problem};
 use crate::tool::Tool;

@@ -1,4 +1,4 @@
-//! What sanitizers prints.
+//! Output of sanitizers.
 
 use crate::rules::{Act, ERROR, FATAL, Indicator, Kind, Next, Rule, Sign, indented_or_blank, problem};
 use crate::tool::Tool;

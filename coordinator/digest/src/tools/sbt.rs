@@ -1,4 +1,4 @@
-//! What sbt prints.
+//! Output of sbt.
 
 use crate::rules::{Act, ERROR, Kind, Level, Next, Role, Rule, Sign, problem};
 use crate::tool::{Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What Scala prints.
+//! Output of Scala.
 
 use crate::rules::{Act, Kind, Level, Next, Rule, problem};
 use crate::tool::Tool;

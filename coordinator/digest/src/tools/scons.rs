@@ -1,4 +1,4 @@
-//! What scons prints.
+//! Output of scons.
 
 use crate::rules::{Act, ERROR, Kind, Rule, Sign, problem};
 use crate::tool::{Apart, Tool, ToolId};

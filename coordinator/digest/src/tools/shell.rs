@@ -1,4 +1,4 @@
-//! What shell prints.
+//! Output of shell.
 
 use crate::rules::{Act, Draft, ERROR, FATAL, Indicator, Kind, Problem, Role, Rule, Sign, problem};
 use crate::tool::Tool;

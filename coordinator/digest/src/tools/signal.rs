@@ -1,4 +1,4 @@
-//! What signals prints.
+//! Output of signals.
 
 use super::compiler::DIED;
 use crate::rules::{Act, Indicator, Rule, Sign};

@@ -1,4 +1,4 @@
-//! What SRFI 64 prints.
+//! Output of SRFI 64.
 
 use crate::rules::{Act, ERROR, Kind, Rule, SORTS, problem};
 use crate::tool::{Tool, ToolId};

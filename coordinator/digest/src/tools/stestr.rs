@@ -1,4 +1,4 @@
-//! What stestr prints.
+//! Output of stestr.
 
 use crate::rules::{Act, Rule, SORTS};
 use crate::tool::{Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What swift build prints.
+//! Output of swift build.
 
 use crate::rules::{Act, ERROR, FATAL, Indicator, Kind, Rule, Sign, indented, problem};
 use crate::tool::{Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What Swift Testing prints.
+//! Output of Swift Testing.
 
 use crate::rules::{Act, Count, ERROR, Kind, Next, Rule, Sign, TestEvent, problem};
 use crate::tally::Counts;

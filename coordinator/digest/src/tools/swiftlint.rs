@@ -1,4 +1,4 @@
-//! What swiftlint prints.
+//! Output of swiftlint.
 
 use crate::rules::{Act, Kind, Level, Rule, problem};
 use crate::tool::Tool;

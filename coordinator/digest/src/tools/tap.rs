@@ -1,4 +1,4 @@
-//! What TAP prints.
+//! Output of TAP.
 
 use crate::rules::{Act, Draft, ERROR, INFO, Kind, Next, Problem, Rule, Sign, TestEvent, problem};
 use crate::tool::{Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What tcltest prints.
+//! Output of tcltest.
 
 use crate::rules::{Act, ERROR, Kind, Next, Rule, SORTS, Sign, problem};
 use crate::tool::{Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What terraform prints.
+//! Output of terraform.
 
 use crate::rules::{Act, Draft, Kind, Level, Next, Rule, Sign, problem};
 use crate::tool::{Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What terser prints.
+//! Output of terser.
 
 use crate::rules::{Act, ERROR, Kind, Rule, Sign, paragraph, problem};
 use crate::tool::{Tool, ToolId};

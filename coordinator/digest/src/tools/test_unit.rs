@@ -1,4 +1,4 @@
-//! What test-unit prints.
+//! Output of test-unit.
 
 use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, problem};
 use crate::tool::Tool;

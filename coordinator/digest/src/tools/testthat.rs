@@ -1,4 +1,4 @@
-//! What testthat prints.
+//! Output of testthat.
 
 use super::gotestsum::text_lines;
 use crate::rules::{Act, ERROR, Kind, Rule, SORTS, problem};

@@ -1,4 +1,4 @@
-//! What TeX prints.
+//! Output of TeX.
 
 use crate::rules::{Act, ERROR, Kind, Next, Rule, problem};
 use crate::tool::Tool;

@@ -1,4 +1,4 @@
-//! What tox prints.
+//! Output of tox.
 
 use crate::rules::{Act, ERROR, Kind, Rule, Sign, problem};
 use crate::tool::{Tool, ToolId};

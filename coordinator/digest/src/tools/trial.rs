@@ -1,4 +1,4 @@
-//! What trial prints.
+//! Output of trial.
 
 use super::unittest::UNITTEST_REST;
 use crate::rules::{Act, Rule};

@@ -1,4 +1,4 @@
-//! What tsc prints.
+//! Output of tsc.
 
 use crate::rules::{Act, ERROR, Kind, Level, Next, Rule, Sign, problem};
 use crate::tool::{Apart, Tool, ToolId};

@@ -1,4 +1,4 @@
-//! What unittest prints.
+//! Output of unittest.
 
 use super::compiler::DIED;
 use super::pytest::last_place;

@@ -1,4 +1,4 @@
-//! What Unity prints.
+//! Output of Unity.
 
 use crate::rules::{Act, ERROR, Kind, Rule, problem};
 use crate::tool::Tool;

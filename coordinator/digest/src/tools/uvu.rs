@@ -1,4 +1,4 @@
-//! What uvu prints.
+//! Output of uvu.
 
 use crate::rules::{Act, Count, Rule};
 use crate::tally::Counts;

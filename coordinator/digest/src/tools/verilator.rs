@@ -1,4 +1,4 @@
-//! What Verilator prints.
+//! Output of Verilator.
 
 use crate::rules::{Act, Kind, Level, Rule, indented, problem};
 use crate::tool::Tool;

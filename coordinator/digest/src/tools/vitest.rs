@@ -1,4 +1,4 @@
-//! What vitest prints.
+//! Output of vitest.
 
 use super::compiler::DIED;
 use super::mocha::{JEST, WORKER_DIED, is_message, js_place};

@@ -1,4 +1,4 @@
-//! What ward prints.
+//! Output of ward.
 
 use crate::rules::{Act, ERROR, Kind, Rule, SORTS, problem};
 use crate::tool::{Tool, ToolId};

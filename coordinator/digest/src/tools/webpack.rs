@@ -1,4 +1,4 @@
-//! What webpack prints.
+//! Output of webpack.
 
 use crate::rules::{Act, ERROR, Kind, Rule, Sign, paragraph, problem};
 use crate::tool::{Apart, Tool, ToolId};

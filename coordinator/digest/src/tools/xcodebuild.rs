@@ -1,4 +1,4 @@
-//! What xcodebuild prints.
+//! Output of xcodebuild.
 
 use crate::rules::{
     Act, ERROR, FATAL, Indicator, Kind, Next, Rule, Sign, WARNING, indented, indented_or_blank, problem,

@@ -1,4 +1,4 @@
-//! What XCTest prints.
+//! Output of XCTest.
 
 use crate::rules::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, TestEvent, problem};
 use crate::tally::Counts;

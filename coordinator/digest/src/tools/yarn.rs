@@ -1,4 +1,4 @@
-//! What yarn prints.
+//! Output of yarn.
 
 use crate::rules::{Act, ERROR, Kind, Rule, Sign, indented, problem};
 use crate::tool::{Tool, ToolId};

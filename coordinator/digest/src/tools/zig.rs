@@ -1,4 +1,4 @@
-//! What Zig prints.
+//! Output of Zig.
 
 use super::gotestsum::text_lines;
 use crate::rules::{Act, ERROR, Kind, Rule, problem};

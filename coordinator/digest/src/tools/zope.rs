@@ -1,4 +1,4 @@
-//! What zope.testrunner prints.
+//! Output of zope.testrunner.
 
 use crate::rules::{Act, Rule, TOTAL};
 use crate::tool::{Tool, ToolId};
