@@ -26,9 +26,9 @@ fn a_timeout_asks_for_stacks_before_it_ends_the_tree() {
     let text = "trap 'echo stack of main >&2' QUIT; trap 'echo ending >&2; exit 3' TERM; while :; do sleep 0.02; done";
     let ended = run(&[java.to_str().unwrap(), "-c", text]);
     assert_eq!((&ended["verdict"], &ended["exit_code"]), (&"timed_out".into(), &3.into()), "{ended}");
-    // Some shells also report the end of `sleep`.
+    // Some shells also report the end of `sleep`, before or after their own line.
     let printed = log(&ended);
-    assert!(printed.starts_with("stack of main\n") && printed.ends_with("ending\n"), "{printed}");
+    assert!(printed.contains("stack of main\n") && printed.ends_with("ending\n"), "{printed}");
 
     let plain = run(&["sleep", "600"]);
     assert_eq!(plain["process_state"]["signal_name"], "SIGTERM", "{plain}");
