@@ -102,6 +102,10 @@ fn apples_json_gives_what_the_database_gives() {
             }
             case.arguments.sort_by(|a, b| a.arguments.cmp(&b.arguments));
         }
+        for test in &mut report.passed_tests {
+            // The tool rounds them, and picks another run of a test that ran twice.
+            test.duration_secs = None;
+        }
         report
     };
     let (database, printed) = (of("xcresult"), of("json"));
