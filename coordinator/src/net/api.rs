@@ -235,6 +235,10 @@ impl<T: DeserializeOwned> FromRequest<Arc<Shared>> for Body<T> {
             ));
         }
         let value: Value = serde_json::from_slice(&bytes).map_err(|error| invalid_body(&error))?;
+        if value.is_array() {
+            // serde would take the members of a list for the fields of the object.
+            return Err(Problem::invalid("body: it is a list; a JSON object is valid".to_owned()));
+        }
         let value = if value.is_null() { json!({}) } else { with_integers(value) };
         serde_json::from_value(value).map(Self).map_err(|error| invalid_body(&error))
     }

@@ -88,6 +88,14 @@ fn a_wrong_place_in_a_log_is_refused_in_each_form() {
         let refused = send(&pool, "GET", &format!("jobs/{id}/logs"), &headers, &Value::Null).expect(400);
         assert!(refused.json()["detail"].as_str().unwrap().starts_with("last-event-id: "), "{accept}");
     }
+    send(&pool, "GET", &format!("jobs/{id}/logs"), &[&bearer, "Last-Event-ID:"], &Value::Null).expect(200);
+}
+
+#[test]
+fn a_list_is_not_taken_for_the_fields_of_an_object() {
+    let pool = Pool::start(1);
+    let refused = call(&pool, "POST", "jobs", &json!(["true"])).expect(400);
+    assert!(refused.json()["detail"].as_str().unwrap().starts_with("body: it is a list"), "{}", refused.body);
 }
 
 #[test]

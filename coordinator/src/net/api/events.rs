@@ -102,8 +102,8 @@ pub(super) async fn get(
     Query(wanted): Query<Wanted>,
 ) -> Result<Response, Problem> {
     let kinds = kinds(wanted.kinds.as_deref())?;
-    let given = headers.get(&LAST_EVENT_ID).map(|value| value.to_str().unwrap_or_default());
-    let given = given.map(|text| {
+    let given = headers.get(&LAST_EVENT_ID).map(|value| value.to_str().unwrap_or("not text"));
+    let given = given.filter(|text| !text.is_empty()).map(|text| {
         let wrong = || Problem::invalid(format!("last-event-id: `{}` is not a number", text.escape_debug()));
         text.parse::<u64>().map_err(|_| wrong())
     });

@@ -94,6 +94,7 @@ pub(super) async fn get(
     Query(wanted): Query<Wanted>,
 ) -> Result<Response, Problem> {
     let last = headers.get(&LAST_EVENT_ID).and_then(|value| value.to_str().ok());
+    let last = last.filter(|text| !text.is_empty());
     let cursor = last.map(str::parse::<Cursor>).transpose();
     let cursor = cursor.map_err(|error| Problem::invalid(format!("last-event-id: {error}")))?;
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
