@@ -54,7 +54,7 @@ export async function jobs(scene, done) {
     await page.goto(scene.home);
     await page.goto(filtered);
     await page.getByRole('link', { name: MARKUP }).waitFor();
-    assert.equal(await page.locator('tbody tr').count(), 1);
+    await scene.until('one job is listed', async () => (await page.locator('tbody tr').count()) === 1);
     done('the address holds the filter');
 
     await page.goto(`${scene.home}#/jobs/${waits}`);

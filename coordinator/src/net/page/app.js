@@ -142,16 +142,23 @@ function App({ failed }) {
     onSignIn(() => setIn(Boolean(token())));
     return () => removeEventListener("hashchange", moved);
   }, []);
-  useEffect(() => {
-    connect();
-    setMe(null);
-    if (!isIn) return;
+  const load = () => {
     get("me").then((answer) => {
       setError(null);
       setMe(answer);
     }, setError);
     get("health").then((health) => setVersion(health.version), () => {});
+  };
+  useEffect(() => {
+    connect();
+    setMe(null);
+    if (isIn) load();
   }, [isIn]);
+  const isLive = useConnection() === "live";
+  useEffect(() => {
+    // The coordinator was away while the page loaded.
+    if (isIn && isLive && !me) load();
+  }, [isLive]);
   return html`
     <a class="skip" href="#main" onClick=${(event) => (event.preventDefault(), main.current.focus())}>Skip to the content</a>
     <header>
