@@ -65,9 +65,9 @@ pub(super) struct EventData {
     facts: Map<String, Value>,
 }
 
-/// Id of an event.
+/// Id of an event. An empty one is ignored.
 #[derive(ToSchema)]
-#[schema(value_type = String, pattern = "^[0-9]{1,18}$")]
+#[schema(value_type = String, pattern = "^([0-9]{1,18})?$")]
 pub(super) struct EventPlace(#[expect(dead_code, reason = "only its schema is used")] String);
 
 /// A server-sent event of the stream. One without data only moves the place of the reader.

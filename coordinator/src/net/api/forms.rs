@@ -22,6 +22,11 @@ pub(super) struct ListCursor(#[expect(dead_code, reason = "only its schema is us
 #[schema(value_type = String, pattern = "^[0-9]{1,18}:[0-9]{1,18}$")]
 pub(super) struct TestCursor(#[expect(dead_code, reason = "only its schema is used")] String);
 
+/// Id of an event of a log. An empty one is ignored.
+#[derive(ToSchema)]
+#[schema(value_type = String, pattern = "^([0-9]{1,9}:[0-9]{1,15}(:[0-9]{1,9})?)?$")]
+pub(super) struct LogPlace(#[expect(dead_code, reason = "only its schema is used")] String);
+
 /// Place in a log: `next_cursor` of an earlier answer, or the id of an event.
 #[derive(ToSchema)]
 #[schema(value_type = String, pattern = "^[0-9]{1,9}:[0-9]{1,15}(:[0-9]{1,9})?$")]

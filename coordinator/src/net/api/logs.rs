@@ -2,7 +2,7 @@
 
 use super::call::{Following, Part, REQUEST, ask, unexpected};
 use super::document::Refused;
-use super::forms::{JobText, LogCursor};
+use super::forms::{JobText, LogCursor, LogPlace};
 use super::problem::Problem;
 use super::{Caller, Path, Query};
 use crate::store::each_chunk;
@@ -83,7 +83,7 @@ pub(super) struct Output {
 /// broken connection as `Last-Event-ID`.
 #[utoipa::path(get, operation_id = "get_job_log", path = "/jobs/{id}/logs", tag = "jobs",
     params(("id" = JobText, Path, description = "The id, or a unique prefix of it"), Wanted,
-        ("last-event-id" = Option<LogCursor>, Header, description = "Id of the last event that was received")),
+        ("last-event-id" = Option<LogPlace>, Header, description = "Id of the last event that was received")),
     responses(
         (status = 200, content((LogAnswer = "application/json"), (String = "text/plain"), (Output = "text/event-stream"))),
         Refused))]
