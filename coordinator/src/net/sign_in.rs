@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 pub(crate) const VALID: Duration = Duration::from_secs(60);
 /// Limit on the codes that are valid at a time. A further one ends the oldest one.
 const CODES_MAX: usize = 64;
+/// Limit on the codes of one token.
+const CODES_OF_TOKEN_MAX: usize = 4;
 /// Random bytes of a code.
 const CODE_BYTES: usize = 24;
 
@@ -37,7 +39,12 @@ impl SignIns {
         let code: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
         codes.retain(|code| now < code.until);
-        if codes.len() >= CODES_MAX {
+        let of_token: Vec<usize> =
+            codes.iter().enumerate().filter(|(_, code)| code.token == token).map(|(at, _)| at).collect();
+        if of_token.len() >= CODES_OF_TOKEN_MAX {
+            // A token can't end the codes of others.
+            codes.remove(of_token[0]);
+        } else if codes.len() >= CODES_MAX {
             codes.pop_front();
         }
         codes.push_back(Code { hash: blake3::hash(code.as_bytes()), token, until: now + VALID });
@@ -69,6 +76,17 @@ mod tests {
         assert_eq!(codes.take(&late, now + VALID), None);
         let short = codes.create("t3".into(), now).expect("random bytes");
         assert_eq!(codes.take(&short, now + VALID - Duration::from_millis(1)), Some("t3".into()));
+    }
+
+    #[test]
+    fn a_token_does_not_end_the_codes_of_another_one() {
+        let (codes, now) = (SignIns::default(), Instant::now());
+        let other = codes.create("other".into(), now).expect("random bytes");
+        let many: Vec<String> =
+            (0..CODES_MAX).map(|_| codes.create("many".into(), now).expect("random bytes")).collect();
+        assert_eq!(codes.take(&many[0], now), None);
+        assert_eq!(codes.take(&many[CODES_MAX - 1], now), Some("many".into()));
+        assert_eq!(codes.take(&other, now), Some("other".into()));
     }
 
     #[test]

@@ -109,7 +109,6 @@ pub(super) async fn get(
     }
     let offsets = range.at.as_deref().map(offsets).transpose()?.unwrap_or_default();
     let job = caller.shared.resolve(&caller.principal, &job)?;
-    let _turn = caller.shared.turns.list(&caller.principal.name).await;
     let read = move |index: &logtext::LineIndex, reader: &mut _, total: u64| {
         let from = range.from.map_or(total.saturating_sub(count.into()), |from| from - 1);
         let lines = if count > 0 && from < total { index.lines(reader, from, count)? } else { Vec::new() };
@@ -139,7 +138,6 @@ pub(super) async fn search(
 ) -> Result<Json<Found>, Problem> {
     caller.shared.rates.within(&caller.principal.name, Instant::now())?;
     let job = caller.shared.resolve(&caller.principal, &job)?;
-    let _turn = caller.shared.turns.list(&caller.principal.name).await;
     let (log, found) = logtext::matching(&caller.shared, &caller.principal.name, job, attempt, &grep)
         .await
         .map_err(Problem::unusable)?;

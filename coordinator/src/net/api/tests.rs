@@ -186,14 +186,19 @@ pub(super) async fn list(caller: Caller, Query(filter): Query<Filter>) -> Result
     }
     let after = cursor.as_deref().map(position).transpose()?;
     caller.shared.rates.within(&caller.principal.name, Instant::now())?;
-    let _turn = caller.shared.turns.list(&caller.principal.name).await;
+    let turn = caller.shared.turns.list(&caller.principal.name).await;
     let submitter = match caller.principal.only.reads {
         Reads::All => None,
         Reads::Own => Some(caller.principal.name.clone()),
     };
     let wanted = Wanted { flaky, slow, failing, project, submitter, after, limit: limit as usize };
     let tests = caller.shared.tests.clone();
-    let read = tokio::task::spawn_blocking(move || tests.list(&wanted)).await;
+    let read = tokio::task::spawn_blocking(move || {
+        // The work goes on if its request is given up, and keeps the turn.
+        let _turn = turn;
+        tests.list(&wanted)
+    })
+    .await;
     let ended = || LinkError::new(ErrorCode::Unavailable, "the coordinator is shutting down; try again");
     let (tests, next) = read.map_err(|_| ended())?.map_err(internal)?;
     Ok(Json(Tests {
