@@ -5,6 +5,7 @@
 // it keeps the token in local storage, and never on a loopback address: another program may use that port later.
 
 const TOKEN = "buildpool.token";
+const BY_CODE = "buildpool.by-code";
 const HANDED_OVER_WITHIN_MS = 150;
 const channel = new BroadcastChannel("buildpool.sign-in");
 const listeners = new Set();
@@ -24,16 +25,29 @@ export function signIn(secret, isKept = false) {
   changed();
 }
 
+/**
+ * Signs in with a token that came for a one-time code. On a loopback address, `buildpool page` may serve the page: the
+ * port is free as soon as it ends, and the program that takes it must not get the token.
+ */
+export function signInByCode(secret) {
+  sessionStorage.setItem(BY_CODE, "yes");
+  signIn(secret);
+}
+
+/** Whether the end of the connection must end the sign-in. */
+export const endsWithConnection = () => isLoopback && sessionStorage.getItem(BY_CODE) !== null;
+
 export function signOut(isTold = true) {
   sessionStorage.removeItem(TOKEN);
+  sessionStorage.removeItem(BY_CODE);
   localStorage.removeItem(TOKEN);
   if (isTold) channel.postMessage({ kind: "signed-out" });
   changed();
 }
 
 channel.addEventListener("message", ({ data }) => {
-  if (data.kind === "asks" && token()) channel.postMessage({ kind: "hands-over", token: token() });
-  if (data.kind === "hands-over" && !token()) signIn(data.token);
+  if (data.kind === "asks" && token()) channel.postMessage({ kind: "hands-over", token: token(), byCode: endsWithConnection() });
+  if (data.kind === "hands-over" && !token()) (data.byCode ? signInByCode : signIn)(data.token);
   if (data.kind === "signed-out") signOut(false);
 });
 

@@ -1,5 +1,5 @@
 // The frame of the page: sign-in, navigation, the view of the address, keys.
-import { askOtherTabs, change, get, onSignIn, signIn, signOut, token } from "./api.js";
+import { askOtherTabs, change, get, onSignIn, signInByCode, signOut, token } from "./api.js";
 import { Admin } from "./admin.js";
 import { Build } from "./builds.js";
 import { Help } from "./help.js";
@@ -29,7 +29,7 @@ async function takeCode() {
   history.replaceState(null, "", "#/");
   try {
     const { token: secret } = await change("POST", "sign-in", { code });
-    signIn(secret);
+    signInByCode(secret);
     return null;
   } catch (error) {
     return error;

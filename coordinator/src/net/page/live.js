@@ -1,6 +1,6 @@
 // Changes of the pool, from its server-sent events. One connection serves all views of the tab. EventSource can't send
 // the Authorization header, so the stream is read with fetch.
-import { Refused, send, token } from "./api.js";
+import { Refused, endsWithConnection, send, signOut, token } from "./api.js";
 import { useEffect, useRef, useState } from "./vendor/htm-preact.js";
 
 const PAUSE_MS = [500, 1_000, 2_000, 5_000, 10_000];
@@ -82,6 +82,7 @@ async function follow(signal) {
       connection.abort();
     }
     if (signal.aborted) return;
+    if (endsWithConnection()) return signOut();
     failures += 1;
     setState("lost");
     await new Promise((done) => setTimeout(done, PAUSE_MS[Math.min(failures, PAUSE_MS.length) - 1]));
