@@ -48,10 +48,11 @@ impl Route {
     /// Notes a failed attempt. Returns true if each coordinator has failed since the last connection, so that the
     /// caller should pause.
     pub fn failed(&mut self) -> bool {
-        self.redirects = 0;
-        if self.leader.take().is_none() {
+        // A coordinator that named a leader that can't be used may name it again and again.
+        if self.leader.take().is_none() || self.redirects > 0 {
             self.next = (self.next + 1) % self.coordinators.len();
         }
+        self.redirects = 0;
         self.failures += 1;
         self.failures.is_multiple_of(self.coordinators.len())
     }
@@ -91,6 +92,14 @@ mod tests {
         assert_eq!(route.current().host(), "c", "also after the connection was lost");
         route.failed();
         assert_eq!(route.current().host(), "a");
+    }
+
+    #[test]
+    fn a_coordinator_that_names_a_dead_leader_does_not_keep_the_route() {
+        let mut route = route("ws://a:1,ws://b:1");
+        assert!(route.redirect("ws://gone:1".parse().unwrap()));
+        route.failed();
+        assert_eq!(route.current().host(), "b");
     }
 
     #[test]
