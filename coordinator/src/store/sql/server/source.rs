@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -72,11 +73,22 @@ impl FromStr for StoreUrl {
         if config.get_hosts().is_empty() {
             return Err(SourceError::Url("the URL has no host".to_owned()));
         }
+        // `prefer` would go on in plain text if somebody on the way refuses TLS.
+        if config.get_ssl_mode() == SslMode::Prefer && !config.get_hosts().iter().all(is_on_this_machine) {
+            config.ssl_mode(SslMode::Require);
+        }
         config
             .application_name("buildpool")
             .connect_timeout(Duration::from_secs(3))
             .tcp_user_timeout(Duration::from_secs(5));
         Ok(Self { text: text.to_owned(), config, authorities })
+    }
+}
+
+fn is_on_this_machine(host: &Host) -> bool {
+    match host {
+        Host::Tcp(name) => name == "localhost" || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()),
+        Host::Unix(_) => true,
     }
 }
 
@@ -184,6 +196,16 @@ mod tests {
             let error = text.parse::<StoreUrl>().unwrap_err().to_string();
             assert!(error.contains("postgres://USER@HOST") && !error.contains("hidden"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_server_on_another_machine_needs_tls() {
+        let mode = |text: &str| text.parse::<StoreUrl>().unwrap().config.get_ssl_mode();
+        use tokio_postgres::config::SslMode;
+        assert_eq!(mode("postgres://pool@db.example/x"), SslMode::Require);
+        assert_eq!(mode("postgres://pool@db.example/x?sslmode=disable"), SslMode::Disable);
+        assert_eq!(mode("postgres://pool@127.0.0.1/x"), SslMode::Prefer);
+        assert_eq!(mode("postgres://pool@localhost/x"), SslMode::Prefer);
     }
 
     #[test]
