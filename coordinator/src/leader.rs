@@ -9,7 +9,7 @@ mod simulation;
 
 use crate::store::sql::server::{Fence, Session};
 use crate::store::sql::{Error, Result, Value};
-use crate::store::{RECORDS, Server};
+use crate::store::{RECORDS, Server, StoreError};
 use election::{Action, Answer, Election, Question};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -190,8 +190,9 @@ impl Candidate {
         let server = self.server.clone();
         self.blocking(move |session, holder, url, lease| {
             let answer = match question {
-                Question::Claim => match server.migrate(RECORDS.name, &RECORDS) {
-                    Ok(()) => claim(session, holder, url, lease),
+                Question::Claim => match free_lease(session, &server) {
+                    Ok(None) => claim(session, holder, url, lease),
+                    Ok(Some(leader)) => Ok(Answer::Other { url: leader }),
                     Err(error) => {
                         let error = &error as &dyn std::error::Error;
                         tracing::warn!(error, "the tables can't be read or made; trying again");
@@ -226,6 +227,18 @@ impl Candidate {
             let session = session.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             act(&session, &holder, &url, lease)
         })
+    }
+}
+
+/// Returns the URL of the leader, or brings the tables to the newest format if no lease is valid: only the next leader may
+/// change them.
+fn free_lease(session: &Session, server: &Server) -> std::result::Result<Option<String>, StoreError> {
+    let sql = "SELECT url FROM lease WHERE expires_at >= clock_timestamp()";
+    // There is no table before the first start.
+    let rows = session.query(sql, &[]).unwrap_or_default();
+    match rows.first().and_then(|row| row.try_get(0).ok()) {
+        Some(leader) => Ok(Some(leader)),
+        None => server.migrate(RECORDS.name, &RECORDS).map(|()| None),
     }
 }
 
