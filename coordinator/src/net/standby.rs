@@ -16,6 +16,9 @@ use buildpool_protocol::limits::REGISTER_WITHIN;
 use buildpool_protocol::worker_link::{self, ToWorker};
 use tokio::sync::watch;
 
+/// Limit on the message of a peer. A standby reads none but `register`.
+const REGISTER_BYTES_MAX: usize = 256 << 10;
+
 /// The part of this coordinator.
 type Known = watch::Receiver<Part>;
 
@@ -26,7 +29,16 @@ pub(crate) fn router(part: Known) -> Router {
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(|| async { "standby\n" }))
         .fallback(http)
+        // The router of the leader must answer the next request.
+        .layer(axum::middleware::map_response(closing))
         .with_state(part)
+}
+
+async fn closing(mut response: Response) -> Response {
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
 }
 
 fn leader(part: &Known) -> Result<String, LinkError> {
@@ -40,23 +52,27 @@ fn leader(part: &Known) -> Result<String, LinkError> {
 }
 
 async fn worker(State(part): State<Known>, upgrade: WebSocketUpgrade) -> Response {
-    limited(upgrade).on_upgrade(move |socket| async move {
-        let message = match leader(&part) {
-            Ok(url) => ToWorker::Redirect { url },
-            Err(error) => ToWorker::Refused { error },
-        };
-        answer(socket, frame::encode_control(&message)).await;
-    })
+    limited(upgrade).max_message_size(REGISTER_BYTES_MAX).max_frame_size(REGISTER_BYTES_MAX).on_upgrade(
+        move |socket| async move {
+            let message = match leader(&part) {
+                Ok(url) => ToWorker::Redirect { url },
+                Err(error) => ToWorker::Refused { error },
+            };
+            answer(socket, frame::encode_control(&message)).await;
+        },
+    )
 }
 
 async fn client(State(part): State<Known>, upgrade: WebSocketUpgrade) -> Response {
-    limited(upgrade).on_upgrade(move |socket| async move {
-        let message = match leader(&part) {
-            Ok(url) => ToClient::Redirect { url },
-            Err(error) => ToClient::Error { request: None, error },
-        };
-        answer(socket, frame::encode_control(&message)).await;
-    })
+    limited(upgrade).max_message_size(REGISTER_BYTES_MAX).max_frame_size(REGISTER_BYTES_MAX).on_upgrade(
+        move |socket| async move {
+            let message = match leader(&part) {
+                Ok(url) => ToClient::Redirect { url },
+                Err(error) => ToClient::Error { request: None, error },
+            };
+            answer(socket, frame::encode_control(&message)).await;
+        },
+    )
 }
 
 /// Sends the answer to `register`, and closes the link.
@@ -71,17 +87,14 @@ async fn answer(mut socket: WebSocket, text: String) {
 }
 
 async fn http(State(part): State<Known>, uri: Uri) -> Response {
-    let close = (header::CONNECTION, HeaderValue::from_static("close"));
     match leader(&part) {
         Ok(url) => {
             // `ws` corresponds to `http`, and `wss` to `https` (RFC 6455, section 3).
             let base = url.replacen("ws", "http", 1);
             let path = uri.path_and_query().map_or("/", |path| path.as_str());
             let place = format!("{}{path}", base.trim_end_matches('/'));
-            (StatusCode::TEMPORARY_REDIRECT, [close], [(header::LOCATION, place)]).into_response()
+            (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, place)]).into_response()
         }
-        Err(error) => {
-            (StatusCode::SERVICE_UNAVAILABLE, [close], format!("{}\n", error.message)).into_response()
-        }
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", error.message)).into_response(),
     }
 }
