@@ -79,7 +79,8 @@ pub(crate) async fn connect_with_endpoint(options: &PoolOptions) -> Result<(Endp
         Target::Named(endpoint) => endpoint,
         Target::Local(local) => running(&local)?,
     };
-    Ok((endpoint, client))
+    // Of several coordinators, only the leader has the page and the API.
+    Ok((Endpoint { url: client.pool().url, ..endpoint }, client))
 }
 
 /// Connects as [`connect_to_running`] does, and prints nothing.
