@@ -67,7 +67,7 @@ pub enum ConnectError {
     TooSlow,
     /// TCP failed, or the transport below the TLS handshake.
     Io(io::Error),
-    /// The TLS handshake failed: see [`Distrust::of`].
+    /// The TLS handshake failed: see [`Distrust::from_error`].
     Tls(io::Error),
     /// The host name cannot be in a certificate.
     Name(String),
