@@ -108,6 +108,8 @@ async fn publish(shared: &Shared, attempt: &LiveAttempt) {
     let log = attempt.lease.attempt;
     while let Err(error) = tokio::task::block_in_place(|| shared.logs.publish(log)) {
         tracing::error!(attempt = %log, error = &error as &dyn std::error::Error, "a log can't be copied to the shared directory; trying again");
+        // A job in state `sealing` shows this reason.
+        let _since = attempt.seal_refused(format!("the shared directory refused it: {}", chain(&error)));
         // No event reports when the directory can be written again.
         tokio::time::sleep(SEAL_AGAIN_AFTER).await;
     }
