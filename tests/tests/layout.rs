@@ -1,7 +1,8 @@
 //! Checks that the source files have one layout: `foo.rs` beside `foo/`.
 
+use buildpool_tests::source_files;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Directories with modules in the old layout. Do not add one.
 const OLD: [&str; 2] = ["coordinator/digest/src/rules", "worker/evidence/src"];
@@ -9,7 +10,10 @@ const OLD: [&str; 2] = ["coordinator/digest/src/rules", "worker/evidence/src"];
 #[test]
 fn modules_are_files_beside_their_directories() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let files = rust_files(&root);
+    let files: Vec<_> = source_files(&root)
+        .into_iter()
+        .filter(|file| file.extension().is_some_and(|kind| kind == "rs"))
+        .collect();
     assert!(files.len() > 100, "the files of the project were found: {files:?}");
     let mut failures = Vec::new();
     for file in files {
@@ -29,25 +33,4 @@ fn modules_are_files_beside_their_directories() {
         }
     }
     assert!(failures.is_empty(), "modules that are hard to find:\n{}", failures.join("\n"));
-}
-
-/// Rust files of the project, relative to its root. Recorded logs contain files of other programs.
-fn rust_files(root: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut open = vec![PathBuf::new()];
-    while let Some(directory) = open.pop() {
-        for entry in fs::read_dir(root.join(&directory)).expect("a readable directory") {
-            let entry = entry.expect("a readable entry");
-            let name = entry.file_name().into_string().expect("a name in UTF-8");
-            let path = directory.join(&name);
-            if entry.file_type().expect("a type").is_dir() {
-                if !["target", "node_modules", "logs"].contains(&&*name) && !name.starts_with('.') {
-                    open.push(path);
-                }
-            } else if name.ends_with(".rs") {
-                found.push(path);
-            }
-        }
-    }
-    found
 }

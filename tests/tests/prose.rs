@@ -3,9 +3,10 @@
 //! Some words stand in for the name of a thing ("what it is told") and make technical prose hard to read.
 //! This test counts them for each crate and for the pages, and fails above a limit.
 
+use buildpool_tests::source_files;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Words that often hide the subject of a sentence. A correct "what" is fine, so the limits are not zero.
 const HARD: [&str; 34] = [
@@ -41,7 +42,8 @@ struct Count {
 fn comments_pages_and_messages_are_plain() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut counts: BTreeMap<(String, Kind), Count> = BTreeMap::new();
-    for file in files(&root) {
+    // The words of this test are data.
+    for file in source_files(&root).into_iter().filter(|file| !file.ends_with("prose.rs")) {
         let text = fs::read_to_string(root.join(&file)).unwrap();
         for (line, kind, prose) in pieces(&file, &text) {
             let count = counts.entry((area(&file), kind)).or_default();
@@ -115,31 +117,6 @@ fn area(file: &Path) -> String {
     let of_nested = nested.into_iter().find(|place| file.starts_with(place));
     of_nested
         .map_or_else(|| file.iter().next().expect("a path").to_string_lossy().into_owned(), str::to_owned)
-}
-
-/// Rust and Markdown files of the project, relative to its root. Logs of other programs are not its prose.
-fn files(root: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut open = vec![PathBuf::new()];
-    while let Some(directory) = open.pop() {
-        for entry in fs::read_dir(root.join(&directory)).expect("a readable directory") {
-            let entry = entry.expect("a readable entry");
-            let name = entry.file_name().into_string().expect("a name in UTF-8");
-            let path = directory.join(&name);
-            if entry.file_type().expect("a type").is_dir() {
-                let foreign = ["target", "node_modules", "logs", "corpus", "artifacts"].contains(&&*name);
-                if !foreign && !name.starts_with('.') {
-                    open.push(path);
-                }
-            } else if name == "prose.rs" {
-                // The words of this test are data.
-            } else if name.ends_with(".rs") || name.ends_with(".md") {
-                found.push(path);
-            }
-        }
-    }
-    found.sort();
-    found
 }
 
 /// Line number, kind and text of each piece of prose in a file.
