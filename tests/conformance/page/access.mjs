@@ -29,6 +29,20 @@ export async function access(scene, done) {
     await other.getByRole('link', { name: 'w1' }).waitFor();
     done('a new tab does not ask for the token again');
 
+    const early = await scene.page(context, scene.complaints);
+    await early.addInitScript(() => {
+        const listen = window.addEventListener;
+        window.addEventListener = (kind, ...rest) => {
+            // The address changes in the moment before the page listens to it: no event will tell.
+            if (kind === 'hashchange') history.replaceState(null, '', '#/workers');
+            return listen.call(window, kind, ...rest);
+        };
+    });
+    await early.goto(scene.home);
+    await early.getByRole('heading', { name: 'Workers', level: 1 }).waitFor();
+    await early.close();
+    done('an address that changes while the page loads is followed');
+
     await page.getByRole('button', { name: 'Sign out' }).click();
     await signedOut(page);
     await signedOut(other);

@@ -139,6 +139,8 @@ function App({ failed }) {
       });
     };
     addEventListener("hashchange", moved);
+    // An effect runs after the first drawing: the address may have changed between them.
+    moved();
     onSignIn(() => setIn(Boolean(token())));
     return () => removeEventListener("hashchange", moved);
   }, []);
