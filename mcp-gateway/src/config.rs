@@ -24,8 +24,6 @@ pub struct GatewayConfig {
     pub read_only: bool,
     /// Maximum blocking times of calls.
     pub waits: WaitBudgets,
-    /// Also offer the fixtures of the conformance suite.
-    pub conformance_fixtures: bool,
 }
 
 impl GatewayConfig {
@@ -37,7 +35,6 @@ impl GatewayConfig {
             projects: BTreeMap::new(),
             read_only: false,
             waits: WaitBudgets::default(),
-            conformance_fixtures: false,
         }
     }
 }

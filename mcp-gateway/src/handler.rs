@@ -1,6 +1,5 @@
 //! The MCP service, the same for all transports and protocol revisions.
 
-use crate::fixtures;
 use crate::gateway::{Project, Shared};
 use crate::pictures;
 use crate::pool::Pool;
@@ -45,29 +44,21 @@ const TASK_AFTER: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub(crate) struct Caller(pub(crate) Arc<Pool>);
 
-/// The service of one connection, or of one request.
+/// The MCP service of one connection, or of one request.
 #[derive(Clone)]
-pub(crate) struct Handler {
+pub struct Handler {
     pub(crate) shared: Arc<Shared>,
     pub(crate) project: Arc<Project>,
 }
 
 impl Handler {
-    fn has_fixtures(&self) -> bool {
-        self.shared.config.conformance_fixtures
-    }
-
     fn offers(&self, name: Name) -> bool {
         name.is_read_only() || !self.shared.config.read_only
     }
 
     fn listing(&self) -> Vec<Tool> {
         let is_offered = |tool: &&Tool| Name::of(&tool.name).is_some_and(|name| self.offers(name));
-        let mut tools: Vec<Tool> = self.project.listing().iter().filter(is_offered).cloned().collect();
-        if self.has_fixtures() {
-            tools.extend(fixtures::tools());
-        }
-        tools
+        self.project.listing().iter().filter(is_offered).cloned().collect()
     }
 
     /// Returns the pool connection with the caller's token.
@@ -191,15 +182,12 @@ pub(crate) fn pool_error(error: &buildpool_client::ClientError) -> McpError {
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        let mut capabilities = ServerCapabilities::builder()
+        let capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_tool_list_changed()
             .enable_resources()
             .enable_tasks()
             .build();
-        if self.has_fixtures() {
-            fixtures::declare(&mut capabilities);
-        }
         let mut server = Implementation::new("buildpool", env!("CARGO_PKG_VERSION"));
         server.title = Some("buildpool".to_owned());
         ServerConfig::new(capabilities).with_server_info(server).with_instructions(INSTRUCTIONS)
@@ -226,12 +214,8 @@ impl ServerHandler for Handler {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        match Name::of(name) {
-            Some(known) if self.offers(known) => {
-                self.project.listing().iter().find(|tool| tool.name == name).cloned()
-            }
-            _ => fixtures::tools().into_iter().find(|tool| self.has_fixtures() && tool.name == name),
-        }
+        Name::of(name).filter(|known| self.offers(*known))?;
+        self.project.listing().iter().find(|tool| tool.name == name).cloned()
     }
 
     async fn call_tool(
@@ -241,9 +225,6 @@ impl ServerHandler for Handler {
     ) -> Result<CallToolResponse, McpError> {
         if let Some(name) = Name::of(&request.name).filter(|name| self.offers(*name)) {
             return Ok(self.run(name, request, &context).await);
-        }
-        if self.has_fixtures() && fixtures::has(&request.name) {
-            return fixtures::call(request, context).await;
         }
         let reason = match Name::of(&request.name) {
             Some(_) => "is not offered, because this gateway was started with --read-only",
@@ -260,9 +241,6 @@ impl ServerHandler for Handler {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        if self.has_fixtures() {
-            return Some(requested.clone());
-        }
         Some(requested.intersection(&SubscriptionFilter::builder().tools_list_changed().build()))
     }
 
@@ -271,14 +249,8 @@ impl ServerHandler for Handler {
             return Err(McpError::internal_error(ToolError::Busy.text(), None));
         };
         let mut changes = self.project.changes();
-        let mut asked_for = fixtures::changes().subscribe();
         loop {
             tokio::select! {
-                changed = asked_for.changed(), if self.has_fixtures() => {
-                    let Ok(()) = changed else { return Ok(()) };
-                    let _ = context.sink().notify_tool_list_changed().await;
-                    let _ = context.sink().notify_prompt_list_changed().await;
-                }
                 changed = changes.changed() => {
                     let Ok(()) = changed else { return Ok(()) };
                     // The sink drops notifications that the client has not subscribed to.
@@ -332,21 +304,14 @@ impl ServerHandler for Handler {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, McpError> {
-        if self.has_fixtures() {
-            Ok(fixtures::prompts())
-        } else {
-            Err(McpError::method_not_found::<ListPromptsRequestMethod>())
-        }
+        Err(McpError::method_not_found::<ListPromptsRequestMethod>())
     }
 
     async fn get_prompt(
         &self,
-        request: GetPromptRequestParams,
-        context: RequestContext<RoleServer>,
+        _request: GetPromptRequestParams,
+        _context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, McpError> {
-        if self.has_fixtures() {
-            return fixtures::prompt(request, context).await;
-        }
         Err(McpError::method_not_found::<rmcp::model::GetPromptRequestMethod>())
     }
 
@@ -355,12 +320,8 @@ impl ServerHandler for Handler {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, McpError> {
-        if self.has_fixtures() {
-            Ok(fixtures::resources())
-        } else {
-            // Answers about jobs link to the existing resources.
-            Ok(ListResourcesResult::with_all_items(Vec::new()))
-        }
+        // Answers about jobs link to the existing resources.
+        Ok(ListResourcesResult::with_all_items(Vec::new()))
     }
 
     async fn list_resource_templates(
@@ -368,11 +329,7 @@ impl ServerHandler for Handler {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, McpError> {
-        if self.has_fixtures() {
-            Ok(fixtures::resource_templates())
-        } else {
-            Ok(ListResourceTemplatesResult::with_all_items(vec![resources::template()]))
-        }
+        Ok(ListResourceTemplatesResult::with_all_items(vec![resources::template()]))
     }
 
     async fn read_resource(
@@ -380,9 +337,6 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, McpError> {
-        if self.has_fixtures() {
-            return fixtures::read_resource(&request.uri);
-        }
         let call = self.call_with(&context, None, false);
         let _permits = self.admit(&call.pool)?;
         let read = async {
@@ -402,7 +356,7 @@ impl ServerHandler for Handler {
         _request: SubscribeRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), McpError> {
-        if self.has_fixtures() { Ok(()) } else { Err(McpError::method_not_found::<SubscribeRequestMethod>()) }
+        Err(McpError::method_not_found::<SubscribeRequestMethod>())
     }
 
     async fn unsubscribe(
@@ -410,11 +364,7 @@ impl ServerHandler for Handler {
         _request: UnsubscribeRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), McpError> {
-        if self.has_fixtures() {
-            Ok(())
-        } else {
-            Err(McpError::method_not_found::<UnsubscribeRequestMethod>())
-        }
+        Err(McpError::method_not_found::<UnsubscribeRequestMethod>())
     }
 
     #[expect(deprecated, reason = "the older revisions have it")]
@@ -423,11 +373,7 @@ impl ServerHandler for Handler {
         _request: rmcp::model::SetLevelRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), McpError> {
-        if self.has_fixtures() {
-            Ok(())
-        } else {
-            Err(McpError::method_not_found::<rmcp::model::SetLevelRequestMethod>())
-        }
+        Err(McpError::method_not_found::<rmcp::model::SetLevelRequestMethod>())
     }
 
     async fn complete(
@@ -435,10 +381,6 @@ impl ServerHandler for Handler {
         _request: CompleteRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, McpError> {
-        if self.has_fixtures() {
-            Ok(CompleteResult::default())
-        } else {
-            Err(McpError::method_not_found::<CompleteRequestMethod>())
-        }
+        Err(McpError::method_not_found::<CompleteRequestMethod>())
     }
 }

@@ -2,7 +2,6 @@
 
 pub mod builds;
 mod config;
-mod fixtures;
 mod gateway;
 mod handler;
 pub mod install;
@@ -16,4 +15,5 @@ mod tools;
 mod transport;
 
 pub use config::{GatewayConfig, HttpAuth, HttpConfig, WaitBudgets};
+pub use handler::Handler;
 pub use transport::{HttpServer, ServeError, serve_http, serve_stdio};

@@ -67,14 +67,16 @@ class World:
         assert done.returncode == 0, done
         return done.stdout
 
-    @contextlib.contextmanager
     def http(self, *arguments):
         """A listening gateway; gives its address."""
+        return self.listening(self.command("--http", "127.0.0.1:0", *arguments))
+
+    @contextlib.contextmanager
+    def listening(self, command):
+        """A program that prints `address=` when it listens; gives the address."""
         log = self.directory / "http.log"
-        with open(log, "w") as stderr:
-            process = subprocess.Popen(
-                self.command("--http", "127.0.0.1:0", *arguments), env=self.environment, stderr=stderr
-            )
+        with open(log, "w") as output:
+            process = subprocess.Popen(command, env=self.environment, stdout=output, stderr=output)
         try:
             deadline = time.monotonic() + PATIENCE
             while True:

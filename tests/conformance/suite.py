@@ -3,7 +3,7 @@ for each revision; the bundle and the registry's entry by their own validators.
 
     suite.py BUILDPOOL
 
-The suite runs against `--conformance-fixtures`: its fixtures, on the product's own service. Failures are compared with
+The suite runs against `buildpool-mcp-fixtures`: its fixtures, on the product's own service. Failures are compared with
 `expected-failures.json` strictly: an unlisted failure fails, and so does a listed one that does not fail any more.
 """
 
@@ -108,7 +108,8 @@ def name_of(key):
 
 
 def run_suite(world, revision):
-    with world.http("--http-auth", "none", "--conformance-fixtures") as address, tempfile.TemporaryDirectory() as out:
+    command = [str(Path(world.binary).with_name("buildpool-mcp-fixtures")), world.binary, str(world.project)]
+    with world.listening(command) as address, tempfile.TemporaryDirectory() as out:
         command = ["conformance", "server", "--url", f"http://{address}/mcp", "--requirements", revision, "-o", out]
         done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=dict(os.environ, NO_COLOR="1"))
         checks = {name_of(key): status for key, status in checks_of(out).items()}

@@ -45,9 +45,6 @@ pub(crate) struct McpArguments {
     /// client
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
     pub(crate) wait: Option<Duration>,
-    /// Also offer the fixtures of the MCP conformance suite
-    #[arg(long, hide = true)]
-    pub(crate) conformance_fixtures: bool,
 }
 
 #[derive(Args, Debug)]

@@ -18,7 +18,6 @@ pub(crate) fn run(arguments: McpArguments) -> Result<ExitCode, Failure> {
         GatewayConfig::new(settings::target_of_gateway(&arguments.pool)?, directory(&arguments)?);
     config.projects = projects(&arguments.projects)?;
     config.read_only = arguments.read_only;
-    config.conformance_fixtures = arguments.conformance_fixtures;
     config.waits.for_all = arguments.wait;
     let Some(listen) = arguments.http else {
         return super::block_on(async { ended(serve_stdio(config).await) });

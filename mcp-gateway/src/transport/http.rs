@@ -14,6 +14,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use rmcp::ServerHandler;
 use rmcp::transport::StreamableHttpServerConfig;
 use rmcp::transport::streamable_http_server::StreamableHttpService;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -59,7 +60,20 @@ impl HttpServer {
     ///
     /// # Errors
     /// [`ServeError`] if the gateway can't listen there.
-    pub async fn bind(mut config: GatewayConfig, http: HttpConfig) -> Result<Self, ServeError> {
+    pub async fn bind(config: GatewayConfig, http: HttpConfig) -> Result<Self, ServeError> {
+        Self::bind_with(config, http, |handler| handler).await
+    }
+
+    /// As [`HttpServer::bind`], with a service around the handler of each session or request, which answers in its
+    /// place: for a program that adds tools or prompts of its own.
+    ///
+    /// # Errors
+    /// [`ServeError`] if the gateway can't listen there.
+    pub async fn bind_with<S: ServerHandler>(
+        mut config: GatewayConfig,
+        http: HttpConfig,
+        wrap: impl Fn(Handler) -> S + Clone + Send + Sync + 'static,
+    ) -> Result<Self, ServeError> {
         let address = http.listen;
         if !address.ip().is_loopback() {
             if http.auth == HttpAuth::None {
@@ -78,7 +92,7 @@ impl HttpServer {
         let address = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?;
         let is_confined = http.auth == HttpAuth::Token;
         let shared = Shared::new(config, is_confined);
-        let router = router(&shared, &http, address);
+        let router = router(&shared, &http, address, &wrap);
         Ok(Self { listener, router, shared, address })
     }
 
@@ -106,14 +120,19 @@ pub(super) fn real_directory(path: &Path) -> Result<PathBuf, ServeError> {
     path.canonicalize().map_err(|source| ServeError::Project { path: path.to_owned(), source })
 }
 
-fn router(shared: &Arc<Shared>, http: &HttpConfig, address: SocketAddr) -> Router {
+fn router<S: ServerHandler>(
+    shared: &Arc<Shared>,
+    http: &HttpConfig,
+    address: SocketAddr,
+    wrap: &(impl Fn(Handler) -> S + Clone + Send + Sync + 'static),
+) -> Router {
     let allowed = AllowedOrigins::new(http, address);
     let mut router = Router::new();
     // Exact paths only: a project has no paths below its own, so an unknown name must not match a
     // known project.
     let named = shared.projects.iter().map(|(name, project)| (format!("/mcp/p/{name}"), project));
     for (path, project) in named.chain([("/mcp".to_owned(), &shared.project)]) {
-        let service = service(shared, project, &allowed);
+        let service = service(shared, project, &allowed, wrap.clone());
         router = router.route_service(&path, service.clone()).route_service(&format!("{path}/"), service);
     }
     let router = router.layer(middleware::from_fn(explain));
@@ -162,11 +181,12 @@ fn keep_alive(waits: &WaitBudgets) -> Duration {
 
 /// Returns the service of one project. Its data is behind an `Arc`, because a handler is created
 /// for each session or request.
-fn service(
+fn service<S: ServerHandler>(
     shared: &Arc<Shared>,
     project: &Arc<Project>,
     allowed: &AllowedOrigins,
-) -> StreamableHttpService<Handler, LocalSessionManager> {
+    wrap: impl Fn(Handler) -> S + Send + Sync + 'static,
+) -> StreamableHttpService<S, LocalSessionManager> {
     let handler = Handler { shared: shared.clone(), project: project.clone() };
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.keep_alive = Some(keep_alive(&shared.config.waits));
@@ -175,7 +195,7 @@ fn service(
         .with_allowed_origins(allowed.origins())
         .enforce_origin_validation()
         .with_max_request_body_bytes(BODY_BYTES_MAX);
-    StreamableHttpService::new(move || Ok(handler.clone()), Arc::new(sessions), config)
+    StreamableHttpService::new(move || Ok(wrap(handler.clone())), Arc::new(sessions), config)
 }
 
 #[cfg(test)]
