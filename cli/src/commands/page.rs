@@ -7,7 +7,7 @@ use crate::arguments::PageArguments;
 use crate::failure::{Failure, POOL};
 use crate::settings;
 use crate::terminal;
-use buildpool_client::{Endpoint, page};
+use buildpool_client::{Api, Endpoint, connect};
 use std::net::Ipv4Addr;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ fn is_forwarded(endpoint: &Endpoint) -> bool {
 
 /// Prints the address of the page with a code, and opens it in the user's browser.
 async fn show(endpoint: &Endpoint, page: &str, no_open: bool) -> Result<(), Failure> {
-    let code = page::sign_in_code(endpoint).await?;
+    let code = Api::new(endpoint.clone()).sign_in_code().await?;
     let address = format!("{page}/#/sign-in/{code}");
     terminal::print(&format!("{address}\n"))?;
     if !no_open && !opened(&address) {
@@ -80,7 +80,7 @@ async fn serve(listener: TcpListener, endpoint: Endpoint) {
 }
 
 async fn forward(mut browser: TcpStream, endpoint: &Endpoint) {
-    match page::connect(endpoint).await {
+    match connect(endpoint).await {
         // How a connection ends concerns the browser, which sees it too.
         Ok(mut pool) => drop(copy_bidirectional(&mut browser, &mut pool).await),
         Err(error) => terminal::warn(&format!("{error}")),

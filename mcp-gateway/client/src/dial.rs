@@ -51,6 +51,17 @@ pub struct PoolInfo {
 /// The error of the failed step: a token over a plain connection, unreachable, untrusted, not a
 /// pool, unauthorized, no common protocol version.
 pub(super) async fn dial(endpoint: &Endpoint, client: &str) -> Result<(Socket, PoolInfo), ClientError> {
+    on_leader(endpoint, move |here| dial_one(here, client)).await
+}
+
+/// Asks one coordinator of the endpoint after another, until one answers that is the leader.
+///
+/// # Errors
+/// The error of the failed step, as of [`dial`].
+pub(super) async fn on_leader<T, F: Future<Output = Result<T, Failed>>>(
+    endpoint: &Endpoint,
+    ask: impl Fn(Endpoint) -> F,
+) -> Result<T, ClientError> {
     endpoint.check()?;
     let mut route = Route::new(&endpoint.url);
     let within = if route.has_several() { DIAL_ONE_WITHIN } else { DIAL_WITHIN };
@@ -61,9 +72,9 @@ pub(super) async fn dial(endpoint: &Endpoint, client: &str) -> Result<(Socket, P
         // A standby can name a coordinator that the token must not be sent to.
         here.check()?;
         let late = || unreachable(&here.url, io::Error::new(io::ErrorKind::TimedOut, "no answer in time"));
-        let dialled = tokio::time::timeout(within, dial_one(&here, client)).await;
-        let error = match dialled.unwrap_or_else(|_| Err(Failed::Error(late()))) {
-            Ok(dialled) => return Ok(dialled),
+        let answered = tokio::time::timeout(within, ask(here.clone())).await;
+        let error = match answered.unwrap_or_else(|_| Err(Failed::Error(late()))) {
+            Ok(answer) => return Ok(answer),
             Err(Failed::Redirect(leader)) if route.redirect(leader.clone()) => continue,
             Err(Failed::Redirect(leader)) => {
                 unreachable(&leader, io::Error::other("the coordinators name no leader that can be dialled"))
@@ -86,7 +97,7 @@ pub(super) async fn dial(endpoint: &Endpoint, client: &str) -> Result<(Socket, P
 }
 
 /// Reason why one coordinator was not used.
-enum Failed {
+pub(super) enum Failed {
     /// It is a standby. The leader has this URL.
     Redirect(PoolUrl),
     Error(ClientError),
@@ -98,23 +109,22 @@ impl From<ClientError> for Failed {
     }
 }
 
-async fn dial_one(endpoint: &Endpoint, client: &str) -> Result<(Socket, PoolInfo), Failed> {
-    let mut socket = open(endpoint).await?;
+async fn dial_one(endpoint: Endpoint, client: &str) -> Result<(Socket, PoolInfo), Failed> {
+    let mut socket = open(&endpoint).await?;
     let register = FromClient::Register { protocol: VersionRange::ours(), client: client.to_owned() };
     socket
         .send(Message::text(encode_control(&register)))
         .await
         .map_err(|error| unreachable(&endpoint.url, into_io(error)))?;
-    let info = registered(endpoint, &mut socket).await?;
+    let info = registered(&endpoint, &mut socket).await?;
     Ok((socket, info))
 }
 
-/// Opens a connection for HTTP requests.
+/// Opens a connection for HTTP requests. The coordinator's certificate is verified; no token is sent.
 ///
 /// # Errors
-/// As [`dial`], without those of the registration.
-pub(super) async fn connect(endpoint: &Endpoint) -> Result<Transport, ClientError> {
-    endpoint.check()?;
+/// It can't be reached, or its certificate is not trusted.
+pub async fn connect(endpoint: &Endpoint) -> Result<Transport, ClientError> {
     let tls = tls(endpoint)?;
     let late = || unreachable(&endpoint.url, io::Error::new(io::ErrorKind::TimedOut, "no answer in time"));
     let connected = tokio::time::timeout(DIAL_WITHIN, buildpool_dial::connect(&endpoint.url, tls)).await;
@@ -122,7 +132,7 @@ pub(super) async fn connect(endpoint: &Endpoint) -> Result<Transport, ClientErro
 }
 
 /// Returns the TLS settings for an endpoint, or `None` if its URL is plain.
-pub(super) fn tls(endpoint: &Endpoint) -> Result<Option<Arc<ClientConfig>>, ClientError> {
+fn tls(endpoint: &Endpoint) -> Result<Option<Arc<ClientConfig>>, ClientError> {
     if !endpoint.url.is_secure() {
         return Ok(None);
     }
@@ -181,7 +191,7 @@ async fn registered(endpoint: &Endpoint, socket: &mut Socket) -> Result<PoolInfo
     }
 }
 
-pub(super) fn from_dial(endpoint: &Endpoint, error: DialError) -> ClientError {
+fn from_dial(endpoint: &Endpoint, error: DialError) -> ClientError {
     let url = endpoint.url.clone();
     match error {
         DialError::Io(error) => unreachable(&url, error),

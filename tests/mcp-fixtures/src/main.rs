@@ -26,7 +26,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let target = Target::Local(LocalPool::of_this_user(program.into())?);
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let http = HttpConfig { auth: HttpAuth::None, ..HttpConfig::new(local) };
-    let server = HttpServer::bind_with(GatewayConfig::new(target, directory), http, WithFixtures::new).await?;
+    let server =
+        HttpServer::bind_with(GatewayConfig::new(target, directory), http, WithFixtures::new).await?;
     println!("address={}", server.address());
     server.serve(std::future::pending()).await?;
     Ok(())

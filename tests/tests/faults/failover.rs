@@ -50,6 +50,10 @@ fn a_leader_that_is_killed_costs_no_job() {
         let answer = cluster.get(old, "/v1/jobs?x=1");
         answer.is_some_and(|answer| answer.starts_with("HTTP/1.1 307") && answer.contains(&place))
     });
+    // A client that knows the standby only is sent to the leader, on the link and by HTTP.
+    let place = cluster.pool.place();
+    place.buildpool(&["jobs", "--coordinator", cluster.url(old)]).expect(0);
+    place.buildpool(&["tests", "--coordinator", cluster.url(old)]).expect(0);
     end(&cluster, &workload);
     // The first leader reads logs that it never received.
     cluster.kill(new);
