@@ -22,7 +22,7 @@ pub mod tree;
 
 use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
-use place::{Place, Places};
+use place::{KeeperDirectory, Places};
 use serve::Keeper;
 use signals::ChildSignal;
 use std::ffi::OsString;
@@ -73,7 +73,7 @@ fn prepare(arguments: impl IntoIterator<Item = OsString>) -> io::Result<Keeper> 
     let null = nix::fcntl::open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty())?;
     nix::unistd::dup2_stdin(&null)?;
     let children = ChildSignal::install()?;
-    let place = Place::take(places, number)?;
+    let place = KeeperDirectory::take(places, number)?;
     Ok(Keeper::new(place, children, adopts, Some(worker)))
 }
 

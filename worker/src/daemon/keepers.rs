@@ -35,7 +35,7 @@ pub(super) enum Work {
     Keeps(AttemptId),
 }
 
-struct Keeper {
+struct KnownKeeper {
     number: u32,
     work: Work,
     /// True if it existed before this daemon.
@@ -49,7 +49,7 @@ struct Keeper {
 pub(super) struct Keepers {
     command: Vec<OsString>,
     events: mpsc::Sender<Event>,
-    keepers: BTreeMap<KeeperLink, Keeper>,
+    keepers: BTreeMap<KeeperLink, KnownKeeper>,
     next_link: u64,
     tasks: JoinSet<()>,
 }
@@ -114,7 +114,7 @@ impl Keepers {
         self.next_link += 1;
         let (messages, outgoing) = mpsc::channel(CONTROL_QUEUE);
         self.keepers
-            .insert(link, Keeper { number, work: Work::Silent, is_found, is_foreign: false, messages });
+            .insert(link, KnownKeeper { number, work: Work::Silent, is_found, is_foreign: false, messages });
         let events = self.events.clone();
         while self.tasks.try_join_next().is_some() {}
         self.tasks.spawn(async move {
@@ -171,8 +171,9 @@ impl Keepers {
 
     /// Returns the number of keepers that can take an attempt now or soon.
     pub(super) fn count_available(&self) -> usize {
-        let is_available =
-            |keeper: &&Keeper| keeper.work == Work::Idle || keeper.work == Work::Silent && !keeper.is_found;
+        let is_available = |keeper: &&KnownKeeper| {
+            keeper.work == Work::Idle || keeper.work == Work::Silent && !keeper.is_found
+        };
         self.keepers.values().filter(is_available).count()
     }
 

@@ -20,14 +20,14 @@ const RECORD: &str = "starts.json";
 
 #[derive(Serialize, Deserialize)]
 struct Starts {
-    place: Place,
+    place: DirectoryIdentity,
     /// Newest first.
     boots: Vec<BootId>,
 }
 
 /// Values that differ between a copy and its original.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-struct Place {
+struct DirectoryIdentity {
     /// Id of the machine's current boot.
     machine: String,
     device: u64,
@@ -39,7 +39,7 @@ struct Place {
 
 /// Owner of the attempts in the directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Left {
+pub(super) enum AttemptsOwner {
     /// This worker. Running processes are on this machine.
     Here,
     /// This worker, before the machine was switched off. No process runs, and unsynced data may be
@@ -56,10 +56,10 @@ pub(super) struct Earlier {
     /// Starts that have certainly ended.
     pub(super) boots: Vec<BootId>,
     /// Owner of the attempts that they left.
-    pub(super) left: Left,
+    pub(super) left: AttemptsOwner,
 }
 
-impl Place {
+impl DirectoryIdentity {
     fn of(directory: &Path) -> io::Result<Option<Self>> {
         let metadata = fs::metadata(directory)?;
         let (device, inode, id) = (metadata.dev(), metadata.ino(), platform::machine_id());
@@ -72,17 +72,17 @@ impl Place {
     }
 
     /// Returns the owner of the attempts here, if a daemon at `there` left them.
-    fn left(&self, there: &Self) -> Left {
+    fn left(&self, there: &Self) -> AttemptsOwner {
         let is_one_machine = self.id.is_some() && self.id == there.id;
         if self.is(there) {
-            Left::Here
+            AttemptsOwner::Here
         } else if self.machine == there.machine {
             // The device number may change within one boot, if the disk was mounted again.
-            if self.inode == there.inode { Left::Unsure } else { Left::Copied }
+            if self.inode == there.inode { AttemptsOwner::Unsure } else { AttemptsOwner::Copied }
         } else if is_one_machine && self.inode == there.inode {
-            Left::BeforePower
+            AttemptsOwner::BeforePower
         } else {
-            Left::Unsure
+            AttemptsOwner::Unsure
         }
     }
 }
@@ -91,7 +91,7 @@ impl Place {
 pub(super) fn look(home: &Home) -> Earlier {
     look_in(home.directory()).unwrap_or_else(|error| {
         warn!("the earlier starts of this worker can't be read: {error}");
-        Earlier { boots: Vec::new(), left: Left::Unsure }
+        Earlier { boots: Vec::new(), left: AttemptsOwner::Unsure }
     })
 }
 
@@ -104,8 +104,8 @@ pub(super) fn note(home: &Home, boot: BootId, earlier: &Earlier) {
 }
 
 fn look_in(directory: &Path) -> io::Result<Earlier> {
-    let none = Earlier { boots: Vec::new(), left: Left::Here };
-    let Some(place) = Place::of(directory)? else { return Ok(none) };
+    let none = Earlier { boots: Vec::new(), left: AttemptsOwner::Here };
+    let Some(place) = DirectoryIdentity::of(directory)? else { return Ok(none) };
     let written: Option<Starts> = records::read_if_whole(directory, RECORD)?;
     Ok(written.map_or(none, |written| {
         let left = place.left(&written.place);
@@ -115,14 +115,14 @@ fn look_in(directory: &Path) -> io::Result<Earlier> {
 }
 
 fn note_in(directory: &Path, boot: BootId, earlier: &Earlier) -> io::Result<()> {
-    let Some(place) = Place::of(directory)? else { return Ok(()) };
+    let Some(place) = DirectoryIdentity::of(directory)? else { return Ok(()) };
     let boots = std::iter::once(boot).chain(earlier.boots.iter().copied()).take(LIST_MAX).collect();
     records::write(directory, RECORD, &Starts { place, boots }, Durability::Process)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Left, Place, RECORD, look_in, note_in};
+    use super::{AttemptsOwner, DirectoryIdentity, RECORD, look_in, note_in};
     use buildpool_protocol::ids::BootId;
 
     #[test]
@@ -135,19 +135,19 @@ mod tests {
             note_in(directory.path(), boot(number), &earlier).expect("a disk");
             (earlier.boots, earlier.left)
         };
-        assert_eq!(note(&original, 1), (vec![], Left::Here));
-        assert_eq!(note(&original, 2), (vec![boot(1)], Left::Here));
+        assert_eq!(note(&original, 1), (vec![], AttemptsOwner::Here));
+        assert_eq!(note(&original, 2), (vec![boot(1)], AttemptsOwner::Here));
         let record = std::fs::metadata(original.path().join(RECORD)).expect("written");
         assert_eq!(std::os::unix::fs::MetadataExt::mode(&record) & 0o777, 0o600, "no other user may read it");
         std::fs::copy(original.path().join(RECORD), copy.path().join(RECORD)).expect("a copy");
-        assert_eq!(note(&copy, 3), (vec![], Left::Copied));
-        assert_eq!(note(&original, 4), (vec![boot(2), boot(1)], Left::Here));
-        assert_eq!(note(&copy, 5), (vec![boot(3)], Left::Here), "its present records are its own");
+        assert_eq!(note(&copy, 3), (vec![], AttemptsOwner::Copied));
+        assert_eq!(note(&original, 4), (vec![boot(2), boot(1)], AttemptsOwner::Here));
+        assert_eq!(note(&copy, 5), (vec![boot(3)], AttemptsOwner::Here), "its present records are its own");
     }
 
     #[test]
     fn what_was_left_elsewhere_is_not_taken_for_ones_own() {
-        let place = |machine: &str, device, inode, id: Option<&str>| Place {
+        let place = |machine: &str, device, inode, id: Option<&str>| DirectoryIdentity {
             machine: machine.to_owned(),
             device,
             inode,
@@ -155,18 +155,26 @@ mod tests {
         };
         let here = place("boot", 1, 2, Some("id"));
         for (there, left, what) in [
-            (here.clone(), Left::Here, "an earlier start"),
-            (place("boot", 1, 2, None), Left::Here, "an earlier start of an older version"),
-            (place("before", 3, 2, Some("id")), Left::BeforePower, "before the machine was switched off"),
-            (place("boot", 1, 3, Some("id")), Left::Copied, "a copy beside it"),
-            (place("boot", 3, 2, Some("id")), Left::Unsure, "a disk that was mounted anew, or copied whole"),
-            (place("other", 1, 2, Some("other")), Left::Unsure, "another machine"),
-            (place("before", 1, 3, Some("id")), Left::Unsure, "put back from a backup"),
-            (place("before", 1, 2, None), Left::Unsure, "a machine without a name"),
+            (here.clone(), AttemptsOwner::Here, "an earlier start"),
+            (place("boot", 1, 2, None), AttemptsOwner::Here, "an earlier start of an older version"),
+            (
+                place("before", 3, 2, Some("id")),
+                AttemptsOwner::BeforePower,
+                "before the machine was switched off",
+            ),
+            (place("boot", 1, 3, Some("id")), AttemptsOwner::Copied, "a copy beside it"),
+            (
+                place("boot", 3, 2, Some("id")),
+                AttemptsOwner::Unsure,
+                "a disk that was mounted anew, or copied whole",
+            ),
+            (place("other", 1, 2, Some("other")), AttemptsOwner::Unsure, "another machine"),
+            (place("before", 1, 3, Some("id")), AttemptsOwner::Unsure, "put back from a backup"),
+            (place("before", 1, 2, None), AttemptsOwner::Unsure, "a machine without a name"),
         ] {
             assert_eq!(here.left(&there), left, "{what}");
         }
         let nameless = place("boot", 1, 2, None);
-        assert_eq!(nameless.left(&place("before", 1, 2, None)), Left::Unsure);
+        assert_eq!(nameless.left(&place("before", 1, 2, None)), AttemptsOwner::Unsure);
     }
 }

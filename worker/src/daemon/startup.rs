@@ -6,7 +6,7 @@ use super::aside;
 use super::attempt::{Attempt, Stage};
 use super::disk::DiskWatch;
 use super::memory;
-use super::previous_starts::{self, Left};
+use super::previous_starts::{self, AttemptsOwner};
 use crate::isolation::permissions;
 use crate::records::{self, AttemptRecord};
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ impl Agent {
         aside::clear(self.home.directory());
         self.keepers.find(&self.home)?;
         // A keeper that holds a lock in this directory was started in it.
-        let left = if self.keepers.are_some_unknown() { Left::Here } else { earlier.left };
+        let left = if self.keepers.are_some_unknown() { AttemptsOwner::Here } else { earlier.left };
         for entry in fs::read_dir(&self.home.attempts)? {
             let directory = entry?.path();
             if !is_ours(&directory, left) {
@@ -75,7 +75,7 @@ impl Agent {
         }
     }
 
-    fn take_up(&mut self, record: AttemptRecord, left: Left) {
+    fn take_up(&mut self, record: AttemptRecord, left: AttemptsOwner) {
         let attempt = record.lease.attempt;
         let directory = self.home.attempt(attempt);
         let has_ended = directory.join(records::OUTCOME).exists();
@@ -89,7 +89,7 @@ impl Agent {
         taken.user = record.user.and_then(|name| self.users.iter().find(|user| user.name() == name)).cloned();
         taken.disk = record.disk.map(DiskWatch::new);
         taken.gates = record.gates;
-        taken.has_lost_power = left == Left::BeforePower;
+        taken.has_lost_power = left == AttemptsOwner::BeforePower;
         taken.log_length = fs::metadata(directory.join(records::LOG)).map_or(0, |metadata| metadata.len());
         self.outbox.add(attempt, directory.join(records::LOG), 0);
         self.attempts.insert(attempt, taken);
@@ -122,10 +122,12 @@ impl Agent {
 }
 
 /// Returns true if an attempt in this directory belongs to this worker.
-fn is_ours(directory: &Path, left: Left) -> bool {
+fn is_ours(directory: &Path, left: AttemptsOwner) -> bool {
     match left {
-        Left::Here | Left::BeforePower => true,
-        Left::Copied => false,
-        Left::Unsure => [records::OUTCOME, records::RESULT].iter().any(|name| directory.join(name).exists()),
+        AttemptsOwner::Here | AttemptsOwner::BeforePower => true,
+        AttemptsOwner::Copied => false,
+        AttemptsOwner::Unsure => {
+            [records::OUTCOME, records::RESULT].iter().any(|name| directory.join(name).exists())
+        }
     }
 }

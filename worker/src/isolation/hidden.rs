@@ -29,12 +29,12 @@ const SHARED: [&str; 9] = [
 /// Paths hidden from isolated jobs.
 #[derive(Debug, Default)]
 pub struct Hidden {
-    places: Vec<Place>,
+    places: Vec<HiddenPath>,
     ways: Vec<PathBuf>,
 }
 
 #[derive(PartialEq, Eq, Debug)]
-struct Place {
+struct HiddenPath {
     path: PathBuf,
     is_directory: bool,
     /// Device and inode.
@@ -50,10 +50,10 @@ impl Hidden {
     /// # Errors
     /// The path that cannot be checked, and the reason.
     pub fn find(paths: impl IntoIterator<Item = PathBuf>) -> Result<Self, (PathBuf, io::Error)> {
-        let mut places: Vec<Place> = Vec::new();
+        let mut places: Vec<HiddenPath> = Vec::new();
         for path in paths.into_iter().collect::<BTreeSet<_>>() {
             let metadata = fs::symlink_metadata(&path).map_err(|error| (path.clone(), error))?;
-            places.push(Place {
+            places.push(HiddenPath {
                 path,
                 is_directory: metadata.is_dir(),
                 identity: (metadata.dev(), metadata.ino()),
@@ -93,7 +93,7 @@ impl Hidden {
     /// # Errors
     /// The path and the problem, for the operator.
     pub fn check(&self) -> Result<(), String> {
-        for Place { path, identity, is_renewed, .. } in &self.places {
+        for HiddenPath { path, identity, is_renewed, .. } in &self.places {
             if *is_renewed {
                 renew(path)?;
                 continue;
@@ -116,7 +116,7 @@ impl Hidden {
 
     #[cfg(test)]
     pub(super) fn of(places: &[(&str, bool)], ways: &[&str]) -> Self {
-        let place = |(path, is_directory): &(&str, bool)| Place {
+        let place = |(path, is_directory): &(&str, bool)| HiddenPath {
             path: path.into(),
             is_directory: *is_directory,
             identity: (0, 0),

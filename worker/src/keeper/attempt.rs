@@ -7,7 +7,7 @@ use super::holding::Holding;
 use super::mask::Masker;
 use super::messages::{Kept, Run};
 use super::place;
-use super::reap::{Left, Reaped, add};
+use super::reap::{ChildrenLeft, Reaped, add};
 use super::spawn::{Spawned, set_nonblocking, spawn};
 use super::spool::{Bounds, Spool};
 use super::stdin::Stdin;
@@ -35,7 +35,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 /// An attempt from its start to its outcome.
-pub(super) struct Attempt {
+pub(super) struct RunningAttempt {
     lease: Lease,
     /// Secrets for the next daemon, which must mask them too. Empty if jobs can connect to the socket.
     secrets: BTreeMap<String, Secret>,
@@ -47,7 +47,7 @@ pub(super) struct Attempt {
     /// How the setup before this ended.
     setup_outcome: Option<SetupOutcome>,
     supervisor: Supervisor,
-    process: Option<Process>,
+    process: Option<JobProcess>,
     spool: Spool,
     captures: Vec<Capture>,
     /// Running programs that print the stacks of other processes.
@@ -88,7 +88,7 @@ pub(super) struct Progress {
     is_held: bool,
 }
 
-struct Process {
+struct JobProcess {
     /// Directory of its control group, if it has one of its own.
     group: Option<PathBuf>,
     pid: i32,
@@ -96,7 +96,7 @@ struct Process {
     tree: Tree,
 }
 
-impl Attempt {
+impl RunningAttempt {
     /// Starts an attempt in the keeper's own directory, currently named `home`. A command that
     /// cannot be started is an attempt that ends immediately.
     ///
@@ -125,7 +125,7 @@ impl Attempt {
     /// Starts the job's command after its setup, which has passed.
     ///
     /// # Errors
-    /// As for [`Attempt::start`].
+    /// As for [`RunningAttempt::start`].
     pub(super) fn start_after(setup: Self, run: &Run, home: &Path, adopts: bool) -> io::Result<Self> {
         let now = Now::read();
         let directory = place::from_own(home, &run.attempt_directory);
@@ -207,7 +207,7 @@ impl Attempt {
         self.stdin = spawned.stdin.map(Stdin::new);
         // Until it is reaped, even an ended process is in the process table.
         let process_started = platform::process(spawned.pid).map_or(0, |process| process.started);
-        self.process = Some(Process {
+        self.process = Some(JobProcess {
             group: run.group.as_ref().map(|group| group.directory.clone()),
             pid: spawned.pid,
             started: process_started,
@@ -353,9 +353,9 @@ impl Attempt {
         let Some(process) = self.process.as_mut().filter(|_| self.outcome.is_none()) else { return };
         let mut all = Vec::new();
         // An error here does not prove that there are no children. The next turn tries again.
-        let left = process.tree.reap(until, |one| all.push(one)).unwrap_or(Left::Living);
-        self.is_behind = left == Left::Unlooked;
-        let is_childless = left == Left::Nobody;
+        let left = process.tree.reap(until, |one| all.push(one)).unwrap_or(ChildrenLeft::Living);
+        self.is_behind = left == ChildrenLeft::Unlooked;
+        let is_childless = left == ChildrenLeft::Nobody;
         let has_reaped = !all.is_empty();
         for one in all {
             self.reaped(now, one);

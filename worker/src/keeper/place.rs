@@ -55,7 +55,7 @@ impl Places {
 /// The files of this keeper, locked for the lifetime of this value. The process changes into the
 /// directory and uses relative paths, because the worker's directory may be renamed while a job
 /// runs.
-pub(super) struct Place {
+pub(super) struct KeeperDirectory {
     places: Places,
     /// Path of the directory at the time of the lock.
     called: PathBuf,
@@ -65,7 +65,7 @@ pub(super) struct Place {
     _lock: File,
 }
 
-impl Place {
+impl KeeperDirectory {
     /// Locks the number and creates the socket.
     ///
     /// # Errors
@@ -139,7 +139,7 @@ fn is_one(one: &Path, other: &Path) -> bool {
     id(one).is_some_and(|one| Some(one) == id(other))
 }
 
-impl Drop for Place {
+impl Drop for KeeperDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_file(self.places.socket(self.number));
         self.release();

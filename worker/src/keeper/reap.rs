@@ -31,7 +31,7 @@ enum Look {
 
 /// The remaining children after a reap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Left {
+pub(super) enum ChildrenLeft {
     /// No child.
     Nobody,
     /// Only running children.
@@ -43,7 +43,7 @@ pub(super) enum Left {
 /// Reaps the available statuses. It reaps at least one, stops at `until` by the running clock, and
 /// stops after [`REAP_MAX`]. More children may end continuously. The system returns the oldest
 /// child first (wait4(2) on Linux), which is the command.
-pub(super) fn reap_all(until: Duration, reaped: impl FnMut(Reaped)) -> io::Result<Left> {
+pub(super) fn reap_all(until: Duration, reaped: impl FnMut(Reaped)) -> io::Result<ChildrenLeft> {
     take_all(until, reap_one, reaped)
 }
 
@@ -51,18 +51,18 @@ fn take_all(
     until: Duration,
     mut look: impl FnMut() -> io::Result<Look>,
     mut reaped: impl FnMut(Reaped),
-) -> io::Result<Left> {
+) -> io::Result<ChildrenLeft> {
     for _ in 0..REAP_MAX {
         match look()? {
             Look::Reaped(one) => reaped(one),
-            Look::Alive => return Ok(Left::Living),
-            Look::Childless => return Ok(Left::Nobody),
+            Look::Alive => return Ok(ChildrenLeft::Living),
+            Look::Childless => return Ok(ChildrenLeft::Nobody),
         }
         if Now::read().running >= until {
             break;
         }
     }
-    Ok(Left::Unlooked)
+    Ok(ChildrenLeft::Unlooked)
 }
 
 /// Reaps one ended child without blocking.
@@ -124,7 +124,7 @@ pub(super) fn add(total: &mut Usage, part: &Usage) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Left, Look, Reaped, ending, signal_name, take_all};
+    use super::{ChildrenLeft, Look, Reaped, ending, signal_name, take_all};
     use crate::limits::REAP_MAX;
     use buildpool_protocol::outcome::Ending;
     use buildpool_protocol::report::Usage;
@@ -149,10 +149,10 @@ mod tests {
             (left, count)
         };
         // One status is reaped even after the time limit: the first may belong to the command.
-        assert_eq!(taken(Duration::ZERO, usize::MAX), (Left::Unlooked, 1));
-        assert_eq!(taken(Duration::MAX, usize::MAX), (Left::Unlooked, REAP_MAX));
-        assert_eq!(taken(Duration::MAX, 3), (Left::Nobody, 3));
-        assert_eq!(taken(Duration::ZERO, 0), (Left::Nobody, 0));
+        assert_eq!(taken(Duration::ZERO, usize::MAX), (ChildrenLeft::Unlooked, 1));
+        assert_eq!(taken(Duration::MAX, usize::MAX), (ChildrenLeft::Unlooked, REAP_MAX));
+        assert_eq!(taken(Duration::MAX, 3), (ChildrenLeft::Nobody, 3));
+        assert_eq!(taken(Duration::ZERO, 0), (ChildrenLeft::Nobody, 0));
     }
 
     #[test]

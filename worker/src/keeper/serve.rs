@@ -1,9 +1,9 @@
 //! The keeper's main loop: one thread, one poll.
 
-use super::attempt::Attempt;
+use super::attempt::RunningAttempt;
 use super::connection::Connection;
 use super::messages::{FromKeeper, GENERATION, Run, ToKeeper};
-use super::place::Place;
+use super::place::KeeperDirectory;
 use super::signals::ChildSignal;
 use super::stdin::Stdin;
 use super::tree::Tree;
@@ -18,12 +18,12 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 pub(super) struct Keeper {
-    place: Place,
+    place: KeeperDirectory,
     children: ChildSignal,
     /// True if this process adopts orphans of the tree.
     adopts: bool,
     connection: Option<Connection>,
-    attempt: Option<Attempt>,
+    attempt: Option<RunningAttempt>,
     /// What to run when the setup that is the attempt now has passed.
     next: Option<Box<Run>>,
     /// The remaining tree of an ended attempt.
@@ -44,7 +44,12 @@ struct Ready {
 }
 
 impl Keeper {
-    pub(super) fn new(place: Place, children: ChildSignal, adopts: bool, worker: Option<UnixStream>) -> Self {
+    pub(super) fn new(
+        place: KeeperDirectory,
+        children: ChildSignal,
+        adopts: bool,
+        worker: Option<UnixStream>,
+    ) -> Self {
         let mut keeper = Self {
             place,
             children,
@@ -106,10 +111,12 @@ impl Keeper {
             wanted.set(PollFlags::POLLOUT, connection.wants_to_write());
             fds.push(PollFd::new(connection.stream().as_fd(), wanted));
         }
-        for pipe in self.attempt.iter().flat_map(Attempt::captures).filter_map(|capture| capture.pipe()) {
+        for pipe in
+            self.attempt.iter().flat_map(RunningAttempt::captures).filter_map(|capture| capture.pipe())
+        {
             fds.push(PollFd::new(pipe.as_fd(), PollFlags::POLLIN));
         }
-        let stdin = self.attempt.as_ref().and_then(Attempt::stdin).and_then(Stdin::waits_for);
+        let stdin = self.attempt.as_ref().and_then(RunningAttempt::stdin).and_then(Stdin::waits_for);
         fds.extend(stdin.map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLOUT)));
         match poll(&mut fds, self.timeout()) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
@@ -195,7 +202,7 @@ impl Keeper {
     }
 
     fn stdin_of(&mut self, attempt: AttemptId) -> Option<&mut Stdin> {
-        self.attempt.as_mut().filter(|kept| kept.id() == attempt).and_then(Attempt::stdin_mut)
+        self.attempt.as_mut().filter(|kept| kept.id() == attempt).and_then(RunningAttempt::stdin_mut)
     }
 
     /// Tells the worker of new room for standard input.
@@ -224,7 +231,7 @@ impl Keeper {
             return self.say(&FromKeeper::Refused { attempt, reason });
         }
         self.place.reserve();
-        match Attempt::start(&run, self.place.called(), self.adopts, now) {
+        match RunningAttempt::start(&run, self.place.called(), self.adopts, now) {
             Ok(started) => {
                 self.next = started.is_setup().then_some(run);
                 self.keep(started);
@@ -236,7 +243,7 @@ impl Keeper {
         }
     }
 
-    fn keep(&mut self, started: Attempt) {
+    fn keep(&mut self, started: RunningAttempt) {
         let (attempt, started_at_ms) = (started.id(), started.started_at_ms());
         self.attempt = Some(started);
         if let Some(started_at_ms) = started_at_ms {
@@ -245,9 +252,9 @@ impl Keeper {
     }
 
     /// Runs the job's command after its setup.
-    fn run_next(&mut self, setup: Attempt, run: &Run) {
+    fn run_next(&mut self, setup: RunningAttempt, run: &Run) {
         let attempt = run.lease.attempt;
-        match Attempt::start_after(setup, run, self.place.called(), self.adopts) {
+        match RunningAttempt::start_after(setup, run, self.place.called(), self.adopts) {
             Ok(started) => self.keep(started),
             Err(error) => {
                 let reason = format!("its log cannot be made: {error}");
@@ -270,7 +277,7 @@ impl Keeper {
             {
                 return self.run_next(setup, &run);
             }
-            self.survivors = self.attempt.take().and_then(Attempt::into_survivors);
+            self.survivors = self.attempt.take().and_then(RunningAttempt::into_survivors);
             // An idle keeper would get the next attempt.
             if self.survivors.is_none() {
                 self.say(&FromKeeper::Ended { attempt });

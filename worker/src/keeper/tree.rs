@@ -5,7 +5,7 @@
 //! the session and group of the command, the attempt's ids in a process environment, and all
 //! processes found in the tree earlier. Descendants of these processes also belong to it.
 
-use super::reap::{Left, Reaped, reap_all};
+use super::reap::{ChildrenLeft, Reaped, reap_all};
 use super::stacks::{self, Requested};
 use crate::limits::{
     CHASE_FOR, LOOK_FOR, OBSERVE_EVERY, ROUND_PAUSE_MIN, SEEN_MAX, STOP_FOR, STOP_PASSES_MAX,
@@ -148,7 +148,11 @@ impl Tree {
     }
 
     /// Reaps statuses until `until`, at least one if available, and passes them to `reaped`.
-    pub(super) fn reap(&mut self, until: Duration, mut reaped: impl FnMut(Reaped)) -> io::Result<Left> {
+    pub(super) fn reap(
+        &mut self,
+        until: Duration,
+        mut reaped: impl FnMut(Reaped),
+    ) -> io::Result<ChildrenLeft> {
         reap_all(until, |one| {
             self.leader_held &= one.pid != self.leader;
             reaped(one);
@@ -160,7 +164,7 @@ impl Tree {
     pub(super) fn count(&mut self, until: Duration, reaped: impl FnMut(Reaped)) -> io::Result<usize> {
         let left = self.reap(until, reaped)?;
         if self.adopts {
-            return Ok(usize::from(left != Left::Nobody));
+            return Ok(usize::from(left != ChildrenLeft::Nobody));
         }
         Ok(self.find_until(until)?.len())
     }
@@ -220,7 +224,7 @@ impl Tree {
         let mut met = BTreeSet::new();
         loop {
             // Ended children would be found again and again.
-            if self.reap(until, &mut reaped).map_or(true, |left| left == Left::Nobody) {
+            if self.reap(until, &mut reaped).map_or(true, |left| left == ChildrenLeft::Nobody) {
                 return;
             }
             // An unreaped process keeps its pid, so every process found here belongs to the tree.

@@ -28,13 +28,13 @@ pub enum Outgoing {
 /// All transfers of a worker.
 #[derive(Debug)]
 pub struct Transfers {
-    state: Mutex<State>,
+    state: Mutex<OpenTransfers>,
     /// Number of the connection that transfers may use; 0 for no connection.
     ready: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct OpenTransfers {
     connection: u64,
     link: Option<mpsc::Sender<Outgoing>>,
     channels: HashMap<u32, mpsc::Sender<Event>>,
@@ -114,7 +114,7 @@ impl Transfers {
         Some(Channel { transfers: Arc::clone(self), number, link, incoming })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, OpenTransfers> {
         // Every change is complete by itself, so a panicked thread left no partial change.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -35,7 +35,7 @@ pub struct Collected {
 
 /// Source and target of the collection.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct Collection<'a> {
     /// Patterns are relative to this directory.
     pub directory: &'a Path,
     /// Files outside of this directory are not collected.
@@ -56,7 +56,7 @@ pub struct Place<'a> {
 ///
 /// # Errors
 /// Fails if the target cannot be written. An unreadable file becomes a note.
-pub fn collect(place: Place<'_>, patterns: &[String]) -> Result<Collected, WorkspaceError> {
+pub fn collect(place: Collection<'_>, patterns: &[String]) -> Result<Collected, WorkspaceError> {
     let mut collected = Collected::default();
     if patterns.is_empty() {
         return Ok(collected);
@@ -153,7 +153,7 @@ impl Problems {
 }
 
 /// Adds the paths that a pattern matches. Returns their number, and the problems with other paths.
-fn matches(place: Place<'_>, pattern: &str, paths: &mut BTreeSet<String>) -> (usize, Problems) {
+fn matches(place: Collection<'_>, pattern: &str, paths: &mut BTreeSet<String>) -> (usize, Problems) {
     let pattern = match check_artifact(pattern) {
         Ok(pattern) => pattern,
         Err(error) => return (0, Problems::one(error.reason)),
@@ -179,7 +179,7 @@ fn matches(place: Place<'_>, pattern: &str, paths: &mut BTreeSet<String>) -> (us
 }
 
 fn walk(
-    place: Place<'_>,
+    place: Collection<'_>,
     start: &Path,
     matcher: &GlobMatcher,
     paths: &mut BTreeSet<String>,
@@ -222,7 +222,7 @@ fn walk(
 }
 
 /// Opens the command's directory from the root without following a link.
-fn open_directory(place: Place<'_>) -> io::Result<OwnedFd> {
+fn open_directory(place: Collection<'_>) -> io::Result<OwnedFd> {
     let below = place.directory.strip_prefix(place.root).map_err(io::Error::other)?;
     no_follow::enter(no_follow::directory(place.root, place.follows_root)?, below)
 }
@@ -253,7 +253,7 @@ fn copy(
 
 #[cfg(test)]
 mod tests {
-    use super::{Collected, Place, collect};
+    use super::{Collected, Collection, collect};
     use buildpool_protocol::frame::encoded_length;
     use buildpool_protocol::limits::ARTIFACTS_NAMED_BYTES_MAX;
     use std::fs;
@@ -282,7 +282,7 @@ mod tests {
 
         fn collect(&self, patterns: &[&str], bytes_max: u64) -> Collected {
             let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
-            let place = Place {
+            let place = Collection {
                 directory: &self.path("work/app"),
                 root: &self.path("work"),
                 follows_root: false,
@@ -354,7 +354,7 @@ mod tests {
         let made = Made::new(&["a"]);
         let own = nix::unistd::Uid::effective().as_raw();
         for (owner, count) in [(None, 1), (Some(own), 1), (Some(own + 1), 0)] {
-            let place = Place {
+            let place = Collection {
                 directory: &made.path("work/app"),
                 root: &made.path("work"),
                 follows_root: false,

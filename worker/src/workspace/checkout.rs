@@ -2,7 +2,7 @@
 //! change. Files with unchanged content keep their modification time, so that builds stay
 //! incremental. Ignored build products stay, other untracked files are removed.
 
-use super::cleanup::Files;
+use super::cleanup::CheckoutFiles;
 use super::difference::{Difference, check_all_names};
 use super::error::WorkspaceError;
 use super::git_directory::{self, Laid};
@@ -33,7 +33,7 @@ pub(super) struct Checkout {
 /// Recorded state of a checkout.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct State {
+pub(super) struct CheckoutState {
     /// The current tree. `None` while it is being changed.
     pub(super) tree: Option<ObjectId>,
     /// Paths that its git treats as left behind.
@@ -71,7 +71,7 @@ impl Checkout {
         self.directory.join("index")
     }
 
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> CheckoutState {
         let text = fs::read(self.directory.join("state.json")).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
     }
@@ -87,7 +87,7 @@ impl Checkout {
         Ok(write_if_different(&self.directory.join("bytes"), bytes.to_string().as_bytes())?)
     }
 
-    pub(super) fn note(&self, state: &State) -> Result<(), WorkspaceError> {
+    pub(super) fn note(&self, state: &CheckoutState) -> Result<(), WorkspaceError> {
         let text = serde_json::to_vec(state).expect("a state has string keys only");
         Ok(write_if_different(&self.directory.join("state.json"), &text)?)
     }
@@ -111,7 +111,7 @@ impl Checkout {
             Some(difference) => difference.check_names(cache, disk)?,
             None => check_all_names(cache, &manifest.tree, disk)?,
         }
-        self.note(&State { tree: None, ..before.clone() })?;
+        self.note(&CheckoutState { tree: None, ..before.clone() })?;
         if clean || !is_warm {
             self.wipe()?;
             self.change(cache, manifest, disk)?;
@@ -135,7 +135,12 @@ impl Checkout {
         };
         let visible_index = git_directory::write(&self.root, laid, cache, objects, manifest)?;
         let left_behind = manifest.left_behind.clone();
-        self.note(&State { tree: Some(manifest.tree.clone()), left_behind, visible_index, used_at: now() })
+        self.note(&CheckoutState {
+            tree: Some(manifest.tree.clone()),
+            left_behind,
+            visible_index,
+            used_at: now(),
+        })
     }
 
     /// Returns false for a link, which would lead to another place.
@@ -248,8 +253,8 @@ impl Checkout {
         files.clear(leftovers)
     }
 
-    fn files<'a>(&'a self, cache: &'a ObjectCache, excludes: &'a Path, disk: Disk) -> Files<'a> {
-        Files { git: cache.git(), place: self.place(cache), root: &self.root, excludes, disk }
+    fn files<'a>(&'a self, cache: &'a ObjectCache, excludes: &'a Path, disk: Disk) -> CheckoutFiles<'a> {
+        CheckoutFiles { git: cache.git(), place: self.place(cache), root: &self.root, excludes, disk }
     }
 
     /// Sets all files to the permissions that git gives them, and removes files of other users. The

@@ -27,7 +27,7 @@ const GIT_READS: [&str; 4] = [".gitignore", ".gitattributes", ".gitmodules", ".m
 const DEPTH_MAX: usize = 2048;
 
 /// The files of a checkout, and the settings for its git.
-pub(super) struct Files<'a> {
+pub(super) struct CheckoutFiles<'a> {
     pub(super) git: &'a Git,
     /// Place for git commands on these files.
     pub(super) place: Place,
@@ -60,7 +60,7 @@ struct Directories {
     of_submodules: BTreeSet<PathBuf>,
 }
 
-impl Files<'_> {
+impl CheckoutFiles<'_> {
     /// Searches the directories of this tree for leftovers. It also corrects their permissions, and
     /// removes ignore files that are not in the tree.
     ///

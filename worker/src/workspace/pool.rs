@@ -315,7 +315,7 @@ impl Workspaces {
         owner: Option<u32>,
         bytes_max: u64,
     ) -> Result<Collected, WorkspaceError> {
-        let place = artifacts::Place {
+        let place = artifacts::Collection {
             directory: &prepared.directory,
             root: &prepared.root,
             follows_root: prepared.is_in_place,

@@ -3,7 +3,7 @@
 use super::super::log_tail::tail_in_order;
 use super::super::spool::Sealed;
 use super::super::stdin::Stdin;
-use super::{Attempt, shorter_text, wall_clock_ms};
+use super::{RunningAttempt, shorter_text, wall_clock_ms};
 use crate::limits::DISK_FULL_RETRY;
 use crate::platform::Now;
 use crate::records::{self, Durability, StateRecord};
@@ -14,7 +14,7 @@ use buildpool_protocol::outcome::{Acted, Ending, Outcome, SetupOutcome};
 use std::io;
 use std::time::Duration;
 
-impl Attempt {
+impl RunningAttempt {
     pub(super) fn finish(&mut self, now: Now) {
         let elapsed_ms = self.elapsed_ms(now);
         let survivors = if self.has_survivors {

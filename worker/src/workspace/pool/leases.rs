@@ -2,7 +2,7 @@
 //! worker.
 
 use super::{Workspaces, readable_name};
-use crate::workspace::checkout::{Checkout, State, now, remove};
+use crate::workspace::checkout::{Checkout, CheckoutState, now, remove};
 use crate::workspace::error::WorkspaceError;
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::transfer::ObjectId;
@@ -65,7 +65,7 @@ impl Workspaces {
         for checkout in self.all_checkouts() {
             if lease_of(&checkout.directory).is_some_and(|lease| lease == text) {
                 // A failure to record the time on a full disk must not prevent the release.
-                let noted = checkout.note(&State { used_at: now(), ..checkout.state() });
+                let noted = checkout.note(&CheckoutState { used_at: now(), ..checkout.state() });
                 remove(&checkout.directory.join("lease"))?;
                 noted?;
             }

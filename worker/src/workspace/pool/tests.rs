@@ -458,7 +458,7 @@ fn space_is_collected_least_recently_used_and_never_from_a_job() {
     bench.workspaces.release(attempt(3)).unwrap();
     let checkout = |index: usize| super::Checkout::new(roots[index].parent().unwrap().to_owned(), "x");
     for (index, used_at) in [(1, 1000), (2, 2000)] {
-        let state = crate::workspace::checkout::State { used_at, ..checkout(index).state() };
+        let state = crate::workspace::checkout::CheckoutState { used_at, ..checkout(index).state() };
         checkout(index).note(&state).unwrap();
     }
     let roomy =
