@@ -183,7 +183,7 @@ pub(crate) fn is_named(options: &PoolOptions) -> Result<bool, Failure> {
 /// An invalid setting.
 pub(crate) fn choose(options: &PoolOptions) -> Result<Chosen, Failure> {
     let place = named_url(options, &Settings::read()?)?.map(|(_, place)| place);
-    let Some(Named { url, ca_file, token, allow_plain }) = named(options)? else {
+    let Some(NamedCoordinator { url, ca_file, token, allow_plain }) = named(options)? else {
         return Ok(Chosen { target: Target::Local(local()?), place });
     };
     let token = token.ok_or_else(|| no_token(&format!("for the coordinator at {url}"), file().as_deref()))?;
@@ -198,7 +198,7 @@ pub(crate) fn choose(options: &PoolOptions) -> Result<Chosen, Failure> {
 /// # Errors
 /// An invalid setting.
 pub(crate) fn target_of_gateway(options: &PoolOptions) -> Result<Target, Failure> {
-    let Some(Named { url, ca_file, token, allow_plain }) = named(options)? else {
+    let Some(NamedCoordinator { url, ca_file, token, allow_plain }) = named(options)? else {
         return local().map(Target::Local);
     };
     let token = token.map(|given| given.token.parse::<AccessToken>()).transpose();
@@ -207,7 +207,7 @@ pub(crate) fn target_of_gateway(options: &PoolOptions) -> Result<Target, Failure
 }
 
 /// A selected coordinator.
-struct Named {
+struct NamedCoordinator {
     url: PoolUrl,
     ca_file: Option<PathBuf>,
     token: Option<Given>,
@@ -226,7 +226,7 @@ fn named_url(options: &PoolOptions, settings: &Settings) -> Result<Option<(Strin
     Ok(settings.coordinator.as_ref().map(of_file))
 }
 
-fn named(options: &PoolOptions) -> Result<Option<Named>, Failure> {
+fn named(options: &PoolOptions) -> Result<Option<NamedCoordinator>, Failure> {
     let settings = Settings::read()?;
     let named = named_url(options, &settings)?;
     // A token in the file is only for the coordinator in the file.
@@ -237,7 +237,7 @@ fn named(options: &PoolOptions) -> Result<Option<Named>, Failure> {
         Some(token) => Some(Given::new(token, "--token")),
         None => Given::of_variable()?.or_else(|| Some(Given::of_file(own_token?, file().as_deref()))),
     };
-    Ok(Some(Named {
+    Ok(Some(NamedCoordinator {
         url: url.parse().map_err(|error| Failure::while_doing(USAGE, place, &error))?,
         ca_file: options.ca_file.clone().or(settings.ca_file),
         token: given,

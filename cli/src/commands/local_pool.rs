@@ -82,7 +82,7 @@ async fn serve(pool: LocalPool, lock: Lock, idle_limit: Duration) -> Result<Exit
         std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
     let (worker_handle, worker_shutdown) = Shutdown::new();
     let mut worker = tokio::spawn(buildpool_worker::run(worker, worker_shutdown));
-    let watch = Watch { lock, published, activity: coordinator.activity(), idle_limit };
+    let watch = IdleWatch { lock, published, activity: coordinator.activity(), idle_limit };
     tracing::info!(url = %watch.published.url, version = env!("CARGO_PKG_VERSION"), "the local pool listens");
     let (not_needed, ended) = tokio::sync::oneshot::channel::<()>();
     let serving = coordinator.serve(async {
@@ -129,14 +129,14 @@ fn fresh_token(coordinator: &Coordinator, role: Role, name: &str) -> Result<Stri
 }
 
 /// Checks whether the pool is needed.
-struct Watch {
+struct IdleWatch {
     lock: Lock,
     published: Published,
     activity: Activity,
     idle_limit: Duration,
 }
 
-impl Watch {
+impl IdleWatch {
     /// Publishes the pool and waits until it is idle for long enough or receives a signal. Then the
     /// pool is withdrawn.
     async fn until_not_needed(&self) -> Result<(), Failure> {

@@ -69,22 +69,22 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<ExitCode, Failure> {
         let client = settings::connect_to_running(&arguments.pool).await?;
         let pool = settings::choose(&arguments.pool)?.name();
         let fail = |error: io::Error| Failure::while_doing(POOL, "the terminal can't be used", &error);
-        let mut screen = Screen::enter().map_err(fail)?;
+        let mut screen = AlternateScreen::enter().map_err(fail)?;
         Session::new(client, &pool).run(&mut screen).await.map_err(fail)
     })
 }
 
 /// The terminal in raw mode with the alternate screen. It is restored on drop, and before the
 /// message of a panic.
-struct Screen(DefaultTerminal);
+struct AlternateScreen(DefaultTerminal);
 
-impl Screen {
+impl AlternateScreen {
     fn enter() -> io::Result<Self> {
         ratatui::try_init().map(Self)
     }
 }
 
-impl Drop for Screen {
+impl Drop for AlternateScreen {
     fn drop(&mut self) {
         // An error means that the terminal is gone.
         let _ = self.0.show_cursor();
@@ -113,7 +113,7 @@ impl Session {
         Self { client, top: Top::new(pool, Timestamp::now()), sender, news, following: None, lost: None }
     }
 
-    async fn run(mut self, screen: &mut Screen) -> io::Result<ExitCode> {
+    async fn run(mut self, screen: &mut AlternateScreen) -> io::Result<ExitCode> {
         let mut events = events()?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -405,7 +405,7 @@ async fn follow(client: Client, job: String, sender: mpsc::Sender<News>) {
 
 #[cfg(test)]
 mod tests {
-    use super::Screen;
+    use super::AlternateScreen;
     use nix::pty::openpty;
     use std::fs::File;
     use std::io::Read;
@@ -417,7 +417,7 @@ mod tests {
     #[test]
     fn a_screen_that_is_dropped_by_a_panic() {
         if std::env::var_os(PANIC).is_some() {
-            let _screen = Screen::enter().unwrap();
+            let _screen = AlternateScreen::enter().unwrap();
             panic!("with the screen entered");
         }
     }

@@ -42,7 +42,7 @@ impl Limit {
 }
 
 /// A resolved id, with the jobs to wait for.
-enum Named {
+enum WaitTarget {
     Job(String),
     Build(BuildId, Vec<String>),
 }
@@ -77,12 +77,12 @@ async fn wait(arguments: &WaitArguments) -> Result<ExitCode, Failure> {
 }
 
 /// Resolves all ids before the first wait, so that a wrong id is reported at once.
-async fn resolve(client: &Client, ids: &[String]) -> Result<Vec<Named>, Failure> {
+async fn resolve(client: &Client, ids: &[String]) -> Result<Vec<WaitTarget>, Failure> {
     let mut named = Vec::new();
     for id in ids {
         named.push(match builds::named(id) {
-            Some(build) => Named::Build(build, builds::jobs(client, build).await?),
-            None => Named::Job(client.job(id, View::default(), Duration::ZERO).await?.job_id),
+            Some(build) => WaitTarget::Build(build, builds::jobs(client, build).await?),
+            None => WaitTarget::Job(client.job(id, View::default(), Duration::ZERO).await?.job_id),
         });
     }
     Ok(named)
@@ -91,12 +91,12 @@ async fn resolve(client: &Client, ids: &[String]) -> Result<Vec<Named>, Failure>
 /// Waits for one job or build. Prints its answer as text, or returns it as JSON.
 async fn end_of(
     client: &Client,
-    named: &Named,
+    named: &WaitTarget,
     limit: &Limit,
     form: Form,
 ) -> Result<(Option<serde_json::Value>, u8), Failure> {
     match named {
-        Named::Job(job) => {
+        WaitTarget::Job(job) => {
             let view = View { for_json: form.json, ..View::default() };
             let result = for_end(client, job, &view, limit).await?;
             if !form.json {
@@ -104,7 +104,7 @@ async fn end_of(
             }
             Ok((form.json.then(|| result.to_json()), exit::code(&result)))
         }
-        Named::Build(build, jobs) => {
+        WaitTarget::Build(build, jobs) => {
             let mut code = 0;
             for job in jobs {
                 code = code.max(exit::code(&for_end(client, job, &View::default(), limit).await?));

@@ -45,12 +45,12 @@ pub(crate) struct Ahead<'a> {
 
 /// A shared quantity: slots, or units of a resource.
 #[derive(Clone, Copy)]
-enum Counted<'a> {
+enum Quantity<'a> {
     Slots,
     Units(&'a str),
 }
 
-impl Counted<'_> {
+impl Quantity<'_> {
     fn of_worker(self, worker: &Worker) -> f64 {
         f64::from(match self {
             Self::Slots => worker.record.slots,
@@ -116,15 +116,15 @@ impl Pool {
 
     /// Returns the longest of the waits for a slot and for units of each resource.
     fn behind_others(&self, job: &Job, ahead: &[Ahead<'_>], now: Duration) -> Option<Duration> {
-        let units = job.record.spec.resources.keys().map(|name| Counted::Units(name));
+        let units = job.record.spec.resources.keys().map(|name| Quantity::Units(name));
         let waits =
-            [Counted::Slots].into_iter().chain(units).map(|counted| self.part(job, ahead, counted, now));
+            [Quantity::Slots].into_iter().chain(units).map(|counted| self.part(job, ahead, counted, now));
         let longest = waits.collect::<Option<Vec<_>>>()?.into_iter().fold(0.0, f64::max);
         Duration::try_from_secs_f64(longest).ok()
     }
 
     /// Returns the work ahead in seconds, per slot or unit of the suitable workers.
-    fn part(&self, job: &Job, ahead: &[Ahead<'_>], counted: Counted<'_>, now: Duration) -> Option<f64> {
+    fn part(&self, job: &Job, ahead: &[Ahead<'_>], counted: Quantity<'_>, now: Duration) -> Option<f64> {
         let spec = &*job.record.spec;
         let capacity: f64 = self.in_service(spec).map(|worker| counted.of_worker(worker)).sum();
         // Pairs of units and seconds, for running and queued jobs.

@@ -50,7 +50,7 @@ const INPUT_BYTES: usize = 8 << 10;
 
 /// Returns the memory of a live job in bytes, from all texts of its spec, its secrets and its standard input.
 pub(crate) fn job_bytes(spec: &JobSpec, secrets: &BTreeMap<String, Secret>) -> u64 {
-    let mut counted = Counted(JOB_OVERHEAD_BYTES);
+    let mut counted = ByteCount(JOB_OVERHEAD_BYTES);
     // Writing to a counter can't fail.
     let _ = write!(counted, "{spec:?}");
     let secrets: usize = secrets.iter().map(|(name, value)| name.len() + value.0.len()).sum();
@@ -59,9 +59,9 @@ pub(crate) fn job_bytes(spec: &JobSpec, secrets: &BTreeMap<String, Secret>) -> u
 }
 
 /// Counts the bytes that are written to it.
-struct Counted(usize);
+struct ByteCount(usize);
 
-impl fmt::Write for Counted {
+impl fmt::Write for ByteCount {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.0 += text.len();
         Ok(())

@@ -45,7 +45,7 @@ pub enum JobEvent {
     Failed(ClientError),
 }
 
-pub(super) type Events = mpsc::Sender<JobEvent>;
+pub(super) type EventSender = mpsc::Sender<JobEvent>;
 
 /// The request that opens a channel.
 pub(super) enum Opening {
@@ -63,7 +63,7 @@ pub(super) enum Opening {
 /// An open submit or follow, with its progress.
 pub(super) struct Channel {
     opening: Opening,
-    events: Events,
+    events: EventSender,
     reader: LogReader,
     /// Id of the job after it was accepted.
     accepted: Option<JobId>,
@@ -83,7 +83,7 @@ pub(super) struct Channel {
 
 /// State of a channel after a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum AfterMessage {
     GoOn,
     /// The consumer has dropped its receiver.
     Gone,
@@ -120,7 +120,7 @@ impl Opening {
 }
 
 impl Channel {
-    pub(super) fn new(opening: Opening, events: Events) -> Self {
+    pub(super) fn new(opening: Opening, events: EventSender) -> Self {
         let reader = match &opening {
             Opening::Submit(_) => LogReader::new(None),
             Opening::Follow { cursor, stream, .. } => LogReader::new(*cursor).of(*stream),
@@ -213,7 +213,7 @@ impl Channel {
         position: u64,
         content: Bytes,
         outbox: &mut VecDeque<Outgoing>,
-    ) -> Step {
+    ) -> AfterMessage {
         let before = self.reader.attempt();
         match self.reader.take(position, content) {
             Ok(output) => {
@@ -231,9 +231,9 @@ impl Channel {
     }
 
     /// Ends the channel with this error.
-    pub(super) fn fail(&mut self, error: ClientError) -> Step {
+    pub(super) fn fail(&mut self, error: ClientError) -> AfterMessage {
         self.tell(JobEvent::Failed(error));
-        Step::Over
+        AfterMessage::Over
     }
 
     fn opening_again(&self, request: u32) -> FromClient {
@@ -279,12 +279,12 @@ impl Channel {
         is_alias: bool,
         message: ToClient,
         outbox: &mut VecDeque<Outgoing>,
-    ) -> Step {
+    ) -> AfterMessage {
         match message {
             ToClient::Accepted { job, reattached, .. } => self.on_accepted(job, reattached),
             ToClient::Progress { progress, .. } => self.tell_if_it_reads(JobEvent::Progress(progress)),
             // The chunks contain the attempt too, in order.
-            ToClient::Attempt { .. } => Step::GoOn,
+            ToClient::Attempt { .. } => AfterMessage::GoOn,
             ToClient::Stdin { position, until, ended, .. } => {
                 if let Some(feed) = &mut self.stdin {
                     feed.on_room(request, (position, until, ended), outbox);
@@ -293,11 +293,11 @@ impl Channel {
             }
             ToClient::End { cursor, .. } => {
                 self.end = Some(cursor);
-                self.settle(Step::GoOn)
+                self.settle(AfterMessage::GoOn)
             }
             ToClient::Job { result, .. } if result.state != JobState::Done => {
                 outbox.push_back(poll(request, &result.job_id).into());
-                Step::GoOn
+                AfterMessage::GoOn
             }
             ToClient::Complete { result, .. } | ToClient::Job { result, .. } => self.on_complete(result),
             ToClient::Error { error, .. } if is_alias => {
@@ -323,25 +323,25 @@ impl Channel {
         }
     }
 
-    fn on_accepted(&mut self, job: JobId, reattached: bool) -> Step {
+    fn on_accepted(&mut self, job: JobId, reattached: bool) -> AfterMessage {
         if self.accepted.replace(job).is_some() {
-            return Step::GoOn;
+            return AfterMessage::GoOn;
         }
         let step = self.tell(JobEvent::Accepted { job, reattached });
-        if step == Step::GoOn { self.go_on_or_end() } else { step }
+        if step == AfterMessage::GoOn { self.go_on_or_end() } else { step }
     }
 
     /// A submit that is only to be accepted ends with that, and with the end of its standard input.
-    fn go_on_or_end(&self) -> Step {
+    fn go_on_or_end(&self) -> AfterMessage {
         let feeds = self.stdin.as_ref().is_some_and(|feed| !feed.has_ended());
         match &self.opening {
-            Opening::Submit(submit) if submit.wait || submit.follow || feeds => Step::GoOn,
-            Opening::Submit(_) | Opening::Follow { .. } => Step::Over,
+            Opening::Submit(submit) if submit.wait || submit.follow || feeds => AfterMessage::GoOn,
+            Opening::Submit(_) | Opening::Follow { .. } => AfterMessage::Over,
         }
     }
 
     /// Ends the log after all output before its end has arrived. Messages may overtake output.
-    fn settle(&mut self, step: Step) -> Step {
+    fn settle(&mut self, step: AfterMessage) -> AfterMessage {
         let Some(end) = self.end.take_if(|end| self.reader.has_reached(*end, self.opening.is_of_nothing()))
         else {
             return step;
@@ -349,38 +349,44 @@ impl Channel {
         self.ended = true;
         let step = self.tell(JobEvent::End(end));
         match &self.opening {
-            Opening::Follow { .. } => Step::Over,
-            Opening::Submit(submit) if !submit.wait => Step::Over,
+            Opening::Follow { .. } => AfterMessage::Over,
+            Opening::Submit(submit) if !submit.wait => AfterMessage::Over,
             Opening::Submit(_) => self.release(step),
         }
     }
 
     /// Handles the result. It is the last event, so it waits for the end of the followed log.
-    fn on_complete(&mut self, result: Box<JobResult>) -> Step {
+    fn on_complete(&mut self, result: Box<JobResult>) -> AfterMessage {
         self.held = Some(result);
-        if self.opening.follows() && !self.ended { Step::GoOn } else { self.release(Step::GoOn) }
+        if self.opening.follows() && !self.ended {
+            AfterMessage::GoOn
+        } else {
+            self.release(AfterMessage::GoOn)
+        }
     }
 
-    fn release(&mut self, step: Step) -> Step {
+    fn release(&mut self, step: AfterMessage) -> AfterMessage {
         match self.held.take() {
             Some(result) => {
                 self.tell(JobEvent::Complete(result));
-                Step::Over
+                AfterMessage::Over
             }
             None => step,
         }
     }
 
-    fn tell(&mut self, event: JobEvent) -> Step {
+    fn tell(&mut self, event: JobEvent) -> AfterMessage {
         match self.events.try_send(event) {
-            Ok(()) => Step::GoOn,
-            Err(mpsc::error::TrySendError::Full(_) | mpsc::error::TrySendError::Closed(_)) => Step::Gone,
+            Ok(()) => AfterMessage::GoOn,
+            Err(mpsc::error::TrySendError::Full(_) | mpsc::error::TrySendError::Closed(_)) => {
+                AfterMessage::Gone
+            }
         }
     }
 
     /// Sends an event that a slow consumer can miss.
-    fn tell_if_it_reads(&mut self, event: JobEvent) -> Step {
-        if self.events.capacity() < EVENTS_MAX / 2 { Step::GoOn } else { self.tell(event) }
+    fn tell_if_it_reads(&mut self, event: JobEvent) -> AfterMessage {
+        if self.events.capacity() < EVENTS_MAX / 2 { AfterMessage::GoOn } else { self.tell(event) }
     }
 }
 

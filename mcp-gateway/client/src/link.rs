@@ -1,7 +1,7 @@
 //! The task that owns the connection. It transports [`Pending`] requests over the current connection, and
 //! dials again if there is no connection.
 
-use super::channel::{Events, Opening};
+use super::channel::{EventSender, Opening};
 use super::dial::{self, PoolInfo};
 use super::error::ClientError;
 use super::pending::{Call, Outgoing, Pending};
@@ -38,7 +38,7 @@ const TICK: Duration = REPORT_EVERY;
 /// A command from a client handle to its link.
 pub(super) enum Command {
     Call { request: u32, call: Call },
-    Open { request: u32, opening: Opening, events: Events, stdin: Option<Feed> },
+    Open { request: u32, opening: Opening, events: EventSender, stdin: Option<Feed> },
     Taken { request: u32, attempt: u32, position: u64 },
     Close { request: u32 },
     Transfer { channel: u32, events: TransferEvents },

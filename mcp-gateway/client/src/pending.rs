@@ -1,7 +1,7 @@
 //! Open requests of a link: maps answers to requests, and resends requests after an interruption.
 //! No I/O.
 
-use super::channel::{Channel, Events, JobEvent, Opening, Step};
+use super::channel::{AfterMessage, Channel, EventSender, JobEvent, Opening};
 use super::error::ClientError;
 use super::stdin::{Feed, Piece};
 use super::transfer::{TransferEvent, TransferEvents};
@@ -82,7 +82,7 @@ impl Pending {
         self.calls.insert(request, call);
     }
 
-    pub(super) fn open(&mut self, request: u32, opening: Opening, events: Events, stdin: Option<Feed>) {
+    pub(super) fn open(&mut self, request: u32, opening: Opening, events: EventSender, stdin: Option<Feed>) {
         if self.is_full() {
             let _ = events.try_send(JobEvent::Failed(ClientError::Busy { limit: OPEN_MAX }));
             return;
@@ -279,12 +279,16 @@ impl Pending {
         }
     }
 
-    fn step(&mut self, request: u32, act: impl FnOnce(&mut Channel, &mut VecDeque<Outgoing>) -> Step) {
+    fn step(
+        &mut self,
+        request: u32,
+        act: impl FnOnce(&mut Channel, &mut VecDeque<Outgoing>) -> AfterMessage,
+    ) {
         let Some(channel) = self.channels.get_mut(&request) else { return };
         match act(channel, &mut self.outbox) {
-            Step::GoOn => {}
-            Step::Gone => self.close(request),
-            Step::Over => {
+            AfterMessage::GoOn => {}
+            AfterMessage::Gone => self.close(request),
+            AfterMessage::Over => {
                 self.channels.remove(&request);
             }
         }

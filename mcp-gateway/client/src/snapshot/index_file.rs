@@ -5,14 +5,14 @@
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct IndexFile {
     /// In git's order: by path bytes, then stage.
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<IndexEntry>,
     /// Id of the shared index that this split index extends.
     pub(super) shared: Option<String>,
 }
 
 /// An index entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Entry {
+pub(super) struct IndexEntry {
     /// Path relative to the top, in bytes.
     pub(super) path: Vec<u8>,
     /// Type and permissions in git's form: `0o100644`, `0o120000`, `0o160000` …
@@ -117,7 +117,7 @@ pub(super) fn parse(bytes: &[u8], hash_bytes: usize) -> Result<IndexFile, IndexE
     let count = reader.u32()? as usize;
     // An entry has at least 62 bytes. So a wrong count can't reserve more memory than the file size
     // justifies.
-    let mut entries: Vec<Entry> = Vec::with_capacity(count.min(end / 62 + 1));
+    let mut entries: Vec<IndexEntry> = Vec::with_capacity(count.min(end / 62 + 1));
     for _ in 0..count {
         let previous = entries.last().map(|entry| entry.path.as_slice()).unwrap_or_default();
         let entry = parse_entry(&mut reader, version, hash_bytes, previous)?;
@@ -141,7 +141,7 @@ fn parse_entry(
     version: u32,
     hash_bytes: usize,
     previous: &[u8],
-) -> Result<Entry, IndexError> {
+) -> Result<IndexEntry, IndexError> {
     let start = reader.at;
     reader.take(24)?; // ctime, mtime, device, inode
     let mode = reader.u32()?;
@@ -160,7 +160,7 @@ fn parse_entry(
         reader.take(padding)?;
         path
     };
-    Ok(Entry {
+    Ok(IndexEntry {
         path,
         mode,
         id,

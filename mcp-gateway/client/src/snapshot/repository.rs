@@ -240,7 +240,7 @@ impl UserSide {
         }
         let mut kept = Vec::new();
         let mut has_own_excludes_file = false;
-        for Entry { is_own, key, value } in entries(&settings?.unwrap_or_default()) {
+        for GitSetting { is_own, key, value } in entries(&settings?.unwrap_or_default()) {
             match key.strip_prefix("filter.").and_then(|rest| rest.rsplit_once('.')) {
                 Some((filter, _)) => self.filters.push(filter.to_owned()),
                 None if key == "remote.origin.url" => self.origin = Some(value),
@@ -271,21 +271,21 @@ impl UserSide {
 }
 
 /// A setting, and whether it is from the repository's own configuration.
-struct Entry {
+struct GitSetting {
     is_own: bool,
     key: String,
     value: String,
 }
 
 /// Parses settings from the output of `git config -z --show-scope`.
-fn entries(listed: &[u8]) -> impl Iterator<Item = Entry> + '_ {
+fn entries(listed: &[u8]) -> impl Iterator<Item = GitSetting> + '_ {
     let mut fields = split_nul(listed);
     std::iter::from_fn(move || {
         let (scope, entry) = (fields.next()?, fields.next()?);
         let text = String::from_utf8_lossy(entry);
         let (key, value) = text.split_once('\n').unwrap_or((&text, "true"));
         let is_own = matches!(scope, b"local" | b"worktree");
-        Some(Entry { is_own, key: key.to_owned(), value: value.to_owned() })
+        Some(GitSetting { is_own, key: key.to_owned(), value: value.to_owned() })
     })
 }
 

@@ -320,7 +320,7 @@ fn take_from(options: &Options, begins_anew: bool) -> Result<Snapshot, SnapshotE
     let top = fs::canonicalize(&repository.top)
         .map_err(|source| SnapshotError::Directory { path: repository.top.clone(), source })?;
     let inside = directory.strip_prefix(&top).unwrap_or(Path::new("")).to_string_lossy().into_owned();
-    let call = Call { git, repository, caches, inside, top, options: options.clone() };
+    let call = SnapshotTask { git, repository, caches, inside, top, options: options.clone() };
     match &options.commit {
         Some(name) => call.commit(name),
         None => {
@@ -341,7 +341,7 @@ fn some_of(paths: &[String]) -> String {
     if more == 0 { shown } else { format!("{shown} and {more} more") }
 }
 
-struct Call {
+struct SnapshotTask {
     git: Git,
     repository: Repository,
     caches: PathBuf,
@@ -350,7 +350,7 @@ struct Call {
     options: Options,
 }
 
-impl Call {
+impl SnapshotTask {
     fn files(self, rules: &Rules, begins_anew: bool) -> Result<Snapshot, SnapshotError> {
         let mut taker = Taker::new(&self.git, &self.caches, rules, begins_anew);
         let mut result = taker.take(&self.repository, b"", 1);

@@ -2,7 +2,7 @@
 //! index. So a first call need not read every file.
 
 use super::error::SnapshotError;
-use super::index_file::{self, Entry, GITLINK, IndexFile, SPARSE_DIRECTORY};
+use super::index_file::{self, GITLINK, IndexEntry, IndexFile, SPARSE_DIRECTORY};
 use super::repository::UserSide;
 use super::worktree::WorkTree;
 use buildpool_objects::git::{GitError, split_nul};
@@ -152,7 +152,7 @@ impl WorkTree<'_> {
     /// Returns tracked files with a blob of another size than the file: line ends or the encoding
     /// were converted. Also returns files with a missing blob (in a partial clone).
     fn converted_paths(&self, index: &IndexFile) -> Result<Vec<Vec<u8>>, SnapshotError> {
-        let plain: Vec<&Entry> = index.entries.iter().filter(|entry| entry.mode != GITLINK).collect();
+        let plain: Vec<&IndexEntry> = index.entries.iter().filter(|entry| entry.mode != GITLINK).collect();
         let list = plain.iter().flat_map(|entry| [entry.id.as_bytes(), b"\n"].concat()).collect();
         let place = self.store.reading_place();
         let call = self.git.run(&place).args(["cat-file", "--batch-check=%(objectsize)", "--buffer"]);

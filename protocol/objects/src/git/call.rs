@@ -24,7 +24,7 @@ pub struct Call {
 }
 
 /// An event of a running command.
-enum Event {
+enum CallEvent {
     /// Standard output, and true if there was more than the limit.
     Output(io::Result<(Vec<u8>, bool)>),
     /// Standard error.
@@ -168,16 +168,16 @@ impl Call {
         }
         if let Some(pipe) = child.stderr.take() {
             read_aside(pipe, limits::GIT_MESSAGE_BYTES_MAX, sender.clone(), |read| {
-                Event::Message(read.map(|(bytes, _)| bytes).unwrap_or_default())
+                CallEvent::Message(read.map(|(bytes, _)| bytes).unwrap_or_default())
             });
         }
         if let Some(pipe) = child.stdout.take() {
-            read_aside(pipe, self.limit, sender.clone(), Event::Output);
+            read_aside(pipe, self.limit, sender.clone(), CallEvent::Output);
         }
         let stopped = sender.clone();
         let _listening = self.service.as_ref().map(|stop| {
             stop.listen(move || {
-                stopped.send(Event::Stopped).ok();
+                stopped.send(CallEvent::Stopped).ok();
             })
         });
         match self.wait(&events, has_output) {
@@ -196,7 +196,11 @@ impl Call {
     }
 
     /// Waits until both outputs have ended.
-    fn wait(&self, events: &mpsc::Receiver<Event>, has_output: bool) -> Result<(Vec<u8>, Vec<u8>), GitError> {
+    fn wait(
+        &self,
+        events: &mpsc::Receiver<CallEvent>,
+        has_output: bool,
+    ) -> Result<(Vec<u8>, Vec<u8>), GitError> {
         let deadline = Instant::now() + self.time;
         let mut output = (!has_output).then(Vec::new);
         let mut message = None;
@@ -206,15 +210,15 @@ impl Call {
             }
             let command = self.name.clone();
             match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(Event::Output(Ok((_, true)))) => {
+                Ok(CallEvent::Output(Ok((_, true)))) => {
                     return Err(GitError::TooMuchOutput { command, limit: self.limit });
                 }
-                Ok(Event::Output(Ok((bytes, false)))) => output = Some(bytes),
-                Ok(Event::Output(Err(source))) => {
+                Ok(CallEvent::Output(Ok((bytes, false)))) => output = Some(bytes),
+                Ok(CallEvent::Output(Err(source))) => {
                     return Err(GitError::Io { what: format!("the output of `git {command}`"), source });
                 }
-                Ok(Event::Message(bytes)) => message = Some(bytes),
-                Ok(Event::Stopped) => return Err(GitError::Stopped { command }),
+                Ok(CallEvent::Message(bytes)) => message = Some(bytes),
+                Ok(CallEvent::Stopped) => return Err(GitError::Stopped { command }),
                 Err(_) => return Err(GitError::TimedOut { command, after: self.time }),
             }
         }
@@ -255,8 +259,8 @@ pub(super) fn end(child: &mut Child) {
 fn read_aside(
     mut pipe: impl Read + Send + 'static,
     limit: usize,
-    sender: mpsc::Sender<Event>,
-    event: impl FnOnce(io::Result<(Vec<u8>, bool)>) -> Event + Send + 'static,
+    sender: mpsc::Sender<CallEvent>,
+    event: impl FnOnce(io::Result<(Vec<u8>, bool)>) -> CallEvent + Send + 'static,
 ) {
     std::thread::spawn(move || {
         let mut kept = Vec::new();
