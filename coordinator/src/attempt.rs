@@ -18,7 +18,7 @@ pub(crate) struct LiveAttempt {
     pub(crate) spec: Arc<JobSpec>,
     /// The only connection that may write; 0 means no connection.
     session: AtomicU64,
-    log: Mutex<Log>,
+    log: Mutex<LogTasks>,
     live: Arc<Mutex<Live>>,
     completing: AtomicBool,
     /// A connection with refused output, until the coordinator requests that output again; 0 means
@@ -61,7 +61,7 @@ impl Refusal {
 }
 
 #[derive(Default)]
-struct Log {
+struct LogTasks {
     writer: Option<LogWriter>,
     digesting: Option<JoinHandle<Result<Digester, LogError>>>,
 }
@@ -252,7 +252,7 @@ impl LiveAttempt {
 
     /// Runs `act` on the log. If it may block, moves the thread's other tasks to another thread
     /// first. For a log in memory, that move would cost more than `act` itself.
-    fn at_log<T>(&self, act: impl FnOnce(&mut Log) -> T) -> T {
+    fn at_log<T>(&self, act: impl FnOnce(&mut LogTasks) -> T) -> T {
         if let Ok(mut log) = self.log.try_lock()
             && log.writer.as_ref().is_some_and(LogWriter::is_in_memory)
         {
@@ -261,11 +261,11 @@ impl LiveAttempt {
         tokio::task::block_in_place(|| act(&mut self.lock()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Log> {
+    fn lock(&self) -> MutexGuard<'_, LogTasks> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn writer<'a>(&self, log: &'a mut Log, logs: &Logs) -> Result<&'a mut LogWriter, LogError> {
+    fn writer<'a>(&self, log: &'a mut LogTasks, logs: &Logs) -> Result<&'a mut LogWriter, LogError> {
         match &mut log.writer {
             Some(_) => {}
             empty => *empty = Some(logs.open(self.lease.attempt)?),
@@ -273,7 +273,7 @@ impl LiveAttempt {
         log.writer.as_mut().ok_or(LogError::Unknown)
     }
 
-    fn begin_digesting(&self, log: &mut Log) {
+    fn begin_digesting(&self, log: &mut LogTasks) {
         if log.digesting.is_none()
             && let Some(writer) = &log.writer
         {

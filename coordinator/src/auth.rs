@@ -21,7 +21,7 @@ use buildpool_protocol::TokenId;
 use buildpool_protocol::client_link::{AuditEntry, Role, TokenCreated, TokenSummary};
 use buildpool_protocol::spec::{Restriction, check_name};
 use buildpool_protocol::token::{self, FormError, PREFIX, SECRET_DIGITS};
-use rows::{REFUSED, Stored, audit, read};
+use rows::{REFUSED, StoredToken, audit, read};
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
@@ -90,10 +90,10 @@ impl Principal {
 /// The tokens of a data directory. Cheap to clone.
 #[derive(Clone)]
 pub struct Tokens {
-    inner: Arc<Inner>,
+    inner: Arc<TokenTable>,
 }
 
-struct Inner {
+struct TokenTable {
     connection: Mutex<Connection>,
     picture: RwLock<Picture>,
     /// Notifies tasks that depend on a token after this process has changed one.
@@ -102,7 +102,7 @@ struct Inner {
 
 /// Cached state of the tokens.
 struct Picture {
-    tokens: HashMap<TokenId, Stored>,
+    tokens: HashMap<TokenId, StoredToken>,
     /// SQLite's `data_version`, which changes when another process commits.
     version: Option<i64>,
     checked: Instant,
@@ -138,7 +138,7 @@ impl Tokens {
         let connection = database.open_newest(&Disk::default(), &AUTH)?;
         let picture = Picture { tokens: HashMap::new(), version: None, checked: Instant::now() };
         let tokens = Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(TokenTable {
                 connection: Mutex::new(connection),
                 picture: RwLock::new(picture),
                 changed: Notify::new(),
@@ -235,7 +235,7 @@ impl Tokens {
     pub fn list(&self) -> Result<Vec<TokenSummary>, StoreError> {
         self.refresh()?;
         let picture = self.inner.picture.read().unwrap_or_else(PoisonError::into_inner);
-        let mut tokens: Vec<&Stored> = picture.tokens.values().collect();
+        let mut tokens: Vec<&StoredToken> = picture.tokens.values().collect();
         tokens.sort_by_key(|token| (token.created_at_ms, token.principal.token));
         Ok(tokens
             .into_iter()
@@ -265,7 +265,7 @@ impl Tokens {
         let wanted: Option<TokenId> = id_or_name.parse().ok();
         let ids: Vec<TokenId> = {
             let picture = self.inner.picture.read().unwrap_or_else(PoisonError::into_inner);
-            let fits = |token: &&Stored| {
+            let fits = |token: &&StoredToken| {
                 token.revoked_at_ms.is_none()
                     && (token.principal.name == id_or_name || Some(token.principal.token) == wanted)
             };
@@ -351,8 +351,9 @@ impl Tokens {
         let wanted: Option<TokenId> = id_or_name.parse().ok();
         let now = now_ms();
         let picture = self.inner.picture.read().unwrap_or_else(PoisonError::into_inner);
-        let fits =
-            |token: &&Stored| token.principal.name == id_or_name || Some(token.principal.token) == wanted;
+        let fits = |token: &&StoredToken| {
+            token.principal.name == id_or_name || Some(token.principal.token) == wanted
+        };
         let fitting = picture.tokens.values().filter(fits);
         fitting.filter_map(|token| token.clone().in_force(now).ok()).collect()
     }
@@ -476,7 +477,7 @@ impl Tokens {
         self.inner.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn stored(&self, id: TokenId) -> Option<Stored> {
+    fn stored(&self, id: TokenId) -> Option<StoredToken> {
         self.inner.picture.read().unwrap_or_else(PoisonError::into_inner).tokens.get(&id).cloned()
     }
 

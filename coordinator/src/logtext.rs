@@ -16,7 +16,7 @@ use std::sync::{Arc, PoisonError};
 mod collector;
 mod lines;
 
-use collector::{Collector, Part};
+use collector::{Collector, TextPart};
 pub(crate) use lines::{LINES_MAX, Line, LineIndex, LineIndexes, Matches};
 
 /// Log bytes that are read at a time.
@@ -43,7 +43,7 @@ pub(crate) async fn answer(
     let Some(number) = named.or(newest) else {
         return Ok(LogAnswer { short_id, ..empty(job, state, query.stream) });
     };
-    let plan = Plan::new(query)?;
+    let plan = TextPlan::new(query)?;
     let turn = shared.turns.log(reader).await;
     let (shared, stream) = (shared.clone(), query.stream);
     let read = tokio::task::spawn_blocking(move || {
@@ -130,7 +130,7 @@ pub(crate) async fn matching(
     attempt: Option<u32>,
     pattern: &str,
 ) -> Result<(Numbered, Matches), LinkError> {
-    let filter = Filter::new(pattern, 0)?;
+    let filter = PatternFilter::new(pattern, 0)?;
     numbered(shared, reader, job, attempt, move |_, reader, _| lines::matches(reader, &filter)).await
 }
 
@@ -171,19 +171,19 @@ enum Choice {
 
 /// Selection of lines by a pattern.
 #[derive(Clone, Debug)]
-struct Filter {
+struct PatternFilter {
     pattern: Regex,
     /// Number of context lines around a match.
     context: u32,
 }
 
 #[derive(Clone, Debug)]
-struct Plan {
+struct TextPlan {
     choice: Choice,
-    filter: Option<Filter>,
+    filter: Option<PatternFilter>,
     /// Limit on the lines of a text.
     limit: u64,
-    /// Limit on the size of a text: in characters, or as measured by [`Plan::measure`] if `is_told`
+    /// Limit on the size of a text: in characters, or as measured by [`TextPlan::measure`] if `is_told`
     /// is set.
     characters: usize,
     is_told: bool,
@@ -193,7 +193,7 @@ struct Plan {
     takes_all_cursors: bool,
 }
 
-impl Plan {
+impl TextPlan {
     fn new(query: &LogQuery) -> Result<Self, LinkError> {
         let choice = match (query.cursor, query.offset, query.tail) {
             (Some(cursor), ..) => Choice::From(Self::places(&cursor, query.stream)),
@@ -207,7 +207,11 @@ impl Plan {
         let characters = query.characters_together.or(query.characters_max);
         Ok(Self {
             choice,
-            filter: query.grep.as_deref().map(|pattern| Filter::new(pattern, query.context)).transpose()?,
+            filter: query
+                .grep
+                .as_deref()
+                .map(|pattern| PatternFilter::new(pattern, query.context))
+                .transpose()?,
             limit: query.limit.unwrap_or(u64::MAX),
             characters: characters.unwrap_or(LOG_ANSWER_CHARS).min(LOG_ANSWER_CHARS),
             is_told: characters.is_some(),
@@ -281,7 +285,7 @@ impl Plan {
     }
 }
 
-impl Filter {
+impl PatternFilter {
     fn new(pattern: &str, context: u32) -> Result<Self, LinkError> {
         let wrong = |error: regex::Error| {
             LinkError::new(ErrorCode::Invalid, format!("grep: `{pattern}` is no valid pattern: {error}"))
@@ -305,7 +309,7 @@ impl Filter {
 
 fn read(
     reader: &mut LogReader,
-    plan: &Plan,
+    plan: &TextPlan,
     stream: StreamChoice,
     job: JobId,
     number: u32,
@@ -381,7 +385,7 @@ fn read(
 
 /// Shortens both texts to their common limit. Each text gets at least half of it, and the part that
 /// the other text does not use. Texts that are read by cursor are short enough already.
-fn share(plan: &Plan, texts: &mut [Collector<'_>; 2]) {
+fn share(plan: &TextPlan, texts: &mut [Collector<'_>; 2]) {
     if !plan.is_shared {
         return;
     }
@@ -392,7 +396,7 @@ fn share(plan: &Plan, texts: &mut [Collector<'_>; 2]) {
     }
 }
 
-fn tell(answer: &mut LogAnswer, parts: [Part; 2], is_interleaved: bool) {
+fn tell(answer: &mut LogAnswer, parts: [TextPart; 2], is_interleaved: bool) {
     let [first, second] = parts;
     let first = match is_interleaved {
         true => (first, &mut answer.interleaved, "interleaved"),

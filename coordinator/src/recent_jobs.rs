@@ -17,11 +17,11 @@ pub(crate) struct FinishedJob {
 /// The last [`RING_JOBS`] finished jobs.
 #[derive(Default)]
 pub(crate) struct RecentJobs {
-    inner: Mutex<Inner>,
+    inner: Mutex<NewestJobs>,
 }
 
 #[derive(Default)]
-struct Inner {
+struct NewestJobs {
     order: VecDeque<JobId>,
     jobs: HashMap<JobId, Arc<FinishedJob>>,
 }

@@ -11,7 +11,7 @@ mod events;
 mod records;
 mod wanted;
 
-pub(crate) use wanted::{Candidate, Wanted};
+pub(crate) use wanted::{ListedJob, Wanted};
 
 use crate::attempt::LiveAttempt;
 use crate::auth::{CANCEL, Note, SUBMIT, Tokens};
@@ -145,7 +145,7 @@ impl Handle {
 }
 
 /// A reply to a query.
-enum Answer {
+enum QueryReply {
     /// Can be sent at any time.
     Any(Box<dyn FnOnce() + Send>),
     /// The job is no longer live. The caller then looks up the final record, so the record must be
@@ -197,7 +197,7 @@ pub(crate) struct Runtime {
     decided: Vec<Note>,
     /// Replies to queries. They are sent after all earlier records are on disk: a caller that
     /// receives "not live" must find the final record.
-    answers: Vec<Answer>,
+    answers: Vec<QueryReply>,
     /// Commands that arrived while the disk refused writes, in order. Beyond [`COMMANDS_MAX`],
     /// requests of clients are refused. The commands of workers are bounded by the attempts that
     /// the workers hold.
@@ -315,8 +315,8 @@ impl Runtime {
             }
             for answer in self.answers.drain(..) {
                 match answer {
-                    Answer::Any(give) => give(),
-                    Answer::Ended { reply, .. } => drop(reply.send(None)),
+                    QueryReply::Any(give) => give(),
+                    QueryReply::Ended { reply, .. } => drop(reply.send(None)),
                 }
             }
             self.held.clear();
@@ -344,7 +344,7 @@ impl Runtime {
             }
             Command::Completed(ending) => self.completed(*ending),
             Command::Live { job, reply } if self.mirror.ending(job).is_some() => {
-                self.answers.push(Answer::Ended { job, reply });
+                self.answers.push(QueryReply::Ended { job, reply });
             }
             Command::Live { job, reply } => {
                 let live = pool.live_job(now, job).map(|live| self.with_doubt(live));
@@ -357,11 +357,11 @@ impl Runtime {
             }
             Command::NewestLive { wanted, reply } => {
                 let mut live = pool.newest_jobs(now, wanted.limit, |state, record, attempts| {
-                    wanted.selects(&Candidate::live(state, record, attempts))
+                    wanted.selects(&ListedJob::live(state, record, attempts))
                 });
                 live = live.into_iter().map(|live| self.with_doubt(live)).collect();
                 let is_wanted = |live: &LiveJob| {
-                    wanted.selects(&Candidate::live(live.state, &live.record, &live.attempts))
+                    wanted.selects(&ListedJob::live(live.state, &live.record, &live.attempts))
                 };
                 live.extend(self.unwritten(now).into_iter().filter(is_wanted));
                 self.answer(reply, live);
@@ -383,7 +383,7 @@ impl Runtime {
 
     fn answer<T: Send + 'static>(&mut self, reply: oneshot::Sender<T>, answer: T) {
         // A closed receiver means that the caller has given up.
-        self.answers.push(Answer::Any(Box::new(move || drop(reply.send(answer)))));
+        self.answers.push(QueryReply::Any(Box::new(move || drop(reply.send(answer)))));
     }
 
     fn completed(&mut self, mut ending: Ending) {

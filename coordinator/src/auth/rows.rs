@@ -48,7 +48,7 @@ pub(crate) struct Note {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Stored {
+pub(super) struct StoredToken {
     pub(super) principal: Principal,
     pub(super) hash: [u8; 32],
     pub(super) created_at_ms: i64,
@@ -58,7 +58,7 @@ pub(super) struct Stored {
     pub(super) ends_jobs: bool,
 }
 
-impl Stored {
+impl StoredToken {
     /// Returns the lifetime from creation to expiry; `None` if the token does not expire.
     pub(super) fn lifetime(&self) -> Option<Duration> {
         let lasts = self.expires_at_ms?.saturating_sub(self.created_at_ms);
@@ -76,7 +76,7 @@ impl Stored {
     }
 }
 
-pub(super) fn read(connection: &Connection) -> sql::Result<HashMap<TokenId, Stored>> {
+pub(super) fn read(connection: &Connection) -> sql::Result<HashMap<TokenId, StoredToken>> {
     let mut statement = connection.prepare_cached(
         "SELECT id, name, role, hash, created_at_ms, expires_at_ms, revoked_at_ms, ends_jobs, restriction FROM tokens",
     )?;
@@ -91,7 +91,7 @@ pub(super) fn read(connection: &Connection) -> sql::Result<HashMap<TokenId, Stor
         let Ok(only) = only.map_or(Ok(Restriction::default()), |text| serde_json::from_str(&text)) else {
             return Ok(None);
         };
-        let stored = Stored {
+        let stored = StoredToken {
             principal: Principal { token, name: row.get(1)?, role, only },
             hash: row.get(3)?,
             created_at_ms: row.get(4)?,

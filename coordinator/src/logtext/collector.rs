@@ -1,25 +1,25 @@
 //! Collects the selected lines of one text.
 
-use super::{Choice, Filter, Plan};
+use super::{Choice, PatternFilter, TextPlan};
 use buildpool_protocol::client_link::TextPlace;
 use buildpool_protocol::output::Gap;
 use std::collections::VecDeque;
 
 /// Limit on the bytes of a shown line. The rest of the line counts as omitted.
 const LINE_BYTES_MAX: usize = 64 << 10;
-/// Maximum size of one byte; see [`Plan::measure`].
+/// Maximum size of one byte; see [`TextPlan::measure`].
 const LONGEST_SIZE_OF_BYTE: usize = 3;
 
 /// A line and its place in the log.
-struct Line {
+struct CollectedLine {
     bytes: Vec<u8>,
     at: TextPlace,
-    /// Size of the line; see [`Plan::measure`].
+    /// Size of the line; see [`TextPlan::measure`].
     size: usize,
 }
 
 /// Result for one text.
-pub(super) struct Part {
+pub(super) struct TextPart {
     pub(super) text: String,
     /// Number of requested lines and bytes that were omitted.
     pub(super) lines: u64,
@@ -33,10 +33,10 @@ pub(super) struct Part {
 
 /// Collects a text from consecutive pieces.
 pub(super) struct Collector<'a> {
-    plan: &'a Plan,
+    plan: &'a TextPlan,
     /// Start of the text.
     from: TextPlace,
-    shown: VecDeque<Line>,
+    shown: VecDeque<CollectedLine>,
     /// Total size of `shown`, at least its number of characters.
     size: usize,
     carry: Vec<u8>,
@@ -54,7 +54,7 @@ pub(super) struct Collector<'a> {
 }
 
 impl<'a> Collector<'a> {
-    pub(super) fn new(plan: &'a Plan, from: TextPlace) -> Self {
+    pub(super) fn new(plan: &'a TextPlan, from: TextPlace) -> Self {
         let context = plan.filter.as_ref().map_or(0, |filter| filter.context);
         Self {
             plan,
@@ -186,7 +186,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    fn matching(&mut self, line: Vec<u8>, at: TextPlace, filter: &Filter, other: usize) {
+    fn matching(&mut self, line: Vec<u8>, at: TextPlace, filter: &PatternFilter, other: usize) {
         if filter.matches(&line) {
             for (line, at) in std::mem::take(&mut self.before) {
                 self.keep(line, at, other);
@@ -236,7 +236,7 @@ impl<'a> Collector<'a> {
     fn show(&mut self, bytes: Vec<u8>, at: TextPlace) {
         let size = self.plan.size_of(&bytes);
         self.size += size;
-        self.shown.push_back(Line { bytes, at, size });
+        self.shown.push_back(CollectedLine { bytes, at, size });
     }
 
     /// Shortens the text to this size. A tail loses its first lines; every other text loses its
@@ -298,7 +298,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Returns the text, and the counts of omitted lines and bytes up to `position`.
-    pub(super) fn finish(self, position: u64) -> Part {
+    pub(super) fn finish(self, position: u64) -> TextPart {
         let under_way = (!self.carry.is_empty()).then_some(self.carry_at);
         // These lines may become context of a later match.
         let end = self.before.front().map(|(_, at)| *at).unwrap_or_else(|| {
@@ -310,7 +310,7 @@ impl<'a> Collector<'a> {
             TextPlace { after: self.after, ..under_way.unwrap_or(read_to) }
         });
         let bytes: Vec<u8> = self.shown.into_iter().flat_map(|line| line.bytes).collect();
-        Part {
+        TextPart {
             text: String::from_utf8_lossy(&bytes).into_owned(),
             lines: self.omitted_lines,
             bytes: self.omitted_bytes,

@@ -4,7 +4,7 @@
 //! its own. An index keeps the place of every n-th line, so a range is found without reading the lines before it. The index
 //! grows with the log.
 
-use super::{Filter, STEP_BYTES};
+use super::{PatternFilter, STEP_BYTES};
 use crate::store::{LogError, LogReader};
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::output::{ChunkHeader, ChunkKind, Gap, Stream};
@@ -73,7 +73,7 @@ struct Mark {
 }
 
 /// A line, or the part of it that is in one chunk.
-struct Piece<'a> {
+struct LinePiece<'a> {
     at: Mark,
     /// Whether the line begins here.
     begins: bool,
@@ -91,7 +91,7 @@ fn walk(
     reader: &mut LogReader,
     mut at: Mark,
     mut open: Option<Stream>,
-    mut visit: impl FnMut(&Piece<'_>) -> ControlFlow<()>,
+    mut visit: impl FnMut(&LinePiece<'_>) -> ControlFlow<()>,
 ) -> Result<(Mark, Option<Stream>), LogError> {
     loop {
         let chunks = reader.read(at.position, STEP_BYTES)?;
@@ -108,7 +108,7 @@ fn walk(
             at.offsets[index] = header.offset + at.within as u64;
             let mut bytes = payload.get(at.within..).unwrap_or_default();
             if header.kind == ChunkKind::Gap {
-                let piece = Piece {
+                let piece = LinePiece {
                     at,
                     begins: true,
                     ends: false,
@@ -124,7 +124,7 @@ fn walk(
             }
             while !bytes.is_empty() {
                 let newline = bytes.iter().position(|byte| *byte == b'\n');
-                let piece = Piece {
+                let piece = LinePiece {
                     at,
                     begins: open.is_none(),
                     ends: newline.is_some(),
@@ -276,7 +276,7 @@ fn gap_text(payload: &[u8]) -> String {
 }
 
 /// Returns the lines that match a pattern.
-pub(super) fn matches(reader: &mut LogReader, filter: &Filter) -> Result<Matches, LogError> {
+pub(super) fn matches(reader: &mut LogReader, filter: &PatternFilter) -> Result<Matches, LogError> {
     let mut found = Matches::default();
     let mut current: Option<(u64, Vec<u8>)> = None;
     let mut judge = |line: Option<(u64, Vec<u8>)>| -> Vec<u8> {

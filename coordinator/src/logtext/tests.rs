@@ -1,4 +1,4 @@
-use super::{Plan, read};
+use super::{TextPlan, read};
 use crate::store::Store;
 use crate::store::tests::support::{Produced, first, job, scratch};
 use buildpool_protocol::client_link::{LogAnswer, LogCursor, LogQuery, StreamChoice};
@@ -18,7 +18,7 @@ fn log(chunks: &[(Stream, &str)]) -> impl Fn(&LogQuery) -> LogAnswer {
     writer.append(0, &log.bytes).unwrap();
     move |query| {
         let _kept = (&directory, &store);
-        let plan = Plan::new(query).unwrap();
+        let plan = TextPlan::new(query).unwrap();
         read(&mut writer.reader(), &plan, query.stream, job.job, 1, JobState::Done).unwrap()
     }
 }

@@ -108,12 +108,12 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
         Ok(protocol) => protocol,
         Err(error) => return refuse(&mut socket, error).await,
     };
-    let (mut connection, Outgoing { control, bulk, transfers }) =
-        Connection::open(&shared, principal, peer, protocol);
+    let (mut connection, ClientQueues { control, bulk, transfers }) =
+        ClientConnection::open(&shared, principal, peer, protocol);
     let (sink, stream) = socket.split();
     let (cut, last_word) = oneshot::channel();
     let writer = tokio::spawn(async move {
-        let mut out = Out { sink, control, bulk, transfers };
+        let mut out = SocketOut { sink, control, bulk, transfers };
         tokio::select! {
             biased;
             Ok(error) = last_word => out.cut(error).await,
@@ -168,14 +168,14 @@ async fn register(socket: &mut WebSocket, shared: &Shared, principal: &Principal
 }
 
 /// Outgoing side of the connection.
-struct Out {
+struct SocketOut {
     sink: SplitSink<WebSocket, Message>,
     control: mpsc::Receiver<Queued>,
     bulk: mpsc::Receiver<Message>,
     transfers: transfer::Out,
 }
 
-impl Out {
+impl SocketOut {
     /// Sends until both queues have ended or the client accepts no more data. Control messages go
     /// first.
     async fn write(&mut self) {
@@ -217,14 +217,14 @@ impl Out {
 }
 
 /// Queues of a connection's messages to the client.
-pub(super) struct Outgoing {
+pub(super) struct ClientQueues {
     pub(super) control: mpsc::Receiver<Queued>,
     pub(super) bulk: mpsc::Receiver<Message>,
     transfers: transfer::Out,
 }
 
 /// Requests of one client, with or without a WebSocket.
-pub(super) struct Connection {
+pub(super) struct ClientConnection {
     back: Back,
     /// Agreed protocol version.
     protocol: u16,
@@ -240,20 +240,20 @@ pub(super) struct Connection {
     inputs: HashMap<u32, mpsc::Sender<stdin::Fed>>,
 }
 
-impl Drop for Connection {
+impl Drop for ClientConnection {
     fn drop(&mut self) {
         self.back.shared.connections.remove_client(self.back.connection);
     }
 }
 
-impl Connection {
+impl ClientConnection {
     /// Registers a client.
     pub(super) fn open(
         shared: &Arc<Shared>,
         principal: Principal,
         peer: IpAddr,
         protocol: u16,
-    ) -> (Self, Outgoing) {
+    ) -> (Self, ClientQueues) {
         shared.metrics.client_connections.inc();
         let connection = shared.connections.number();
         let replies = shared.connections.add_client(connection);
@@ -281,12 +281,12 @@ impl Connection {
             waits: HashMap::new(),
             inputs: HashMap::new(),
         };
-        (connection, Outgoing { control: control_out, bulk: bulk_out, transfers: transfers_out })
+        (connection, ClientQueues { control: control_out, bulk: bulk_out, transfers: transfers_out })
     }
 
     /// Registers a caller of the HTTP API. A result that it reads does not count as delivered, because a GET changes
     /// nothing (RFC 9110, section 9.2.1).
-    pub(super) fn of_api(shared: &Arc<Shared>, principal: Principal, peer: IpAddr) -> (Self, Outgoing) {
+    pub(super) fn of_api(shared: &Arc<Shared>, principal: Principal, peer: IpAddr) -> (Self, ClientQueues) {
         let (mut connection, out) = Self::open(shared, principal, peer, shared.config.protocol.max);
         connection.back.delivers = false;
         (connection, out)
@@ -451,7 +451,7 @@ impl Connection {
         self.back.shared.rates.within(name, Instant::now())
     }
 
-    /// Serves a request. Its answers come through [`Outgoing`].
+    /// Serves a request. Its answers come through [`ClientQueues`].
     pub(super) async fn request(&mut self, message: FromClient) {
         if self.tasks.len() > REQUESTS_MAX {
             let text =

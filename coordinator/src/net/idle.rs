@@ -20,16 +20,16 @@ const SWITCHED: &[u8] = b"HTTP/1.1 101";
 
 /// The requests with a valid token that a connection serves.
 #[derive(Default, Debug)]
-pub(crate) struct Activity {
+pub(crate) struct RequestCount {
     serving: AtomicUsize,
     has_ended: AtomicBool,
 }
 
 /// One such request, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Serving(Arc<Activity>);
+pub(crate) struct Serving(Arc<RequestCount>);
 
-impl Activity {
+impl RequestCount {
     pub(crate) fn begin(self: &Arc<Self>) -> Serving {
         self.serving.fetch_add(1, Ordering::AcqRel);
         Serving(self.clone())
@@ -55,11 +55,11 @@ pub(super) struct UntilLink<S> {
     end: Option<Pin<Box<Sleep>>>,
     /// Released when the connection becomes a link.
     place: Option<Place>,
-    activity: Arc<Activity>,
+    activity: Arc<RequestCount>,
 }
 
 impl<S> UntilLink<S> {
-    pub(super) fn new(stream: S, place: Option<Place>, activity: Arc<Activity>) -> Self {
+    pub(super) fn new(stream: S, place: Option<Place>, activity: Arc<RequestCount>) -> Self {
         // The timer runs until an answer is sent, not until the next byte arrives.
         Self { stream, end: Some(Box::pin(tokio::time::sleep(ANSWER_WITHIN))), place, activity }
     }
@@ -128,7 +128,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for UntilLink<S> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Activity, UntilLink};
+    use super::{RequestCount, UntilLink};
     use std::io::ErrorKind;
     use std::sync::Arc;
     use std::time::Duration;
@@ -161,7 +161,7 @@ mod tests {
     #[tokio::test]
     async fn a_request_with_a_token_has_time_until_its_answer_is_sent() {
         let (mut peer, stream) = duplex(64);
-        let activity = Arc::new(Activity::default());
+        let activity = Arc::new(RequestCount::default());
         let mut stream = UntilLink::new(stream, None, activity.clone());
         let serving = activity.begin();
         stream.answer_within(PAUSE);

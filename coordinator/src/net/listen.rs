@@ -1,7 +1,7 @@
 //! Listener, plain or with TLS. Handshakes run concurrently, so that a slow one does not delay
 //! others.
 
-use super::idle::{Activity, UntilLink};
+use super::idle::{RequestCount, UntilLink};
 use super::newcomers::{Newcomers, Place};
 use std::io;
 use std::net::SocketAddr;
@@ -20,19 +20,19 @@ const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// A connection, plain or with TLS.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+pub(crate) trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
 
 /// The remote end of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Remote {
     pub(crate) address: SocketAddr,
-    pub(crate) activity: Arc<Activity>,
+    pub(crate) activity: Arc<RequestCount>,
 }
 
 /// A connection after its handshake.
-type Accepted = (Box<dyn Stream>, Remote);
+type Accepted = (Box<dyn ByteStream>, Remote);
 
 /// Passes connections to axum. Clones share the connections: a standby stops using its clone when it becomes the leader.
 #[derive(Clone)]
@@ -101,7 +101,7 @@ async fn handshake(
         tracing::debug!(%peer, %error, "the connection ended before it began");
         return;
     }
-    let stream: Box<dyn Stream> = match acceptor {
+    let stream: Box<dyn ByteStream> = match acceptor {
         None => Box::new(stream),
         Some(acceptor) => {
             let accepted = tokio::time::timeout(HANDSHAKE_WITHIN, acceptor.accept(stream));
@@ -126,7 +126,7 @@ async fn handshake(
 }
 
 impl axum::serve::Listener for Listener {
-    type Io = Box<dyn Stream>;
+    type Io = Box<dyn ByteStream>;
     type Addr = Remote;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {

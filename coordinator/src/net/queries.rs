@@ -6,7 +6,7 @@ use crate::digesting;
 use crate::logtext;
 use crate::recent_jobs::FinishedJob;
 use crate::result;
-use crate::runtime::{Candidate, Wanted};
+use crate::runtime::{ListedJob, Wanted};
 use crate::shared::{Shared, internal, internal_log, rfc3339, wall_ms};
 use crate::store::{JobFilter, JobRecord, LogError};
 use buildpool_digest::Digest;
@@ -270,8 +270,8 @@ fn finished(shared: &Shared, wanted: &Wanted) -> Result<(Vec<JobRecord>, Option<
     Ok((found, filter.after))
 }
 
-fn candidate(record: &JobRecord) -> Candidate<'_> {
-    Candidate {
+fn candidate(record: &JobRecord) -> ListedJob<'_> {
+    ListedJob {
         state: JobState::Done,
         verdict: record.done.as_ref().map(|done| done.verdict),
         place: place(record),

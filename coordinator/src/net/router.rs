@@ -1,6 +1,6 @@
 //! HTTP paths and the roles that may use them.
 
-use super::idle::Activity;
+use super::idle::RequestCount;
 use super::listen::Listener;
 use super::{api, client_conn, page, worker_conn};
 use crate::auth::{Actor, Principal};
@@ -35,7 +35,7 @@ pub(super) const READERS: [Role; 3] = [Role::Submit, Role::Read, Role::Admin];
 #[derive(Clone, Debug)]
 pub(crate) struct PeerAddress {
     ip: IpAddr,
-    activity: Arc<Activity>,
+    activity: Arc<RequestCount>,
 }
 
 impl Connected<IncomingStream<'_, Listener>> for PeerAddress {
@@ -50,7 +50,7 @@ pub(super) struct Sender {
     headers: HeaderMap,
     pub(super) peer: IpAddr,
     /// Requests with a valid token on the connection.
-    pub(super) activity: Arc<Activity>,
+    pub(super) activity: Arc<RequestCount>,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Sender {

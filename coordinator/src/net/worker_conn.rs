@@ -51,7 +51,7 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
     shared.runtime.input(Input::Registered { session, register, token: principal.name.clone() }).await;
     let (transfers, mut frames) = Peer::new(shared.clone(), Who::Worker(session));
     let (stdin_out, mut stdin) = mpsc::channel(STDIN_MAX);
-    let mut connection = Connection {
+    let mut connection = WorkerConnection {
         socket,
         shared: shared.clone(),
         session,
@@ -109,7 +109,7 @@ async fn refuse(socket: &mut WebSocket, error: LinkError) {
     .await;
 }
 
-struct Connection {
+struct WorkerConnection {
     socket: WebSocket,
     shared: Arc<Shared>,
     session: Session,
@@ -129,7 +129,7 @@ struct Queues<'a> {
     stdin: &'a mut mpsc::Receiver<stdin::ToKeeper>,
 }
 
-impl Connection {
+impl WorkerConnection {
     async fn run(&mut self, queues: &mut Queues<'_>, principal: &Principal) -> Result<(), LinkError> {
         let shared = self.shared.clone();
         // Check the token first: a worker that accepts no messages would otherwise block this loop.

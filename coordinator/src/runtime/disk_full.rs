@@ -1,7 +1,7 @@
 //! Behaviour while the disk refuses writes: queries and workers are answered, all other requests
 //! wait.
 
-use super::{Answer, COMMANDS_MAX, Command, Replaced, Runtime};
+use super::{COMMANDS_MAX, Command, QueryReply, Replaced, Runtime};
 use crate::connections::{Reply, WorkerOut};
 use crate::net::admission;
 use crate::store::StoreError;
@@ -119,8 +119,8 @@ impl Runtime {
         let now = self.now();
         for answer in std::mem::take(&mut self.answers) {
             match answer {
-                Answer::Any(give) => give(),
-                Answer::Ended { job, reply } => drop(reply.send(self.mirror.unwritten(now, job, why))),
+                QueryReply::Any(give) => give(),
+                QueryReply::Ended { job, reply } => drop(reply.send(self.mirror.unwritten(now, job, why))),
             }
         }
     }

@@ -15,7 +15,7 @@ pub(crate) struct Wanted {
 }
 
 /// A job, as the filter sees it.
-pub(crate) struct Candidate<'a> {
+pub(crate) struct ListedJob<'a> {
     pub(crate) state: JobState,
     pub(crate) verdict: Option<Verdict>,
     pub(crate) place: JobCursor,
@@ -24,7 +24,7 @@ pub(crate) struct Candidate<'a> {
     pub(crate) worker: Option<&'a str>,
 }
 
-impl<'a> Candidate<'a> {
+impl<'a> ListedJob<'a> {
     /// Returns a live job.
     pub(crate) fn live(state: JobState, record: &'a JobRecord, attempts: &'a [AttemptRecord]) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl<'a> Candidate<'a> {
 
 impl Wanted {
     /// Returns true if the filter matches this job.
-    pub(crate) fn selects(&self, job: &Candidate<'_>) -> bool {
+    pub(crate) fn selects(&self, job: &ListedJob<'_>) -> bool {
         let requests = |label: &String| {
             let mut selectors = job.spec.selectors.iter();
             selectors.any(|selector| selector.key == *label || selector.to_string() == *label)

@@ -35,7 +35,7 @@ pub(super) async fn serve(
 ) -> Result<(), LinkError> {
     match (who, opening) {
         (Who::Client { snapshot_bytes, stored_bytes, class, .. }, Message::Offer { manifest, bases, .. }) => {
-            let limits = Limits {
+            let limits = SnapshotLimits {
                 one: snapshot_bytes.unwrap_or(TRANSFER_BYTES_MAX).min(TRANSFER_BYTES_MAX),
                 stored: stored_bytes.unwrap_or(u64::MAX),
             };
@@ -79,7 +79,7 @@ fn unexpected() -> LinkError {
 
 /// Limits on the snapshots of a client, in bytes.
 #[derive(Clone, Copy)]
-struct Limits {
+struct SnapshotLimits {
     /// One transfer.
     one: u64,
     /// All stored snapshots of its class.
@@ -92,7 +92,7 @@ async fn offer(
     transfers: TransferStore,
     channel: &mut Channel,
     (manifest, bases): (Manifest, Vec<ObjectId>),
-    Limits { one: limit, stored }: Limits,
+    SnapshotLimits { one: limit, stored }: SnapshotLimits,
 ) -> Result<(), LinkError> {
     manifest.check()?;
     if bases.len() > BASES_MAX {

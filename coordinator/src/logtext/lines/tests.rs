@@ -1,5 +1,5 @@
 use super::{LineIndex, MARKS_MAX, STRIDE, matches};
-use crate::logtext::Filter;
+use crate::logtext::PatternFilter;
 use crate::store::tests::support::{Produced, first, job, scratch};
 use crate::store::{LogReader, Store};
 use buildpool_protocol::output::Stream::{Stderr, Stdout};
@@ -124,8 +124,8 @@ fn matches_are_counted_with_their_numbers() {
         log.write(Stderr, b"error: again");
     };
     with_log(write, |reader, _| {
-        let found = matches(reader, &Filter::new("(?i)^error", 0).unwrap()).unwrap();
+        let found = matches(reader, &PatternFilter::new("(?i)^error", 0).unwrap()).unwrap();
         assert_eq!((found.count, found.lines), (2, vec![1, 4]));
-        assert_eq!(matches(reader, &Filter::new("missing", 0).unwrap()).unwrap().count, 0);
+        assert_eq!(matches(reader, &PatternFilter::new("missing", 0).unwrap()).unwrap().count, 0);
     });
 }

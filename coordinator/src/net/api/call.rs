@@ -1,7 +1,7 @@
 //! Serves one request of the API with the code of the client link.
 
 use super::Caller;
-use crate::net::client_conn::{Connection, Outgoing};
+use crate::net::client_conn::{ClientConnection, ClientQueues};
 use crate::net::outbox::Queued;
 use axum::extract::ws::Message;
 use buildpool_protocol::client_link::{Cursor, FromClient, JobQuery, ToClient, View};
@@ -20,7 +20,8 @@ pub(super) const REQUEST: u32 = 1;
 /// The refusal of the link, and `unauthorized` if the token is revoked meanwhile.
 pub(super) async fn ask(caller: &Caller, mut message: FromClient) -> Result<ToClient, LinkError> {
     message.check()?;
-    let (mut connection, mut out) = Connection::of_api(&caller.shared, caller.principal.clone(), caller.peer);
+    let (mut connection, mut out) =
+        ClientConnection::of_api(&caller.shared, caller.principal.clone(), caller.peer);
     connection.request(message).await;
     loop {
         tokio::select! {
@@ -74,7 +75,7 @@ pub(super) async fn jobs(caller: &Caller, query: JobQuery, limit: u32) -> Result
 }
 
 /// A part of a followed log.
-pub(super) enum Part {
+pub(super) enum FollowedPart {
     /// Chunks, from this position of the attempt's log on.
     Chunks { position: u64, bytes: Bytes },
     /// A new attempt begins.
@@ -86,8 +87,8 @@ pub(super) enum Part {
 /// A followed log. A part is read only when the reader asks for it.
 pub(super) struct Following {
     caller: Caller,
-    connection: Connection,
-    out: Outgoing,
+    connection: ClientConnection,
+    out: ClientQueues,
 }
 
 impl Following {
@@ -97,7 +98,8 @@ impl Following {
     /// A field above its limit.
     pub(super) async fn begin(caller: Caller, mut message: FromClient) -> Result<Self, LinkError> {
         message.check()?;
-        let (mut connection, out) = Connection::of_api(&caller.shared, caller.principal.clone(), caller.peer);
+        let (mut connection, out) =
+            ClientConnection::of_api(&caller.shared, caller.principal.clone(), caller.peer);
         connection.request(message).await;
         Ok(Self { caller, connection, out })
     }
@@ -106,7 +108,7 @@ impl Following {
     ///
     /// # Errors
     /// The refusal of the link, and `unauthorized` if the token is revoked meanwhile.
-    pub(super) async fn next(&mut self) -> Result<Part, LinkError> {
+    pub(super) async fn next(&mut self) -> Result<FollowedPart, LinkError> {
         let Self { caller, connection, out } = self;
         let part = tokio::select! {
             biased;
@@ -115,7 +117,7 @@ impl Following {
             frame = out.bulk.recv() => part_of(frame.ok_or_else(ends)?)?,
             () = connection.work_on() => return Err(ends()),
         };
-        if let Part::Chunks { position, bytes } = &part {
+        if let FollowedPart::Chunks { position, bytes } = &part {
             let position = position + bytes.len() as u64;
             connection.request(FromClient::Taken { request: REQUEST, position }).await;
         }
@@ -123,15 +125,15 @@ impl Following {
     }
 }
 
-fn part_of(message: Message) -> Result<Part, LinkError> {
+fn part_of(message: Message) -> Result<FollowedPart, LinkError> {
     match message {
         Message::Binary(frame) => {
             let (header, _) = BinaryHeader::decode(&frame)?;
-            Ok(Part::Chunks { position: header.position, bytes: frame.slice(BINARY_HEADER_BYTES..) })
+            Ok(FollowedPart::Chunks { position: header.position, bytes: frame.slice(BINARY_HEADER_BYTES..) })
         }
         Message::Text(text) => match frame::decode_control::<ToClient>(&text)? {
-            ToClient::Attempt { attempt, .. } => Ok(Part::Attempt(attempt)),
-            ToClient::End { cursor, .. } => Ok(Part::End(cursor)),
+            ToClient::Attempt { attempt, .. } => Ok(FollowedPart::Attempt(attempt)),
+            ToClient::End { cursor, .. } => Ok(FollowedPart::End(cursor)),
             _ => Err(unexpected()),
         },
         _ => Err(unexpected()),

@@ -1,6 +1,6 @@
 //! The log of a job: as bytes, as text in JSON, or as events.
 
-use super::call::{Following, Part, REQUEST, ask, unexpected};
+use super::call::{FollowedPart, Following, REQUEST, ask, unexpected};
 use super::document::Refused;
 use super::forms::{JobText, LogCursor, LogPlace};
 use super::problem::Problem;
@@ -169,12 +169,12 @@ struct Reader {
     stream: StreamChoice,
     /// Attempt of the current chunks, if it is known.
     attempt: Option<u32>,
-    next: VecDeque<Part>,
+    next: VecDeque<FollowedPart>,
     is_over: bool,
 }
 
 impl Reader {
-    async fn next(&mut self) -> Option<Result<Part, LinkError>> {
+    async fn next(&mut self) -> Option<Result<FollowedPart, LinkError>> {
         if self.is_over {
             return None;
         }
@@ -182,7 +182,7 @@ impl Reader {
             Some(part) => Ok(part),
             None => self.following.next().await,
         };
-        self.is_over = matches!(part, Ok(Part::End(_)) | Err(_));
+        self.is_over = matches!(part, Ok(FollowedPart::End(_)) | Err(_));
         Some(part)
     }
 }
@@ -193,8 +193,8 @@ fn bytes(reader: Reader) -> impl stream::Stream<Item = Result<Bytes, LinkError>>
         let part = reader.next().await?;
         let stream = reader.stream;
         let bytes = part.map(|part| match part {
-            Part::Chunks { bytes, .. } => selected(&bytes, stream),
-            Part::Attempt(_) | Part::End(_) => Bytes::new(),
+            FollowedPart::Chunks { bytes, .. } => selected(&bytes, stream),
+            FollowedPart::Attempt(_) | FollowedPart::End(_) => Bytes::new(),
         });
         Some((bytes, reader))
     })
@@ -228,14 +228,14 @@ fn events(reader: Reader) -> impl stream::Stream<Item = Result<Event, axum::Erro
     stream::unfold(state, async |(mut reader, mut ready)| {
         while ready.is_empty() {
             match reader.next().await? {
-                Ok(Part::Attempt(attempt)) => {
+                Ok(FollowedPart::Attempt(attempt)) => {
                     reader.attempt = Some(attempt);
                     ready.push_back(Ok(Event::default().event("attempt").data(attempt.to_string())));
                 }
-                Ok(Part::End(cursor)) => {
+                Ok(FollowedPart::End(cursor)) => {
                     ready.push_back(Ok(Event::default().event("end").id(cursor.to_string()).data("")));
                 }
-                Ok(Part::Chunks { position, bytes }) => {
+                Ok(FollowedPart::Chunks { position, bytes }) => {
                     ready.extend(outputs(reader.stream, reader.attempt, position, &bytes));
                 }
                 Err(error) => ready.push_back(Event::default().event("error").json_data(&error)),
