@@ -4,7 +4,7 @@ use crate::attempt::LiveAttempt;
 use crate::connections::WorkerOut;
 use crate::digesting;
 use crate::runtime::{Command, Ending};
-use crate::shared::Shared;
+use crate::shared::{Shared, wall_ms};
 use crate::store::{SealError, Sealed};
 use buildpool_pool::{Completed, Session};
 use buildpool_protocol::error::chain;
@@ -43,7 +43,7 @@ pub(crate) async fn complete(
     if sealed.inline.is_none() {
         publish(&shared, &attempt).await;
     }
-    let sealed_at = Instant::now();
+    let (sealed_at, sealed_at_ms) = (Instant::now(), wall_ms());
     let digester = match attempt.digester().await {
         Ok(digester) => Ok(digester),
         Err(error) => {
@@ -73,7 +73,7 @@ pub(crate) async fn complete(
         infrastructure: digest.is_infrastructure(),
         outcome,
     };
-    let ending = Ending { completed, sealed, digest: Arc::new(digest), tests, attempt };
+    let ending = Ending { completed, sealed, sealed_at_ms, digest: Arc::new(digest), tests, attempt };
     shared.runtime.send(Command::Completed(Box::new(ending))).await;
 }
 
