@@ -4,7 +4,7 @@ use crate::attempt::LiveAttempt;
 use crate::connections::WorkerOut;
 use crate::digesting;
 use crate::runtime::{Command, Ending};
-use crate::shared::{Shared, wall_ms};
+use crate::shared::Shared;
 use crate::store::{SealError, Sealed};
 use buildpool_pool::{Completed, Session};
 use buildpool_protocol::error::chain;
@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// Delay before the seal of a log is retried after a disk error.
 const SEAL_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// Maximum delay before the copy of a sealed log is retried. The delay doubles after each error.
+const PUBLISH_AGAIN_AFTER_MAX: Duration = Duration::from_secs(30);
 
 /// Seals and digests an attempt, or requests missing output from its worker. A log that can't be
 /// stored becomes a counted gap after `log_wait`.
@@ -41,9 +43,13 @@ pub(crate) async fn complete(
         outcome.gaps.extend(shortened.gaps.iter().cloned());
     }
     if sealed.inline.is_none() {
-        publish(&shared, &attempt).await;
+        let published = publish(&shared, session, &attempt).await;
+        if !published {
+            // Its next connection completes it.
+            return attempt.completing_failed();
+        }
     }
-    let (sealed_at, sealed_at_ms) = (Instant::now(), wall_ms());
+    let sealed_at = Instant::now();
     let digester = match attempt.digester().await {
         Ok(digester) => Ok(digester),
         Err(error) => {
@@ -73,7 +79,7 @@ pub(crate) async fn complete(
         infrastructure: digest.is_infrastructure(),
         outcome,
     };
-    let ending = Ending { completed, sealed, sealed_at_ms, digest: Arc::new(digest), tests, attempt };
+    let ending = Ending { completed, sealed, digest: Arc::new(digest), tests, attempt };
     shared.runtime.send(Command::Completed(Box::new(ending))).await;
 }
 
@@ -102,17 +108,23 @@ async fn seal(
     }
 }
 
-/// Copies the sealed log to the directory that all coordinators share. A job is done only after that: the next leader
-/// must find its log.
-async fn publish(shared: &Shared, attempt: &LiveAttempt) {
+/// Copies the sealed log to the objects that all coordinators share. A job is done only after that: the next leader
+/// must find its log. Returns false if the worker has connected again meanwhile.
+async fn publish(shared: &Shared, session: Session, attempt: &LiveAttempt) -> bool {
     let log = attempt.lease.attempt;
+    let mut again_after = SEAL_AGAIN_AFTER;
     while let Err(error) = tokio::task::block_in_place(|| shared.logs.publish(log)) {
-        tracing::error!(attempt = %log, error = &error as &dyn std::error::Error, "a log can't be copied to the shared directory; trying again");
+        tracing::error!(attempt = %log, error = &error as &dyn std::error::Error, "a log can't be copied to the shared objects; trying again");
         // A job in state `sealing` shows this reason.
-        let _since = attempt.seal_refused(format!("the shared directory refused it: {}", chain(&error)));
-        // No event reports when the directory can be written again.
-        tokio::time::sleep(SEAL_AGAIN_AFTER).await;
+        let _since = attempt.seal_refused(format!("the shared objects refused it: {}", chain(&error)));
+        if !attempt.is_of(session) {
+            return false;
+        }
+        // No event reports when the objects can be written again.
+        tokio::time::sleep(again_after).await;
+        again_after = (again_after * 2).min(PUBLISH_AGAIN_AFTER_MAX);
     }
+    true
 }
 
 /// Returns the position from which the worker should send again.

@@ -1,7 +1,7 @@
 //! Configuration of a coordinator.
 
 use crate::public_url::PublicUrl;
-use crate::store::{Server, SourceError, StoreUrl};
+use crate::store::{ObjectsUrl, Server, SourceError, StoreUrl};
 use crate::trust::Trust;
 use buildpool_pool::{Quota, Quotas};
 use buildpool_protocol::limits;
@@ -73,14 +73,16 @@ pub struct Config {
 pub struct StoreConfig {
     /// PostgreSQL server that holds the records. SQLite in the data directory if absent.
     pub url: Option<StoreUrl>,
-    /// Directory, shared by all coordinators, of logs, snapshots and artifacts. The data directory if absent.
-    pub objects: Option<PathBuf>,
+    /// Where all coordinators share logs, snapshots and artifacts. The data directory if absent.
+    pub objects: Option<ObjectsUrl>,
     /// File with the password for the server.
     pub password_file: Option<PathBuf>,
     /// URL at which workers and clients reach this coordinator.
     pub advertise: Option<PublicUrl>,
     /// Time after which another coordinator leads if this one does not answer.
     pub lease: Duration,
+    /// Whether a standby passes connections on to the leader, instead of naming it.
+    pub proxy: bool,
 }
 
 /// Default of `lease_secs`.
@@ -101,7 +103,7 @@ impl StoreConfig {
 
 impl Default for StoreConfig {
     fn default() -> Self {
-        Self { url: None, objects: None, password_file: None, advertise: None, lease: LEASE }
+        Self { url: None, objects: None, password_file: None, advertise: None, lease: LEASE, proxy: false }
     }
 }
 
@@ -232,9 +234,7 @@ impl Config {
         if let Some(url) = file.advertise {
             self.store.advertise = Some(url.parse().map_err(|reason| format!("advertise: {reason}"))?);
         }
-        if file.proxy == Some(true) {
-            return Err("proxy: true is not supported; a standby redirects to the leader".to_owned());
-        }
+        self.store.proxy = file.proxy.unwrap_or(self.store.proxy);
         if let Some(secs) = file.lease_secs {
             if !LEASE_SECS.contains(&secs) {
                 return Err(format!("lease_secs: {secs}: valid are 1 to 60"));
@@ -297,15 +297,9 @@ struct StoreTable {
 impl StoreTable {
     fn read(self, directory: &Path) -> Result<StoreConfig, String> {
         let url = self.url.map(|url| url.parse::<StoreUrl>().map_err(|error| format!("store.url: {error}")));
-        let objects = self.objects.map(|objects| {
-            let path = objects.strip_prefix("file://").filter(|path| path.starts_with('/'));
-            path.map(PathBuf::from).ok_or_else(|| {
-                format!(
-                    "store.objects: `{}` is not supported; valid is file:///DIRECTORY, a directory that all coordinators share",
-                    objects.escape_debug()
-                )
-            })
-        });
+        let objects = self
+            .objects
+            .map(|objects| objects.parse::<ObjectsUrl>().map_err(|error| format!("store.objects: {error}")));
         let (url, objects) = (url.transpose()?, objects.transpose()?);
         if url.is_some() != objects.is_some() {
             return Err("store: `url` and `objects` are set together or not at all".to_owned());
@@ -403,7 +397,6 @@ mod tests {
             ("[quota_of.\"a b\"]\njob_secs = 1", "quota_of"),
             ("lease_secs = 0", "lease_secs: 0: valid are 1 to 60"),
             ("advertise = \"a\"", "advertise"),
-            ("proxy = true", "proxy: true is not supported"),
             (
                 "[store]\nurl = \"postgres://a:b@db/x\"\nobjects = \"file:///o\"",
                 "store.url: the URL contains a password",

@@ -7,6 +7,7 @@ use crate::leader::{Candidate, Leadership};
 use crate::logtext::LineIndexes;
 use crate::metrics::Metrics;
 use crate::net::descriptors::Descriptors;
+use crate::net::forward::Forwarder;
 use crate::net::links::Links;
 use crate::net::listen::{Acceptor, Listener};
 use crate::net::load::Loads;
@@ -98,7 +99,8 @@ impl Standby {
         let front = Front::open(&config).await?;
         let advertised = config.store.advertise.as_ref().or(config.public_url.as_ref());
         let url = advertised.map_or_else(|| front.url(), ToString::to_string);
-        let leadership = Candidate::start(&server, url, config.store.lease);
+        let leadership =
+            Candidate::start(&server, url, config.store.lease).map_err(CoordinatorError::Thread)?;
         Ok(Self { config, front, server, leadership })
     }
 
@@ -117,14 +119,26 @@ impl Standby {
     /// # Errors
     /// [`CoordinatorError`]. After [`CoordinatorError::Replaced`], start again.
     pub async fn elected(self) -> Result<Coordinator, CoordinatorError> {
-        let router = standby::router(self.leadership.part()).into_make_service();
-        let listener = self.front.listener.clone();
         tokio::select! {
-            served = async { axum::serve(listener, router).await } => served.map_err(CoordinatorError::Serve)?,
+            served = self.answer() => served?,
             () = self.leadership.won() => {}
             () = self.leadership.lost() => return Err(CoordinatorError::Replaced),
         }
         Coordinator::open(self.config, self.front, Some((self.server, self.leadership))).await
+    }
+
+    /// Sends connections to the leader, or passes them on.
+    async fn answer(&self) -> Result<(), CoordinatorError> {
+        let (listener, links_max) = (self.front.listener.clone(), self.front.descriptors.links);
+        if self.config.store.proxy {
+            // Each connection needs two descriptors.
+            let protection = &self.config.protection;
+            let forwarder = Forwarder::new(self.leadership.clone(), protection, links_max / 2);
+            forwarder.map_err(CoordinatorError::Certificates)?.serve(listener).await;
+            return Ok(());
+        }
+        let router = standby::router(self.leadership.clone(), links_max).into_make_service();
+        axum::serve(listener, router).await.map_err(CoordinatorError::Serve)
     }
 }
 
@@ -140,6 +154,9 @@ pub enum CoordinatorError {
     /// The thread of the pool can't be started.
     #[error("no thread can be had for the pool")]
     Thread(#[source] io::Error),
+    /// The certificate file can't be read.
+    #[error("the file of `tls_cert` can't be read")]
+    Certificates(#[source] rustls::pki_types::pem::Error),
     /// The process may open too few files.
     #[error("the process may open too few files")]
     Descriptors(#[source] io::Error),
@@ -208,11 +225,11 @@ impl Coordinator {
         shared: Option<(Server, Leadership)>,
     ) -> Result<Self, CoordinatorError> {
         let (server, leadership) = shared.unzip();
-        // The bytes that all coordinators need.
-        let objects = config.store.objects.clone().unwrap_or_else(|| config.data_dir.clone());
-        let store = match &server {
-            Some(server) => Store::open_shared(&config.data_dir, server, &objects)?,
-            None => Store::open(&config.data_dir)?,
+        let store = match (&server, &config.store.objects) {
+            (Some(server), Some(objects)) => {
+                Store::open_shared(&config.data_dir, server, objects, std::env::vars())?
+            }
+            (_, _) => Store::open(&config.data_dir)?,
         };
         let retention = retention(&config);
         if store.logs().is_short(&retention) {
@@ -225,7 +242,12 @@ impl Coordinator {
             Some(server) => (Tokens::open_on(server)?, Webhooks::open_on(server)?),
             None => (Tokens::open(&config.data_dir)?, Webhooks::open(&config.data_dir)?),
         };
-        let transfers = TransferStore::new(&objects);
+        if let Some(Err(error)) = store.objects().map(|objects| objects.probe()) {
+            // It is tried again with each log. Jobs wait in `sealing` meanwhile.
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(error, "the shared objects can't be used");
+        }
+        let transfers = TransferStore::new(&config.data_dir, store.objects());
         let branches = transfers.clone();
         let tests = TestHistory::open(&config.data_dir, move |spec| branches.branch(spec))?;
         let connections = Arc::new(Connections::default());
@@ -233,7 +255,7 @@ impl Coordinator {
         let finished = Arc::new(RecentJobs::default());
         let logs = store.logs();
         let free = Box::new(move || logs.free_bytes());
-        let inputs = Arc::new(Inputs::new(&objects, config.lost_after, free));
+        let inputs = Arc::new(Inputs::new(&config.data_dir, store.objects(), config.lost_after, free));
         let records = store.reader();
         inputs.remove_stale(|job| match records.job(job) {
             Ok(Lookup::Found(record)) => record.done.is_none(),
@@ -261,6 +283,7 @@ impl Coordinator {
             tests: tests.clone(),
             leadership: leadership.clone(),
         })?;
+        let leads = leadership.clone();
         let (reader, logs) = (store.reader(), store.logs());
         let rates = Rates::new(config.requests_per_minute);
         let shared = Arc::new(Shared {
@@ -289,6 +312,7 @@ impl Coordinator {
             tests,
             metrics,
             tls,
+            leadership: leads,
         });
         Ok(Self { shared, listener, thread, store, leadership })
     }

@@ -12,10 +12,10 @@ use crate::store::sql::{Error, Result, Value};
 use crate::store::{RECORDS, Server, StoreError};
 use election::{Action, Answer, Election, Question};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use tokio::sync::{Notify, watch};
-use tokio::task::JoinHandle;
+use tokio::sync::{Notify, oneshot, watch};
 use uuid::Uuid;
 
 /// The part of a coordinator.
@@ -40,9 +40,16 @@ pub(crate) struct Leadership {
     /// Nanoseconds after `started` until which it may act as the leader.
     until: Arc<AtomicU64>,
     resigned: Arc<Notify>,
+    /// Whether the server answered the last question.
+    answers: Arc<AtomicBool>,
 }
 
 impl Leadership {
+    /// Returns true if the PostgreSQL server answered the last question about the lease.
+    pub(crate) fn server_answers(&self) -> bool {
+        self.answers.load(Ordering::Relaxed)
+    }
+
     /// Returns true if this coordinator may act as the leader now.
     pub(crate) fn holds(&self) -> bool {
         self.started.elapsed() < Duration::from_nanos(self.until.load(Ordering::Acquire))
@@ -79,7 +86,7 @@ impl Leadership {
 /// A coordinator that wants to lead.
 pub(crate) struct Candidate {
     server: Server,
-    session: Arc<std::sync::Mutex<Session>>,
+    tasks: mpsc::Sender<Task>,
     holder: String,
     /// URL at which others reach this coordinator.
     url: String,
@@ -89,14 +96,18 @@ pub(crate) struct Candidate {
     started: Instant,
     until: Arc<AtomicU64>,
     resigned: Arc<Notify>,
+    answers: Arc<AtomicBool>,
 }
 
 impl Candidate {
     /// Starts the task that competes for the lease, and then renews it. It also waits for a server that can't be reached.
-    pub(crate) fn start(server: &Server, url: String, lease: Duration) -> Leadership {
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub(crate) fn start(server: &Server, url: String, lease: Duration) -> std::io::Result<Leadership> {
         let candidate = Self {
             server: server.clone(),
-            session: Arc::new(std::sync::Mutex::new(server.session())),
+            tasks: lease_thread(server.session())?,
             holder: Uuid::now_v7().to_string(),
             url,
             lease,
@@ -105,19 +116,21 @@ impl Candidate {
             started: Instant::now(),
             until: Arc::default(),
             resigned: Arc::default(),
+            answers: Arc::default(),
         };
         let leadership = Leadership {
             part: candidate.part.subscribe(),
             started: candidate.started,
             until: candidate.until.clone(),
             resigned: candidate.resigned.clone(),
+            answers: candidate.answers.clone(),
         };
         tokio::spawn(candidate.run());
-        leadership
+        Ok(leadership)
     }
 
     async fn run(mut self) {
-        let mut asking: Option<JoinHandle<Answer>> = None;
+        let mut asking: Option<oneshot::Receiver<Answer>> = None;
         loop {
             while let Some(action) = self.election.poll(self.started.elapsed()) {
                 match action {
@@ -152,6 +165,7 @@ impl Candidate {
                 () = sleep => {}
                 answer = answer => {
                     asking = None;
+                    self.answers.store(!matches!(answer, Answer::Failed), Ordering::Relaxed);
                     self.election.answered(self.started.elapsed(), answer);
                     self.note_leader();
                 }
@@ -186,7 +200,7 @@ impl Candidate {
         self.part.send_replace(Part::Replaced);
     }
 
-    fn ask(&self, question: Question) -> JoinHandle<Answer> {
+    fn ask(&self, question: Question) -> oneshot::Receiver<Answer> {
         let server = self.server.clone();
         self.blocking(move |session, holder, url, lease| {
             let answer = match question {
@@ -217,17 +231,32 @@ impl Candidate {
         })
     }
 
+    /// Acts on the thread of the lease.
     fn blocking<T: Send + 'static>(
         &self,
         act: impl FnOnce(&Session, &str, &str, Duration) -> T + Send + 'static,
-    ) -> JoinHandle<T> {
-        let (session, holder, url, lease) =
-            (self.session.clone(), self.holder.clone(), self.url.clone(), self.lease);
-        tokio::task::spawn_blocking(move || {
-            let session = session.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            act(&session, &holder, &url, lease)
-        })
+    ) -> oneshot::Receiver<T> {
+        let (holder, url, lease) = (self.holder.clone(), self.url.clone(), self.lease);
+        let (answer, receiver) = oneshot::channel();
+        let task: Task = Box::new(move |session| drop(answer.send(act(session, &holder, &url, lease))));
+        // An error means that the thread has ended. The receiver gets an error too.
+        drop(self.tasks.send(task));
+        receiver
     }
+}
+
+type Task = Box<dyn FnOnce(&Session) + Send>;
+
+/// Starts the thread of the lease. Blocking tasks of others must not delay a renewal, so it is no thread of the runtime.
+/// It ends when the sender is dropped.
+fn lease_thread(session: Session) -> std::io::Result<mpsc::Sender<Task>> {
+    let (tasks, queue) = mpsc::channel::<Task>();
+    std::thread::Builder::new().name("lease".into()).spawn(move || {
+        for task in queue {
+            task(&session);
+        }
+    })?;
+    Ok(tasks)
 }
 
 /// Returns the URL of the leader, or brings the tables to the newest format if no lease is valid: only the next leader may

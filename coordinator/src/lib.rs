@@ -24,7 +24,6 @@ mod result;
 mod revocations;
 mod runtime;
 mod shared;
-mod spans;
 mod stdin;
 pub mod store;
 mod test_history;

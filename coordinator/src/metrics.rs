@@ -7,7 +7,6 @@
 use crate::shared::{Shared, VERSION, wall_ms};
 use crate::store::{AttemptEnding, JobRecord};
 use buildpool_pool::WorkerView;
-use buildpool_telemetry::Counts;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -63,8 +62,6 @@ pub(crate) struct Metrics {
     pub(crate) client_connections: Counter,
     pub(crate) refused: Counter,
     pub(crate) tests_dropped: Counter,
-    spans_sent: Counter,
-    spans_dropped: Counter,
     jobs: Family<ByState, Gauge>,
     workers: Family<ByState, Gauge>,
     slots: Family<ByState, Gauge>,
@@ -99,8 +96,6 @@ impl Default for Metrics {
             client_connections: Counter::default(),
             refused: Counter::default(),
             tests_dropped: Counter::default(),
-            spans_sent: Counter::default(),
-            spans_dropped: Counter::default(),
             jobs: Family::default(),
             workers: Family::default(),
             slots: Family::default(),
@@ -179,12 +174,6 @@ impl Metrics {
             "test_runs_dropped",
             "Jobs whose test results are not in the history, because its queue was full",
             self.tests_dropped.clone(),
-        );
-        all.register("spans_sent", "Spans that the OpenTelemetry receiver accepted", self.spans_sent.clone());
-        all.register(
-            "spans_dropped",
-            "Spans that are lost, because their queue was full or the receiver did not accept them",
-            self.spans_dropped.clone(),
         );
         all.register("jobs", "Jobs that are not over", self.jobs.clone());
         all.register("workers", "Known workers", self.workers.clone());
@@ -276,13 +265,6 @@ impl Metrics {
         }
     }
 
-    /// Spans are counted where they are sent. A counter only grows.
-    fn read_spans(&self) {
-        let Counts { sent, dropped } = buildpool_telemetry::counts();
-        self.spans_sent.inc_by(sent.saturating_sub(self.spans_sent.get()));
-        self.spans_dropped.inc_by(dropped.saturating_sub(self.spans_dropped.get()));
-    }
-
     fn read_workers(&self, workers: &[WorkerView]) {
         for family in [&self.worker_up, &self.worker_busy, &self.worker_slots, &self.worker_disk] {
             family.clear();
@@ -335,7 +317,6 @@ impl Metrics {
         self.read_queues(shared).await;
         self.read_workers(&workers);
         self.read_process();
-        self.read_spans();
         self.clients.set(count(shared.connections.clients()));
         let free = shared.logs.free_bytes().unwrap_or_default();
         self.free_bytes.set(i64::try_from(free).unwrap_or(i64::MAX));

@@ -6,6 +6,7 @@ mod api;
 pub(crate) mod client_conn;
 pub(crate) mod descriptors;
 pub(crate) mod follow;
+pub(crate) mod forward;
 mod idle;
 pub(crate) mod links;
 pub(crate) mod listen;

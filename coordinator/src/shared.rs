@@ -3,6 +3,7 @@
 use crate::auth::{Actor, Principal, Tokens};
 use crate::config::Config;
 use crate::connections::Connections;
+use crate::leader::Leadership;
 use crate::logtext::LineIndexes;
 use crate::metrics::Metrics;
 use crate::net::links::Links;
@@ -46,6 +47,8 @@ pub(crate) struct Shared {
     pub(crate) inputs: Arc<Inputs>,
     /// The listener's TLS settings. `None` if connections are plain.
     pub(crate) tls: Option<Arc<Tls>>,
+    /// `None` if this coordinator shares its records with no other one.
+    pub(crate) leadership: Option<Leadership>,
     /// Time of the last audit line about a refused connection.
     pub(crate) refusal_noted: Mutex<Option<Instant>>,
     /// Time of the last audit line about a forbidden request.
@@ -262,6 +265,7 @@ pub(crate) fn internal_log(error: &LogError) -> LinkError {
         | LogError::Broken
         | LogError::Corrupt { .. }
         | LogError::Damaged { .. }
+        | LogError::Objects(_)
         | LogError::Store(_) => {
             tracing::error!(error = error as &dyn std::error::Error, "a log can't be read");
             LinkError::new(ErrorCode::Internal, format!("the log can't be read: {error}"))

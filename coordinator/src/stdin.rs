@@ -1,15 +1,19 @@
 //! Standard input of jobs: one file each, below `stdin` in the data directory. A job may run again, so the file stays until
 //! the job is done. The newest files of jobs that are done stay for `retry`, up to [`KEPT_BYTES_MAX`].
+//! Several coordinators share [`copies`] of the inputs of live jobs.
 
+mod copies;
 mod shares;
 
 pub(crate) use shares::Free;
 
 use crate::shared::Shared;
+use crate::store::{Kind, Objects};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits::{STDIN_BYTES_MAX, STDIN_WINDOW_BYTES, TEXT_BYTES_MAX};
 use buildpool_protocol::outcome::Seal;
 use buildpool_protocol::stdin::{StdinEnd, new_part};
+use copies::Copies;
 use dashmap::DashMap;
 use shares::{Share, Shares};
 use std::collections::VecDeque;
@@ -34,6 +38,10 @@ const KEPT_MAX: usize = 1024;
 /// All inputs of this coordinator.
 pub(crate) struct Inputs {
     directory: PathBuf,
+    /// What several coordinators share. The directory is a copy of a part of it then.
+    objects: Option<Objects>,
+    /// Held while an input is opened.
+    opening: Mutex<()>,
     /// How long an input without its client may still go on.
     patience: Duration,
     open: DashMap<JobId, Arc<Input>>,
@@ -45,6 +53,7 @@ pub(crate) struct Inputs {
 /// The input of one job. It keeps no file open: one submitter can have more inputs than the process may open files.
 pub(crate) struct Input {
     path: PathBuf,
+    copies: Option<Copies>,
     state: Mutex<State>,
     reach: watch::Sender<Reach>,
     /// Its part of the space of its submitter, once that is known, until the job is done. Locked for short times only.
@@ -87,9 +96,11 @@ impl Reach {
 
 impl Inputs {
     /// `free` returns the free space of the disk.
-    pub(crate) fn new(data_dir: &Path, patience: Duration, free: Free) -> Self {
+    pub(crate) fn new(data_dir: &Path, objects: Option<Objects>, patience: Duration, free: Free) -> Self {
         Self {
             directory: data_dir.join("stdin"),
+            objects,
+            opening: Mutex::default(),
             patience,
             open: DashMap::new(),
             kept: Mutex::default(),
@@ -99,11 +110,26 @@ impl Inputs {
 
     /// Removes the inputs of jobs that are not live.
     pub(crate) fn remove_stale(&self, is_live: impl Fn(JobId) -> bool) {
+        self.remove_stale_copies(&is_live);
         let Ok(listing) = fs::read_dir(&self.directory) else { return };
         for path in listing.filter_map(|entry| Some(entry.ok()?.path())) {
             let job = path.file_stem().and_then(|name| name.to_str()?.parse().ok());
             if !job.is_some_and(&is_live) {
                 remove(&path);
+            }
+        }
+    }
+
+    fn remove_stale_copies(&self, is_live: &impl Fn(JobId) -> bool) {
+        let Some(objects) = &self.objects else { return };
+        match objects.owners(Kind::Stdin) {
+            Ok(owners) => {
+                let stale = owners.iter().filter(|owner| !owner.name.parse().is_ok_and(is_live));
+                stale.for_each(|owner| copies::remove(objects, &owner.name));
+            }
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "the shared inputs can't be listed");
             }
         }
     }
@@ -117,8 +143,13 @@ impl Inputs {
             return Ok(input.clone());
         }
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
-        // Not under the map's lock, because a long file takes a while.
-        let opened = Arc::new(Input::open(self.path(job))?);
+        // Not under the map's lock, because a long file takes a while. A file is restored once.
+        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(input) = self.open.get(&job) {
+            return Ok(input.clone());
+        }
+        let opened =
+            Arc::new(Input::open(self.path(job), self.objects.as_ref().map(|objects| (objects, job)))?);
         let input = self.open.entry(job).or_insert_with(|| opened.clone()).clone();
         if Arc::ptr_eq(&input, &opened) {
             self.end_without_client(&input);
@@ -137,6 +168,7 @@ impl Inputs {
             (end.reason.is_none() && end.seal.length <= KEPT_BYTES_MAX).then_some(end.seal.length)
         });
         let Some(length) = whole else { return self.remove_files(job) };
+        self.remove_copies(job);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         // A late reader may have opened it again.
         kept.retain(|(known, _)| *known != job);
@@ -157,11 +189,17 @@ impl Inputs {
         if !kept.iter().any(|(job, _)| *job == from) {
             return Ok(None);
         }
+        let new = to;
         let (from, to) = (self.path(from), self.path(to));
         let end: StdinEnd = serde_json::from_slice(&fs::read(from.with_extension(END))?)?;
         // No one writes to a whole input, so both jobs can have the same file.
         fs::hard_link(&from, &to)
             .and_then(|()| fs::hard_link(from.with_extension(END), to.with_extension(END)))?;
+        if let Some(objects) = &self.objects {
+            let copies = Copies::new(objects, new);
+            copies.extend(&File::open(&to)?, end.seal.length)?;
+            copies.end(&end)?;
+        }
         Ok(Some(end.seal))
     }
 
@@ -201,6 +239,13 @@ impl Inputs {
             remove(&path.with_extension(END));
             remove(&path);
         });
+        self.remove_copies(job);
+    }
+
+    fn remove_copies(&self, job: JobId) {
+        if let Some(objects) = self.objects.clone() {
+            std::thread::spawn(move || copies::remove(&objects, &job.to_string()));
+        }
     }
 
     /// Removes the input that [`Inputs::copy`] or [`Inputs::store`] gave to a job that was not accepted.
@@ -266,7 +311,9 @@ impl Drop for Presence {
 }
 
 impl Input {
-    fn open(path: PathBuf) -> io::Result<Self> {
+    fn open(path: PathBuf, shared: Option<(&Objects, JobId)>) -> io::Result<Self> {
+        let restored = shared.map(|(objects, job)| Copies::restore(objects, job, &path)).transpose()?;
+        let (copies, restored_end) = restored.map_or((None, None), |(copies, end)| (Some(copies), Some(end)));
         let mut options = OpenOptions::new();
         let mut file =
             options.read(true).write(true).create(true).truncate(false).mode(PRIVATE).open(&path)?;
@@ -274,8 +321,17 @@ impl Input {
         io::copy(&mut file, &mut hasher)?;
         let stored = hasher.count();
         let state = State { hasher, announced: None, clients: 0, departures: 0 };
-        let input =
-            Self { path, state: Mutex::new(state), reach: watch::Sender::default(), share: Mutex::default() };
+        let input = Self {
+            path,
+            copies,
+            state: Mutex::new(state),
+            reach: watch::Sender::default(),
+            share: Mutex::default(),
+        };
+        if let Some(end) = restored_end {
+            input.reach.send_modify(|reach| (reach.stored, reach.end) = (stored, end));
+            return Ok(input);
+        }
         let end = match File::open(input.end_path()) {
             Ok(file) => Some(serde_json::from_reader(file.take(1 << 16))?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -358,6 +414,9 @@ impl Input {
         let stored = self.reach.borrow().stored;
         if let Some(file) = self.file()? {
             file.sync_data()?;
+            if let Some(copies) = &self.copies {
+                copies.extend(&file, stored)?;
+            }
         }
         Ok(stored)
     }
@@ -398,6 +457,10 @@ impl Input {
     fn seal(&self, end: StdinEnd) -> io::Result<()> {
         let Some(file) = self.file()? else { return Ok(()) };
         file.sync_data()?;
+        if let Some(copies) = &self.copies {
+            copies.extend(&file, end.seal.length)?;
+            copies.end(&end)?;
+        }
         let path = self.end_path();
         let unfinished = path.with_extension("new");
         let mut file =
@@ -470,7 +533,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn inputs_that_wait_keep_no_file_open() {
         let directory = tempfile::tempdir().expect("a directory");
-        let inputs = Arc::new(Inputs::new(directory.path(), LONG, all()));
+        let inputs = Arc::new(Inputs::new(directory.path(), None, LONG, all()));
         for number in 0..100 {
             let input = inputs.open(JobId::from_uuid(uuid::Uuid::from_u128(number))).expect("opened");
             input.append(0, b"abc").expect("stored");
@@ -482,7 +545,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn a_submitter_stores_as_much_as_stays_free_and_its_next_input_ends_with_the_reason() {
         let directory = tempfile::tempdir().expect("a directory");
-        let inputs = Arc::new(Inputs::new(directory.path(), LONG, Box::new(|| Some(100))));
+        let inputs = Arc::new(Inputs::new(directory.path(), None, LONG, Box::new(|| Some(100))));
         let open = |number, submitter| {
             let job = JobId::from_uuid(uuid::Uuid::from_u128(number));
             let input = inputs.open(job).expect("opened");
@@ -507,7 +570,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn bytes_for_a_job_that_is_over_are_dropped() {
         let directory = tempfile::tempdir().expect("a directory");
-        let inputs = Arc::new(Inputs::new(directory.path(), LONG, all()));
+        let inputs = Arc::new(Inputs::new(directory.path(), None, LONG, all()));
         let input = inputs.open(job()).expect("opened");
         std::fs::remove_file(directory.path().join("stdin").join(job().to_string())).expect("removed");
         assert!(input.append(0, b"abc").is_err(), "a live job's file must be there");
@@ -526,7 +589,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn an_input_is_the_same_after_a_restart() {
         let directory = tempfile::tempdir().expect("a directory");
-        let open = || Arc::new(Inputs::new(directory.path(), LONG, all()));
+        let open = || Arc::new(Inputs::new(directory.path(), None, LONG, all()));
         let first = open().open(job()).expect("opened");
         first.append(0, b"abc").expect("stored");
         first.append(2, b"cde").expect("stored");
@@ -549,7 +612,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn an_input_ends_with_a_reason_when_its_client_stays_away() {
         let directory = tempfile::tempdir().expect("a directory");
-        let inputs = Arc::new(Inputs::new(directory.path(), Duration::from_millis(50), all()));
+        let inputs = Arc::new(Inputs::new(directory.path(), None, Duration::from_millis(50), all()));
         let input = inputs.open(job()).expect("opened");
         let first = Presence::new(inputs.clone(), input.clone());
         input.append(0, b"abc").expect("stored");
@@ -568,7 +631,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn inputs_of_jobs_that_are_over_are_removed() {
         let directory = tempfile::tempdir().expect("a directory");
-        let open = || Arc::new(Inputs::new(directory.path(), LONG, all()));
+        let open = || Arc::new(Inputs::new(directory.path(), None, LONG, all()));
         let input = open().open(job()).expect("opened");
         input.append(0, b"abc").expect("stored");
         input.end(StdinEnd { seal: Seal { length: 3, blake3: String::new() }, reason: None }).expect("ended");

@@ -1,9 +1,11 @@
-//! The data directory: job records in SQLite, logs in files, and the lock. A PostgreSQL server can hold the records instead.
+//! The data directory: job records in SQLite, logs in files, and the lock. A PostgreSQL server can hold the records instead,
+//! and a bucket or a shared directory the bytes.
 //!
 //! It contains `records.db` (jobs, workers, history, short logs), `logs/` (segments and packs),
 //! `lock` (held by the running coordinator) and the files of [`crate::auth`] and [`crate::tls`].
 //! Only the coordinator's user can read them.
 
+mod background;
 mod backup;
 mod check;
 mod database;
@@ -12,6 +14,7 @@ mod error;
 mod events;
 pub mod limits;
 mod logs;
+mod objects;
 mod open;
 mod reader;
 mod records;
@@ -32,6 +35,8 @@ pub use logs::{
     Appended, LogError, LogReader, LogWriter, Logs, Progress, Retained, Retention, SealError, Sealed,
     Shortened,
 };
+pub(crate) use objects::{Item, Key, Kind};
+pub use objects::{ObjectError, Objects, ObjectsUrl, Provider, check_objects};
 pub use open::Store;
 pub(crate) use open::{make_directory, setup_lock};
 pub use reader::{Lookup, Reader, ResolveError};

@@ -28,7 +28,6 @@ mod orders;
 mod preparation;
 mod previous_starts;
 mod shutdown;
-mod spans;
 mod startup;
 mod stdin;
 mod survivors;

@@ -2,7 +2,7 @@
 
 use super::idle::RequestCount;
 use super::listen::Listener;
-use super::{api, client_conn, page, worker_conn};
+use super::{api, client_conn, page, standby, worker_conn};
 use crate::auth::{Actor, Principal};
 use crate::metrics;
 use crate::shared::Shared;
@@ -104,6 +104,9 @@ async fn close_without_token(request: Request, next: Next) -> Response {
 }
 
 async fn ready(State(shared): State<Arc<Shared>>) -> Response {
+    if shared.leadership.as_ref().is_some_and(|leadership| !leadership.server_answers()) {
+        return (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", standby::SERVER_AWAY)).into_response();
+    }
     match shared.refuses_jobs() {
         None => "ready\n".into_response(),
         Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", why.message)).into_response(),

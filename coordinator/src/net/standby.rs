@@ -1,8 +1,8 @@
-//! Answers of a standby: it sends links and HTTP requests to the leader.
+//! Answers of a standby: it sends links and HTTP requests to the leader. With `proxy = true`, [`forward`] passes them on instead.
 
 use super::LAST_WORD_WITHIN;
 use super::router::limited;
-use crate::leader::Part;
+use crate::leader::{Leadership, Part};
 use axum::Router;
 use axum::extract::State;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
@@ -14,24 +14,34 @@ use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::frame;
 use buildpool_protocol::limits::REGISTER_WITHIN;
 use buildpool_protocol::worker_link::{self, ToWorker};
-use tokio::sync::watch;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
 
+/// Reason of a coordinator that is not ready.
+pub(super) const SERVER_AWAY: &str = "the PostgreSQL server of `store.url` does not answer";
 /// Limit on the message of a peer. A standby reads none but `register`.
 const REGISTER_BYTES_MAX: usize = 256 << 10;
 
-/// The part of this coordinator.
-type Known = watch::Receiver<Part>;
+/// What the answers depend on.
+#[derive(Clone)]
+struct Known {
+    leadership: Leadership,
+    /// One permit for each link that waits for its answer.
+    links: Arc<Semaphore>,
+}
 
-pub(crate) fn router(part: Known) -> Router {
+/// `links_max` limits the links that wait for their answer.
+pub(crate) fn router(leadership: Leadership, links_max: usize) -> Router {
+    let known = Known { leadership, links: Arc::new(Semaphore::new(links_max)) };
     Router::new()
         .route(worker_link::PATH, get(worker))
         .route(client_link::PATH, get(client))
         .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(|| async { "standby\n" }))
+        .route("/readyz", get(ready))
         .fallback(http)
         // The router of the leader must answer the next request.
         .layer(axum::middleware::map_response(closing))
-        .with_state(part)
+        .with_state(known)
 }
 
 async fn closing(mut response: Response) -> Response {
@@ -41,8 +51,21 @@ async fn closing(mut response: Response) -> Response {
     response
 }
 
-fn leader(part: &Known) -> Result<String, LinkError> {
-    match &*part.borrow() {
+async fn ready(State(known): State<Known>) -> Response {
+    let (status, text) = readiness(&known.leadership);
+    (status, format!("{text}\n")).into_response()
+}
+
+/// Returns the answer to `/readyz`.
+pub(super) fn readiness(leadership: &Leadership) -> (StatusCode, &'static str) {
+    match leadership.server_answers() {
+        true => (StatusCode::OK, "standby"),
+        false => (StatusCode::SERVICE_UNAVAILABLE, SERVER_AWAY),
+    }
+}
+
+pub(super) fn leader(leadership: &Leadership) -> Result<String, LinkError> {
+    match &*leadership.part().borrow() {
         Part::Standby { leader: Some(url) } => Ok(url.clone()),
         Part::Standby { leader: None } | Part::Leader | Part::Replaced => {
             let text = "no coordinator of this pool leads at this moment; try again in a few seconds";
@@ -51,28 +74,37 @@ fn leader(part: &Known) -> Result<String, LinkError> {
     }
 }
 
-async fn worker(State(part): State<Known>, upgrade: WebSocketUpgrade) -> Response {
+async fn worker(State(known): State<Known>, upgrade: WebSocketUpgrade) -> Response {
+    let Ok(place) = known.links.clone().try_acquire_owned() else { return too_many() };
     limited(upgrade).max_message_size(REGISTER_BYTES_MAX).max_frame_size(REGISTER_BYTES_MAX).on_upgrade(
         move |socket| async move {
-            let message = match leader(&part) {
+            let message = match leader(&known.leadership) {
                 Ok(url) => ToWorker::Redirect { url },
                 Err(error) => ToWorker::Refused { error },
             };
             answer(socket, frame::encode_control(&message)).await;
+            drop(place);
         },
     )
 }
 
-async fn client(State(part): State<Known>, upgrade: WebSocketUpgrade) -> Response {
+async fn client(State(known): State<Known>, upgrade: WebSocketUpgrade) -> Response {
+    let Ok(place) = known.links.clone().try_acquire_owned() else { return too_many() };
     limited(upgrade).max_message_size(REGISTER_BYTES_MAX).max_frame_size(REGISTER_BYTES_MAX).on_upgrade(
         move |socket| async move {
-            let message = match leader(&part) {
+            let message = match leader(&known.leadership) {
                 Ok(url) => ToClient::Redirect { url },
                 Err(error) => ToClient::Error { request: None, error },
             };
             answer(socket, frame::encode_control(&message)).await;
+            drop(place);
         },
     )
+}
+
+fn too_many() -> Response {
+    let text = "this standby answers as many links as it may; try again, or try another coordinator\n";
+    (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
 }
 
 /// Sends the answer to `register`, and closes the link.
@@ -86,8 +118,8 @@ async fn answer(mut socket: WebSocket, text: String) {
     .await;
 }
 
-async fn http(State(part): State<Known>, uri: Uri) -> Response {
-    match leader(&part) {
+async fn http(State(known): State<Known>, uri: Uri) -> Response {
+    match leader(&known.leadership) {
         Ok(url) => {
             // `ws` corresponds to `http`, and `wss` to `https` (RFC 6455, section 3).
             let base = url.replacen("ws", "http", 1);

@@ -28,8 +28,11 @@ impl Format {
 }
 
 /// Format of the job records.
-pub(crate) const RECORDS: Format =
-    Format { name: "records", application_id: 0x6270_6c31, migrations: &[RECORDS_1, RECORDS_2, RECORDS_3] };
+pub(crate) const RECORDS: Format = Format {
+    name: "records",
+    application_id: 0x6270_6c31,
+    migrations: &[RECORDS_1, RECORDS_2, RECORDS_3, RECORDS_4],
+};
 
 const RECORDS_1: &str = "
 CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -86,6 +89,20 @@ CREATE TABLE addresses(
     address TEXT NOT NULL,
     seen_ms INTEGER NOT NULL,
     PRIMARY KEY(token, address)
+) WITHOUT ROWID;
+";
+
+/// Adds the objects that several coordinators share ([`super::objects`]).
+const RECORDS_4: &str = "
+CREATE TABLE objects(
+    kind TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    item TEXT NOT NULL,
+    name TEXT NOT NULL UNIQUE,
+    bytes INTEGER NOT NULL,
+    blake3 TEXT NOT NULL,
+    stored_at_ms INTEGER NOT NULL,
+    PRIMARY KEY(kind, owner, item)
 ) WITHOUT ROWID;
 ";
 

@@ -1,5 +1,6 @@
 //! Errors of the record store, and their messages.
 
+use super::objects::ObjectError;
 use super::sql;
 use buildpool_protocol::JobId;
 use std::fmt;
@@ -48,6 +49,8 @@ pub enum StoreError {
         /// Error of the database.
         source: sql::Error,
     },
+    /// The shared objects can't be used.
+    Objects(Box<ObjectError>),
     /// A record does not parse.
     Record {
         /// The job of the record.
@@ -63,7 +66,11 @@ impl StoreError {
         match self {
             Self::File { source, .. } => is_full(source),
             Self::Database { source, .. } => source.is_disk_full(),
-            Self::InUse { .. } | Self::Newer { .. } | Self::Corrupt { .. } | Self::Record { .. } => false,
+            Self::InUse { .. }
+            | Self::Newer { .. }
+            | Self::Corrupt { .. }
+            | Self::Objects(_)
+            | Self::Record { .. } => false,
         }
     }
 
@@ -104,6 +111,7 @@ impl fmt::Display for StoreError {
             Self::Corrupt { path, detail } => write!(f, "{} is damaged: {detail}", path.display()),
             Self::File { doing, path, .. } => write!(f, "can't {doing} {}", path.display()),
             Self::Database { doing, .. } => write!(f, "can't {doing}"),
+            Self::Objects(_) => write!(f, "the objects of `store.objects` can't be used"),
             Self::Record { job, .. } => write!(f, "the record of job {job} does not parse"),
         }
     }
@@ -114,6 +122,7 @@ impl std::error::Error for StoreError {
         match self {
             Self::File { source, .. } => Some(source),
             Self::Database { source, .. } => Some(source),
+            Self::Objects(error) => Some(&**error),
             Self::Record { source, .. } => Some(source),
             Self::InUse { .. } | Self::Newer { .. } | Self::Corrupt { .. } => None,
         }

@@ -5,6 +5,7 @@ use super::database::{self, Database};
 use super::disk::Disk;
 use super::error::StoreError;
 use super::logs::Logs;
+use super::objects::{Objects, ObjectsUrl};
 use super::reader::Reader;
 use super::reserve::{RESERVE_BYTES, Reserve};
 use super::sql::server::Server;
@@ -21,6 +22,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uuid::Uuid;
 
+/// Settings of a bucket, as environment variables.
+type Environment = Vec<(String, String)>;
+
 /// A coordinator's data directory, locked by this process.
 #[derive(Debug)]
 pub struct Store {
@@ -29,6 +33,7 @@ pub struct Store {
     database: Database,
     reader: Reader,
     logs: Logs,
+    objects: Option<Objects>,
     start: u64,
     /// Shared with the writers, to count them.
     open: Arc<()>,
@@ -56,15 +61,25 @@ impl Store {
     }
 
     /// Opens the data directory of one of several coordinators. The records are on a PostgreSQL server, and sealed logs
-    /// are copied to the directory `objects`. Both are shared by the coordinators.
+    /// are copied to `objects`. Both are shared by the coordinators. `environment` has the settings of the bucket.
     ///
     /// # Errors
     /// As [`Store::open`].
-    pub fn open_shared(directory: &Path, server: &Server, objects: &Path) -> Result<Self, StoreError> {
-        Self::open_at(directory, Disk::default(), Some((server, objects)))
+    pub fn open_shared(
+        directory: &Path,
+        server: &Server,
+        objects: &ObjectsUrl,
+        environment: impl Iterator<Item = (String, String)>,
+    ) -> Result<Self, StoreError> {
+        let environment = environment.collect();
+        Self::open_at(directory, Disk::default(), Some((server, objects, environment)))
     }
 
-    fn open_at(directory: &Path, disk: Disk, shared: Option<(&Server, &Path)>) -> Result<Self, StoreError> {
+    fn open_at(
+        directory: &Path,
+        disk: Disk,
+        shared: Option<(&Server, &ObjectsUrl, Environment)>,
+    ) -> Result<Self, StoreError> {
         make_directory(directory)?;
         let lock = lock(directory)?;
         let reserve = Reserve::in_directory(directory);
@@ -74,8 +89,8 @@ impl Store {
             reserve.release();
         }
         let path = records_path(directory);
-        let database = shared
-            .map_or_else(|| Database::File(path.clone()), |(server, _)| Database::Server(server.clone()));
+        let server = shared.as_ref().map(|(server, ..)| Server::clone(server));
+        let database = server.map_or_else(|| Database::File(path.clone()), Database::Server);
         let connection = database.open_newest(&disk, &database::RECORDS)?;
         let start = begin(&connection, &path)?;
         let root = directory.join("logs");
@@ -85,11 +100,11 @@ impl Store {
         }
         let reader = Reader::new(database.clone());
         let checkpointed = shared.is_none().then_some(path);
-        let objects = shared.map(|(_, objects)| objects.join("logs"));
-        if let Some(objects) = &objects {
-            make_directory(objects)?;
-        }
-        let logs = Logs::new(root.clone(), objects, checkpointed, disk.clone(), reader.clone())
+        let objects = shared.map(|(_, url, environment)| {
+            Objects::open(url, directory, (reader.clone(), start), environment.into_iter())
+        });
+        let objects = objects.transpose().map_err(|error| StoreError::Objects(Box::new(error)))?;
+        let logs = Logs::new(root.clone(), objects.clone(), checkpointed, disk.clone(), reader.clone())
             .map_err(StoreError::file("start the keeper of", root))?;
         logs.warm_ring(last_completed(&connection)?);
         Ok(Self {
@@ -98,6 +113,7 @@ impl Store {
             database,
             reader,
             logs,
+            objects,
             start,
             open: Arc::new(()),
             _lock: lock,
@@ -122,6 +138,11 @@ impl Store {
     /// Returns the logs. Cheap to clone.
     pub fn logs(&self) -> Logs {
         self.logs.clone()
+    }
+
+    /// Returns the objects that several coordinators share. `None` if this coordinator shares nothing.
+    pub(crate) fn objects(&self) -> Option<Objects> {
+        self.objects.clone()
     }
 
     /// Returns the path of the data directory.

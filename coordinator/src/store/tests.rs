@@ -5,6 +5,7 @@ mod events;
 mod faults;
 mod keeping;
 mod logs;
+mod objects;
 mod records;
 mod server;
 pub(crate) mod support;

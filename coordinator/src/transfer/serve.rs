@@ -112,7 +112,7 @@ async fn offer(
         }
     });
     let Some(Lacks { base, ids: lacks }) = lacks.await? else {
-        return finish(channel).await;
+        return share(&transfers, channel, manifest).await;
     };
     let head = lacks.is_empty();
     // A long list costs more than it saves.
@@ -142,13 +142,14 @@ async fn offer(
     let pack = match pump::receive(channel, incoming, announced, &mut Progress::default(), is_here).await {
         Ok(Some(pack)) => pack,
         // Another connection has sent the snapshot meanwhile.
-        Ok(None) => return finish(channel).await,
+        Ok(None) => return share(&transfers, channel, manifest).await,
         Err(error) => return told(error),
     };
     shared.metrics.snapshot_bytes.inc_by(length);
     let stop = Stop::default();
-    let store = transfers.stopped_by(&stop);
+    let (store, accepted) = (transfers.stopped_by(&stop), manifest.clone());
     blocking(channel, &stop, move || {
+        let manifest = accepted;
         let place = (manifest.project.as_str(), manifest.tree.format());
         let cache = store.cache(place.0, place.1)?;
         let accepted = store.after(cache.accept(pack.path(), &manifest, base.as_ref()), place);
@@ -158,6 +159,18 @@ async fn offer(
         accepted
     })
     .await?;
+    share(&transfers, channel, manifest).await
+}
+
+/// Copies a snapshot that is here to the shared objects, and ends the transfer.
+async fn share(
+    transfers: &TransferStore,
+    channel: &mut Channel,
+    manifest: Manifest,
+) -> Result<(), LinkError> {
+    let stop = Stop::default();
+    let store = transfers.stopped_by(&stop);
+    blocking(channel, &stop, move || store.share_snapshot(&manifest)).await?;
     finish(channel).await
 }
 
@@ -203,6 +216,7 @@ fn answer(
     offered: &Manifest,
     bases: &[ObjectId],
 ) -> Result<Option<Lacks>, CacheError> {
+    store.has(&offered.project, &record::name(offered));
     let cache = store.looked_at(&offered.project, offered.tree.format())?;
     if cache.manifest(&record::name(offered)).is_some() {
         return Ok(None);
@@ -259,9 +273,9 @@ async fn artifact_in(
         return Err(LinkError::new(ErrorCode::Invalid, text));
     }
     let job = lease.attempt.job;
-    let target = shared.transfers.artifact(job, &blake3);
-    let is_here = move || std::fs::metadata(target).is_ok_and(|metadata| metadata.len() == length);
-    if is_here.clone()() {
+    let (store, known) = (shared.transfers.clone(), blake3.clone());
+    let is_here = move || store.has_artifact(job, &known, length);
+    if tokio::task::block_in_place(is_here.clone()) {
         return finish(channel).await;
     }
     let free = shared.logs.free_bytes().unwrap_or(u64::MAX);
@@ -320,11 +334,16 @@ struct Kept {
 /// Finds an artifact of a job.
 fn kept(shared: &Shared, job: JobId, path: &str) -> Result<Kept, LinkError> {
     let (blake3, length) = listed(shared, job, path)?;
-    let file = shared.transfers.artifact(job, &blake3);
-    if !file.is_file() {
+    let found = tokio::task::block_in_place(|| shared.transfers.artifact_file(job, &blake3));
+    let found = found.map_err(|error| {
+        tracing::error!(%job, %error, "an artifact can't be read");
+        let text = format!("artifact `{path}` of job {job} can't be read now: {error}; try again later");
+        LinkError::new(ErrorCode::Unavailable, text)
+    })?;
+    let Some(file) = found else {
         let text = format!("artifact `{path}` of job {job} was here; it was removed by retention");
         return Err(LinkError::new(ErrorCode::Evicted, text));
-    }
+    };
     Ok(Kept { blake3, length, file })
 }
 

@@ -1,6 +1,10 @@
 //! Storage of snapshots and artifacts below `transfer` in the data directory: one object cache for
-//! each project and trust class, and artifacts by job.
+//! each project and trust class, and artifacts by job. With several coordinators, [`shared`] copies them to the shared
+//! objects, and back when they are needed.
 
+mod shared;
+
+use crate::store::Objects;
 use buildpool_objects::cache::{ObjectCache, class_key, project_key_in};
 use buildpool_objects::incoming::{Received, checksum, checksum_of_open, remove_stale};
 use buildpool_objects::pack::PackFile;
@@ -39,6 +43,8 @@ pub(crate) struct TransferStore {
     class: String,
     /// Stops the git commands of one transfer.
     stop: Stop,
+    /// What several coordinators share. The directory is a copy of a part of it then.
+    objects: Option<Objects>,
 }
 
 /// Limit on attempts to create a pack. An attempt fails if the pack is removed at once, because
@@ -91,9 +97,9 @@ pub(crate) struct Fetch {
 }
 
 impl TransferStore {
-    pub(crate) fn new(data_directory: &Path) -> Self {
-        let store =
-            Self { root: data_directory.join("transfer"), class: String::new(), stop: Stop::default() };
+    pub(crate) fn new(data_directory: &Path, objects: Option<Objects>) -> Self {
+        let root = data_directory.join("transfer");
+        let store = Self { root, class: String::new(), stop: Stop::default(), objects };
         // Create these here, so that directories created below them are not accessible to others.
         // An earlier version left them readable.
         for directory in [store.root.clone(), store.incoming(), store.outgoing(), store.root.join("projects")]
@@ -169,12 +175,20 @@ impl TransferStore {
 
     /// Returns true if the store has the whole snapshot. This counts as a use of the snapshot.
     pub(crate) fn has(&self, project: &str, name: &SnapshotName) -> bool {
+        match self.fetch_snapshot(project, name) {
+            Ok(()) => {}
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(project, error, "a shared snapshot can't be copied to this machine");
+            }
+        }
         ObjectCache::holds(&self.project(project, name.tree.format()), name)
     }
 
     /// Returns the newest snapshot of this class with this tree. Blocks.
     pub(crate) fn find(&self, tree: &ObjectId) -> Option<Manifest> {
         let git = Git::find_for_service(&self.stop).ok()?;
+        self.fetch_tree(tree);
         let caches = directories(&self.root.join("projects"))
             .filter(|directory| directory.extension().is_some_and(|name| name == tree.format().name()));
         let manifests = caches.flat_map(|directory| {
@@ -198,6 +212,7 @@ impl TransferStore {
     /// Creates the pack for a worker. Equal requests give the same file, so that an interrupted
     /// transfer can be resumed.
     pub(crate) fn pack(&self, fetch: &Fetch) -> Result<(Outgoing, Manifest, Option<ObjectId>), CacheError> {
+        self.fetch_snapshot(&fetch.project, &fetch.name)?;
         let cache = self.cache(&fetch.project, fetch.name.tree.format())?;
         let (trees, known) = (bounded(&fetch.trees), bounded(&fetch.known));
         let manifest =
@@ -236,7 +251,8 @@ impl TransferStore {
         let directory = target.parent().unwrap_or(&self.root);
         create_private(directory)?;
         received.move_to(&target)?;
-        fs::File::open(directory)?.sync_all()
+        fs::File::open(directory)?.sync_all()?;
+        self.share_artifact(job, blake3, &target)
     }
 
     /// Removes the artifacts of the oldest jobs until all artifacts have at most `most` bytes. Blocks.
@@ -316,6 +332,12 @@ impl TransferStore {
             }
         }
         self.limit_artifacts(artifact_bytes);
+        if let Some(objects) = &self.objects
+            && let Err(error) = self.tidy_shared(objects, pinned, artifact_bytes, &is_known)
+        {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "shared snapshots and artifacts could not be tidied");
+        }
         for directory in directories(&self.root.join("projects")) {
             if let Err(error) = tidy_project(&directory, pinned, now) {
                 warn_untidy(&directory, &error);

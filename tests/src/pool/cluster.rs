@@ -1,4 +1,4 @@
-//! Several coordinators that share a PostgreSQL server and a directory.
+//! Several coordinators that share a PostgreSQL server, and a directory or a bucket.
 
 use super::{Pool, Process};
 use crate::{Place, wait_for, wait_until};
@@ -23,16 +23,32 @@ struct Member {
 
 impl Cluster {
     /// Starts one coordinator for each database URL. The URLs name the same database, perhaps through proxies. Starts
-    /// workers with two slots each.
+    /// workers with two slots each. The coordinators share a directory.
     pub fn start(databases: &[String], workers: usize) -> Self {
-        let mut place = Place::new();
+        let place = Place::new();
         let objects = place.home().join("objects");
         std::fs::create_dir_all(&objects).unwrap();
+        let objects = format!("file://{}", objects.display());
+        Self::start_in(place, databases, workers, &objects, "")
+    }
+
+    /// Starts a cluster whose coordinators share the bucket of this URL, with the settings of its client. `keys` are
+    /// further lines of the configuration.
+    pub fn start_on_bucket(
+        databases: &[String],
+        (objects, environment): (&str, Vec<(String, String)>),
+        keys: &str,
+    ) -> Self {
+        let mut place = Place::new();
+        for (name, value) in environment {
+            place.set(&name, value);
+        }
+        Self::start_in(place, databases, 1, objects, keys)
+    }
+
+    fn start_in(mut place: Place, databases: &[String], workers: usize, objects: &str, keys: &str) -> Self {
         for (index, url) in databases.iter().enumerate() {
-            let text = format!(
-                "lease_secs = 3\n[store]\nurl = \"{url}\"\nobjects = \"file://{}\"\n",
-                objects.display()
-            );
+            let text = format!("lease_secs = 3\n{keys}\n[store]\nurl = \"{url}\"\nobjects = \"{objects}\"\n");
             std::fs::write(place.home().join(format!("c{index}.toml")), text).unwrap();
         }
         let config = place.home().join("c0.toml").to_str().unwrap().to_owned();

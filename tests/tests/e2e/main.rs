@@ -27,7 +27,6 @@ mod streams;
 mod terminals;
 mod test_history;
 mod top;
-mod traces;
 mod trust;
 mod users;
 mod waiting;

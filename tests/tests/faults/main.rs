@@ -8,6 +8,7 @@
 
 mod bad_peers;
 mod bombs;
+mod bucket;
 mod chaos;
 mod disks;
 mod failover;

@@ -1,6 +1,7 @@
 //! Errors of logs, and their messages.
 
 use crate::store::error::{StoreError, is_full};
+use crate::store::objects::ObjectError;
 use buildpool_protocol::AttemptId;
 use buildpool_protocol::output::Stream;
 use std::io;
@@ -87,6 +88,9 @@ pub enum LogError {
         /// The file.
         path: PathBuf,
     },
+    /// The log could not be copied to or from the shared objects.
+    #[error("the log can't be copied to or from `store.objects`")]
+    Objects(#[from] ObjectError),
     /// Records could not be read.
     #[error("records can't be read")]
     Store(#[from] StoreError),

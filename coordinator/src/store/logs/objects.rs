@@ -1,7 +1,7 @@
-//! Sealed logs in a directory that several coordinators share. Each log is one pack, written once.
+//! Sealed logs in the objects that several coordinators share. Each log is one pack.
 //!
 //! The files of this coordinator stay where they are: they serve its readers. Another coordinator copies the pack to its
-//! own files when a reader needs it. Each block of a pack has its checksum, so damage is found when it is read.
+//! own files when a reader needs it.
 
 use super::error::LogError;
 use super::layout::{Layout, Place};
@@ -9,29 +9,52 @@ use super::pack::Growth;
 use super::read::LogReader;
 use super::registry::Logs;
 use crate::store::limits::READ_BYTES_MAX;
+use crate::store::objects::{Key, Kind};
 use buildpool_protocol::AttemptId;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
+/// Returns the owner of the objects of an attempt's log.
+pub(super) fn owner(attempt: AttemptId) -> String {
+    format!("{}-{}", attempt.job, attempt.number)
+}
+
+/// Returns the attempt of an owner.
+pub(super) fn attempt_of(owner: &str) -> Option<AttemptId> {
+    let (job, number) = owner.rsplit_once('-')?;
+    Some(AttemptId { job: job.parse().ok()?, number: number.parse().ok()? })
+}
+
 impl Logs {
-    /// Copies a sealed log to the shared directory, if there is one. When this returns, the copy is durable. Blocks.
+    /// Returns the length of a log by its object. 0 if it has none.
+    pub(super) fn shared_length(&self, attempt: AttemptId) -> Result<u64, LogError> {
+        let Some(objects) = &self.inner.objects else { return Ok(0) };
+        let items = objects.items(Kind::Log, &owner(attempt))?;
+        Ok(items.first().and_then(|item| item.item.parse().ok()).unwrap_or(0))
+    }
+
+    /// Copies a sealed log to the shared objects, if there are any. When this returns, the copy is durable. Blocks.
     ///
     /// # Errors
     /// [`LogError`]. It may be tried again.
     pub fn publish(&self, attempt: AttemptId) -> Result<(), LogError> {
-        let Some(root) = self.objects() else { return Ok(()) };
-        let place = Place::new(root, attempt);
+        let Some(objects) = &self.inner.objects else { return Ok(()) };
+        let place = Place::new(self.root(), attempt);
         let written = unfinished(&place);
-        let result = self.reader(attempt).and_then(|reader| self.write_object(reader, &place, &written));
-        if result.is_err() {
-            remove(&written);
-        }
-        result
+        let packed = self.reader(attempt).and_then(|reader| self.write_pack(reader, &place, &written));
+        let stored = packed.and_then(|length| {
+            let (owner, item) = (&owner(attempt), &length.to_string());
+            objects.put_file(Key { kind: Kind::Log, owner, item }, &written)?;
+            // An earlier leader may have stored a log that was received in another length.
+            Ok(objects.remove(Kind::Log, owner, |other| other.item != *item)?)
+        });
+        remove(&written);
+        stored
     }
 
-    fn write_object(&self, mut reader: LogReader, place: &Place, written: &Path) -> Result<(), LogError> {
+    /// Returns the length of the log.
+    fn write_pack(&self, mut reader: LogReader, place: &Place, written: &Path) -> Result<u64, LogError> {
         let (disk, directory) = (&self.inner.disk, &place.directory);
         std::fs::create_dir_all(directory).map_err(LogError::file("make", directory))?;
         let mut growth = Growth::create(written, disk)?;
@@ -39,48 +62,34 @@ impl Logs {
         loop {
             let chunks = reader.read(position, READ_BYTES_MAX)?;
             if chunks.is_empty() {
-                break;
+                return Ok(position);
             }
             growth.append(&chunks, disk)?;
             position += chunks.len() as u64;
         }
-        growth.sync(disk)?;
-        finish(written, &place.pack())?;
-        disk.sync_directory(directory).map_err(LogError::file("sync", directory))
     }
 
-    /// Copies the log of an ended attempt from the shared directory, unless this coordinator has all of it.
+    /// Copies the log of an ended attempt from the shared objects, unless this coordinator has all of it.
     pub(super) fn fetch(&self, attempt: AttemptId, length: u64) -> Result<(), LogError> {
-        let Some(root) = self.objects() else { return Ok(()) };
-        let (object, place) = (Place::new(root, attempt).pack(), Place::new(self.root(), attempt));
+        let Some(objects) = &self.inner.objects else { return Ok(()) };
+        let place = Place::new(self.root(), attempt);
         let disk = &self.inner.disk;
         // A coordinator that was the leader before may have the beginning only.
         let known = Layout::recover(&place, attempt, disk, false);
         if known.is_ok_and(|(_, state)| state.position >= length) {
             return Ok(());
         }
-        let mut from = match File::open(&object) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            from => from.map_err(LogError::file("open", &object))?,
-        };
         let directory = &place.directory;
         std::fs::create_dir_all(directory).map_err(LogError::file("make", directory))?;
         let written = unfinished(&place);
-        let copied = disk
-            .create(&written)
-            .and_then(|mut to| io::copy(&mut from, &mut to))
-            .map_err(LogError::file("write", &written))
-            .and_then(|_| place.remove_all(disk))
-            .and_then(|()| finish(&written, &place.pack()));
-        if copied.is_err() {
+        let owner = owner(attempt);
+        let Some(item) = objects.items(Kind::Log, &owner)?.pop() else { return Ok(()) };
+        objects.get_file(Key { kind: Kind::Log, owner: &owner, item: &item.item }, &written)?;
+        let moved = place.remove_all(disk).and_then(|()| finish(&written, &place.pack()));
+        if moved.is_err() {
             remove(&written);
         }
-        copied
-    }
-
-    /// Returns the directories with logs: that of this coordinator, and the shared one.
-    pub(super) fn roots(&self) -> impl Iterator<Item = &Path> {
-        std::iter::once(self.root()).chain(self.objects())
+        moved
     }
 }
 

@@ -7,6 +7,7 @@ use super::layout::Place;
 use super::read::LogReader;
 use crate::store::disk::Disk;
 use crate::store::limits::{READ_BYTES_MAX, RING_LOG_BYTES_MAX};
+use crate::store::objects::Objects;
 use crate::store::reader::{Lookup, Reader};
 use crate::store::ring::{CompletedLog, Ring};
 use buildpool_protocol::{AttemptId, JobId};
@@ -23,8 +24,7 @@ pub struct Logs {
 
 pub(super) struct Inner {
     pub(super) root: PathBuf,
-    /// Directory that all coordinators share.
-    objects: Option<PathBuf>,
+    pub(super) objects: Option<Objects>,
     pub(super) disk: Disk,
     pub(super) reader: Reader,
     registry: Mutex<Registry>,
@@ -51,7 +51,7 @@ impl Logs {
     /// `checkpointed` is the SQLite database whose write-ahead log the background thread moves.
     pub(in crate::store) fn new(
         root: PathBuf,
-        objects: Option<PathBuf>,
+        objects: Option<Objects>,
         checkpointed: Option<PathBuf>,
         disk: Disk,
         reader: Reader,
@@ -227,10 +227,6 @@ impl Logs {
 
     pub(super) fn root(&self) -> &Path {
         &self.inner.root
-    }
-
-    pub(super) fn objects(&self) -> Option<&Path> {
-        self.inner.objects.as_deref()
     }
 }
 

@@ -3,10 +3,12 @@
 use super::error::LogError;
 use super::excess::{RecordKey, excess};
 use super::layout::{Layout, Place};
+use super::objects::{attempt_of, owner};
 use super::registry::Logs;
 use crate::store::disk::Operation;
 use crate::store::error::StoreError;
 use crate::store::limits::{PACK_BYTES_MIN, RECORD_AGE, RECORD_BYTES_OF_SUBMITTER, RETAIN_ROOM_BYTES};
+use crate::store::objects::Kind;
 use crate::store::reserve::Reserve;
 use crate::store::sql::{self, Connection, params};
 use buildpool_protocol::AttemptId;
@@ -138,6 +140,7 @@ impl Logs {
     /// Returns all logs that have files.
     fn list(&self) -> Result<Vec<(AttemptId, Stored)>, LogError> {
         let mut logs: HashMap<AttemptId, Stored> = HashMap::new();
+        self.list_objects(&mut logs)?;
         for directory in self.directories()? {
             for entry in std::fs::read_dir(&directory).map_err(LogError::file("list", &directory))? {
                 let entry = entry.map_err(LogError::file("list", &directory))?;
@@ -160,12 +163,22 @@ impl Logs {
     /// Returns the directories that contain logs.
     fn directories(&self) -> Result<Vec<PathBuf>, LogError> {
         let mut directories = Vec::new();
-        for root in self.roots() {
-            for directory in std::fs::read_dir(root).map_err(LogError::file("list", root))? {
-                directories.push(directory.map_err(LogError::file("list", root))?.path());
-            }
+        let root = self.root();
+        for directory in std::fs::read_dir(root).map_err(LogError::file("list", root))? {
+            directories.push(directory.map_err(LogError::file("list", root))?.path());
         }
         Ok(directories)
+    }
+
+    /// Adds the logs that are shared with other coordinators.
+    fn list_objects(&self, logs: &mut HashMap<AttemptId, Stored>) -> Result<(), LogError> {
+        let Some(objects) = &self.inner.objects else { return Ok(()) };
+        for owner in objects.owners(Kind::Log)? {
+            let Some(attempt) = attempt_of(&owner.name) else { continue };
+            let stored = Stored { bytes: owner.bytes, raw_bytes: 0, changed_ms: owner.stored_at_ms };
+            logs.insert(attempt, stored);
+        }
+        Ok(())
     }
 
     /// Removes the logs that are not in use, after writing a record that they existed.
@@ -183,12 +196,10 @@ impl Logs {
         let mut lengths = Vec::with_capacity(chosen.len());
         for attempt in chosen {
             // A log that can't be read is removed too; its recorded length is 0.
-            let length = |root| {
-                let recovered =
-                    Layout::recover(&Place::new(root, *attempt), *attempt, &self.inner.disk, false);
-                recovered.map_or(0, |(_, state)| state.position)
-            };
-            lengths.push(self.roots().map(length).max().unwrap_or(0));
+            let place = Place::new(self.root(), *attempt);
+            let recovered = Layout::recover(&place, *attempt, &self.inner.disk, false);
+            let here = recovered.map_or(0, |(_, state)| state.position);
+            lengths.push(here.max(self.shared_length(*attempt)?));
         }
         let connection = self.inner.reader.writing()?;
         self.inner
@@ -197,8 +208,9 @@ impl Logs {
             .map_err(LogError::file("write", self.root()))?;
         write_evicted(&connection, chosen, &lengths).map_err(StoreError::database("record a removed log"))?;
         for attempt in chosen {
-            for root in self.roots() {
-                Place::new(root, *attempt).remove_all(&self.inner.disk)?;
+            Place::new(self.root(), *attempt).remove_all(&self.inner.disk)?;
+            if let Some(objects) = &self.inner.objects {
+                objects.remove(Kind::Log, &owner(*attempt), |_| true)?;
             }
         }
         Ok(())

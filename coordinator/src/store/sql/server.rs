@@ -10,18 +10,20 @@ mod tls;
 pub use source::{SourceError, StoreUrl};
 
 use super::{Error, Result, Value};
+use crate::store::background::Background;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
-use tokio::runtime::{Handle, Runtime, RuntimeFlavor};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Statement};
 
 /// Maximum time for the answer to one statement, and for a new connection.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// Maximum time for one statement that changes tables: it can rewrite each row of a large table.
+const MIGRATED_WITHIN: Duration = Duration::from_secs(15 * 60);
 /// Maximum time that the server keeps an idle transaction open, in milliseconds. A paused leader must not keep
 /// its right to write, because that would block the next leader.
 const IDLE_TRANSACTION_MS: u32 = 2_000;
@@ -44,23 +46,13 @@ pub struct Server {
 struct Inner {
     url: StoreUrl,
     tls: tls::Connector,
-    /// `None` only while it is dropped.
-    runtime: Option<Runtime>,
+    background: Background,
     fence: RwLock<Option<Fence>>,
 }
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Server").field(&self.inner.url).finish()
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        // Waiting for the thread would block, and this may run on a thread of another runtime.
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
     }
 }
 
@@ -71,13 +63,8 @@ impl Server {
     /// [`SourceError`] if the certificates of the authorities can't be read, or the thread can't be started.
     pub fn new(url: StoreUrl) -> std::result::Result<Self, SourceError> {
         let tls = tls::Connector::new(url.authorities())?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("postgres")
-            .enable_all()
-            .build()
-            .map_err(SourceError::Thread)?;
-        Ok(Self { inner: Arc::new(Inner { url, tls, runtime: Some(runtime), fence: RwLock::default() }) })
+        let background = Background::new("postgres").map_err(SourceError::Thread)?;
+        Ok(Self { inner: Arc::new(Inner { url, tls, background, fence: RwLock::default() }) })
     }
 
     /// Returns the URL, without a password.
@@ -121,20 +108,12 @@ impl Server {
     }
 
     /// Blocks until the future completes.
-    fn wait<T: Send>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
-        let runtime = self.inner.runtime.as_ref().expect("it is taken only by drop").handle();
-        let block = || {
-            // Timers and sockets of the future belong to the server's own thread.
-            let _entered = runtime.enter();
-            let limited = async { tokio::time::timeout(ANSWER_WITHIN, future).await };
-            // The budget of the calling task must not run out: the timer would never fire.
-            let unlimited = tokio::task::unconstrained(limited);
-            futures_executor::block_on(unlimited).unwrap_or(Err(Error::Late))
-        };
-        let is_worker =
-            Handle::try_current().is_ok_and(|here| here.runtime_flavor() == RuntimeFlavor::MultiThread);
-        // Other tasks of this thread move to another one.
-        if is_worker { tokio::task::block_in_place(block) } else { block() }
+    fn wait<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
+        self.wait_for(ANSWER_WITHIN, future)
+    }
+
+    fn wait_for<T>(&self, limit: Duration, future: impl Future<Output = Result<T>>) -> Result<T> {
+        self.inner.background.wait(limit, future).unwrap_or(Err(Error::Late))
     }
 }
 
@@ -194,6 +173,17 @@ impl Session {
     pub(crate) fn batch(&self, sql: &str) -> Result<()> {
         self.with(|link| {
             self.server.wait(async { link.client.batch_execute(sql).await.map_err(Error::Server) })
+        })
+    }
+
+    /// Executes statements that change tables, in a transaction. They may take long.
+    fn batch_slowly(&self, sql: &str) -> Result<()> {
+        let limit = format!("SET LOCAL statement_timeout = {}", MIGRATED_WITHIN.as_millis());
+        self.batch(&limit)?;
+        self.with(|link| {
+            self.server.wait_for(MIGRATED_WITHIN, async {
+                link.client.batch_execute(sql).await.map_err(Error::Server)
+            })
         })
     }
 

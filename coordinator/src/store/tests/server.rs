@@ -4,8 +4,8 @@ use super::support::{done, first, granted, job, scratch};
 use crate::auth::{JobsAfter, Tokens};
 use crate::store::sql::server::Fence;
 use crate::store::{
-    EventKind, EventRange, HistoryKey, JobFilter, JobRecord, Lookup, NewEvent, PassingRun, Record, Retention,
-    Server, Store, StoreUrl, TokenUse, WorkerRecord,
+    EventKind, EventRange, HistoryKey, JobFilter, JobRecord, Lookup, NewEvent, ObjectsUrl, PassingRun,
+    Record, Retention, Server, Store, StoreUrl, TokenUse, WorkerRecord,
 };
 use crate::webhooks::contract as webhooks;
 use buildpool_protocol::client_link::{JobCursor, Role};
@@ -29,7 +29,10 @@ impl Home {
     fn store(&self) -> Store {
         let directory = self.directory.path();
         match &self.server {
-            Some(server) => Store::open_shared(directory, server, &directory.join("objects")).unwrap(),
+            Some(server) => {
+                let objects = ObjectsUrl::Directory(directory.join("objects"));
+                Store::open_shared(directory, server, &objects, std::iter::empty()).unwrap()
+            }
             None => Store::open(directory).unwrap(),
         }
     }

@@ -20,7 +20,7 @@ fn age(path: &Path, by: Duration) {
 #[test]
 fn a_project_in_its_first_upload_stays_and_an_idle_one_goes_when_nobody_has_it() {
     let root = tempfile::tempdir().unwrap();
-    let store = TransferStore::new(root.path());
+    let store = TransferStore::new(root.path(), None);
     let tidy = || store.tidy(&[], NO_LIMITS, |_| true);
     let cache = store.cache("example.org/app", ObjectFormat::Sha1).unwrap();
     tidy();
@@ -41,7 +41,7 @@ fn a_project_in_its_first_upload_stays_and_an_idle_one_goes_when_nobody_has_it()
 #[test]
 fn the_snapshots_of_a_class_have_a_limit_and_those_not_used_for_long_go_first() {
     let root = tempfile::tempdir().unwrap();
-    let all = TransferStore::new(root.path());
+    let all = TransferStore::new(root.path(), None);
     let project = |class: &str, name: &str| {
         let cache = all.of_class(class).cache(name, ObjectFormat::Sha1).unwrap();
         fs::write(cache.directory().join("filler"), [0_u8; 200_000]).unwrap();
@@ -64,7 +64,7 @@ fn what_lies_here_is_for_this_user_only_after_an_upgrade_too() {
     let open = data.path().join("transfer/incoming");
     fs::create_dir_all(&open).expect("a disk");
     fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).expect("it is its owner's");
-    let store = TransferStore::new(data.path());
+    let store = TransferStore::new(data.path(), None);
     for directory in [store.root.clone(), open, store.outgoing(), store.root.join("projects")] {
         let mode = fs::metadata(&directory).expect("it is made").permissions().mode();
         assert_eq!(mode & 0o777, 0o700, "{}", directory.display());
@@ -96,7 +96,7 @@ fn kept(store: &TransferStore, project: &str) -> SnapshotName {
 #[test]
 fn a_snapshot_whose_objects_are_gone_is_not_said_to_be_here() {
     let root = tempfile::tempdir().expect("a directory");
-    let store = TransferStore::new(root.path());
+    let store = TransferStore::new(root.path(), None);
     let place = ("example.org/app", ObjectFormat::Sha1);
     let keep = || kept(&store, place.0);
     let objects = store.cache(place.0, place.1).expect("git").directory().join("objects");
@@ -117,7 +117,7 @@ fn a_snapshot_whose_objects_are_gone_is_not_said_to_be_here() {
 #[test]
 fn a_snapshot_of_one_class_is_not_here_for_another() {
     let root = tempfile::tempdir().expect("a directory");
-    let all = TransferStore::new(root.path());
+    let all = TransferStore::new(root.path(), None);
     let (ada, eve) = (all.of_class("submitter:ada"), all.of_class("submitter:eve"));
     let name = kept(&ada, "example.org/app");
     assert!(ada.has("example.org/app", &name));
@@ -138,7 +138,7 @@ fn a_snapshot_of_one_class_is_not_here_for_another() {
 #[test]
 fn artifacts_together_have_a_limit_and_the_oldest_go_first() {
     let root = tempfile::tempdir().unwrap();
-    let store = TransferStore::new(root.path());
+    let store = TransferStore::new(root.path(), None);
     let jobs: Vec<PathBuf> = (1..=4_u128)
         .map(|number| {
             let directory =

@@ -34,7 +34,7 @@ impl Server {
         let found = begin(&session, name).and_then(|found| {
             let migrations = format.migrations.iter().skip(found as usize);
             for migration in migrations {
-                session.batch(&translated(migration))?;
+                session.batch_slowly(&translated(migration))?;
             }
             if found < known {
                 let sql = "INSERT INTO formats(name, version) VALUES(?1, ?2)

@@ -1,0 +1,52 @@
+//! A thread that does network I/O for callers that block.
+
+use std::future::Future;
+use std::io;
+use std::time::Duration;
+use tokio::runtime::{Handle, Runtime, RuntimeFlavor};
+
+/// A runtime with one thread. Calls work on any thread, also on one of another runtime.
+#[derive(Debug)]
+pub(super) struct Background {
+    /// `None` only while it is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl Background {
+    /// # Errors
+    /// If the system gives no thread.
+    pub(super) fn new(name: &str) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name(name)
+            .enable_all()
+            .build()?;
+        Ok(Self { runtime: Some(runtime) })
+    }
+
+    /// Blocks until the future completes. Returns `None` if it takes longer than the limit.
+    pub(super) fn wait<T>(&self, limit: Duration, future: impl Future<Output = T>) -> Option<T> {
+        let runtime = self.runtime.as_ref().expect("it is taken only by drop").handle();
+        let block = || {
+            // Timers and sockets of the future belong to this runtime.
+            let _entered = runtime.enter();
+            let limited = async { tokio::time::timeout(limit, future).await };
+            // The budget of the calling task must not run out: the timer would never fire.
+            let unlimited = tokio::task::unconstrained(limited);
+            futures_executor::block_on(unlimited).ok()
+        };
+        let is_worker =
+            Handle::try_current().is_ok_and(|here| here.runtime_flavor() == RuntimeFlavor::MultiThread);
+        // Other tasks of this thread move to another one.
+        if is_worker { tokio::task::block_in_place(block) } else { block() }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // Waiting for the thread would block, and this may run on a thread of another runtime.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! Snapshots and artifacts in the objects that several coordinators share.
+//!
+//! The snapshots of a project are in *chains*. The first object of a chain has a whole snapshot, and each further one has
+//! what the snapshots before it in the chain lack. So a small change is a small object, and a chain is short.
+//! An object is the manifest and the base tree as one line of JSON, and then the pack.
+
+use super::{IDLE_AFTER, TransferStore, create_private, log_failure};
+use crate::store::{Item, Key, Kind, ObjectError, Objects, now_ms};
+use buildpool_objects::cache::ObjectCache;
+use buildpool_objects::{CacheError, GitError, record};
+use buildpool_protocol::ids::JobId;
+use buildpool_protocol::transfer::{Checksum, Manifest, ObjectId, SnapshotName};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use uuid::Uuid;
+
+/// Maximum snapshots of a chain.
+const CHAIN_MAX: usize = 16;
+/// Chains of a project that are kept, newest first. Older ones are kept for live jobs only.
+const CHAINS_KEPT: usize = 3;
+/// Age before which no chain is removed, in milliseconds: the job of a new snapshot may not be submitted yet.
+const CHAIN_AGE_MIN_MS: i64 = 24 * 60 * 60 * 1000;
+/// Limit on the first line of an object, in bytes.
+const HEADER_BYTES_MAX: u64 = 64 << 20;
+/// Projects that are changed at a time.
+const LOCKS: usize = 16;
+
+/// One task at a time changes the chains of a project.
+static CHANGING: [Mutex<()>; LOCKS] = [const { Mutex::new(()) }; LOCKS];
+
+fn changing(owner: &str) -> MutexGuard<'static, ()> {
+    let index = usize::from(blake3::hash(owner.as_bytes()).as_bytes()[0]) % LOCKS;
+    CHANGING[index].lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// First line of an object.
+#[derive(Serialize, Deserialize)]
+struct Header {
+    manifest: Manifest,
+    base: Option<ObjectId>,
+}
+
+/// The name of a snapshot's object among those of its project.
+struct Link {
+    chain: u64,
+    tree: ObjectId,
+    key: Checksum,
+}
+
+impl Link {
+    fn name(chain: u64, index: usize, manifest: &Manifest) -> String {
+        format!("{chain:08}.{index:02}.{}.{}", manifest.tree, record::key(manifest))
+    }
+
+    fn read(item: &str) -> Option<Self> {
+        let mut parts = item.split('.');
+        let (chain, _index) = (parts.next()?.parse().ok()?, parts.next()?);
+        Some(Self { chain, tree: parts.next()?.parse().ok()?, key: parts.next()?.parse().ok()? })
+    }
+
+    fn fits(&self, name: &SnapshotName) -> bool {
+        self.tree == name.tree && name.manifest.as_ref().is_none_or(|key| *key == self.key)
+    }
+}
+
+fn unusable(error: ObjectError) -> CacheError {
+    GitError::io("using the shared objects")(error.into()).into()
+}
+
+impl TransferStore {
+    /// Copies a snapshot to the shared objects, unless they have it. When this returns, another coordinator can give it
+    /// to workers. Blocks.
+    ///
+    /// # Errors
+    /// If git or the object store fails.
+    pub(crate) fn share_snapshot(&self, manifest: &Manifest) -> Result<(), CacheError> {
+        let Some(objects) = &self.objects else { return Ok(()) };
+        let owner = self.owner(&manifest.project, &manifest.tree);
+        let _alone = changing(&owner);
+        let items = objects.items(Kind::Snapshot, &owner).map_err(unusable)?;
+        let links: Vec<(Link, u64)> =
+            items.iter().filter_map(|item| Some((Link::read(&item.item)?, item.bytes))).collect();
+        let name = record::name(manifest);
+        if links.iter().any(|(link, _)| link.fits(&name)) {
+            return Ok(());
+        }
+        let newest = links.last().map_or(0, |(link, _)| link.chain);
+        let mut chain: Vec<&(Link, u64)> = links.iter().filter(|(link, _)| link.chain == newest).collect();
+        let first = chain.first().map_or(0, |(_, bytes)| *bytes);
+        let grown: u64 = chain.iter().skip(1).map(|(_, bytes)| bytes).sum();
+        let begins = chain.is_empty() || chain.len() >= CHAIN_MAX || grown > first;
+        let number = if begins { newest + 1 } else { newest };
+        if begins {
+            chain.clear();
+        }
+        // The newest is the most similar one.
+        let trees: Vec<ObjectId> = chain.iter().rev().map(|(link, _)| link.tree.clone()).collect();
+        let known: Vec<Checksum> = chain.iter().map(|(link, _)| link.key.clone()).collect();
+        let item = Link::name(number, chain.len(), manifest);
+        let key = Key { kind: Kind::Snapshot, owner: &owner, item: &item };
+        let work = Work::new(self)?;
+        let cache = self.cache(&manifest.project, manifest.tree.format())?;
+        let (_, manifest, base) = cache.pack(&name, &trees, &known, &work.pack)?;
+        work.join(&Header { manifest, base }).map_err(work.failed())?;
+        objects.put_file(key, &work.object).map_err(unusable)
+    }
+
+    /// Copies a snapshot from the shared objects, unless it is here. Blocks.
+    ///
+    /// # Errors
+    /// If git or the object store fails.
+    pub(super) fn fetch_snapshot(&self, project: &str, name: &SnapshotName) -> Result<(), CacheError> {
+        let Some(objects) = &self.objects else { return Ok(()) };
+        if ObjectCache::holds(&self.project(project, name.tree.format()), name) {
+            return Ok(());
+        }
+        let owner = self.owner(project, &name.tree);
+        let _alone = changing(&owner);
+        let items = objects.items(Kind::Snapshot, &owner).map_err(unusable)?;
+        let links: Vec<(Link, &Item)> =
+            items.iter().filter_map(|item| Some((Link::read(&item.item)?, item))).collect();
+        let Some(last) = links.iter().rposition(|(link, _)| link.fits(name)) else { return Ok(()) };
+        let cache = self.cache(project, name.tree.format())?;
+        let known: Vec<Checksum> = cache.manifests().iter().map(record::key).collect();
+        let chain = links[..=last].iter().filter(|(link, _)| link.chain == links[last].0.chain);
+        for (link, item) in chain {
+            if !known.contains(&link.key) {
+                self.fetch_link(objects, &cache, item)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn fetch_link(&self, objects: &Objects, cache: &ObjectCache, item: &Item) -> Result<(), CacheError> {
+        let work = Work::new(self)?;
+        let file = File::create_new(&work.object).map_err(work.failed())?;
+        objects.read(item, file).map_err(unusable)?;
+        let Header { manifest, base } = work.split().map_err(work.failed())?;
+        cache.accept(&work.pack, &manifest, base.as_ref())
+    }
+
+    /// Copies a snapshot with this tree of this class from the shared objects.
+    pub(super) fn fetch_tree(&self, tree: &ObjectId) {
+        let Some(objects) = &self.objects else { return };
+        let fetch = || -> Result<(), CacheError> {
+            for owner in objects.owners(Kind::Snapshot).map_err(unusable)? {
+                let items = objects.items(Kind::Snapshot, &owner.name).map_err(unusable)?;
+                let found = items
+                    .iter()
+                    .rev()
+                    .find(|item| Link::read(&item.item).is_some_and(|link| link.tree == *tree));
+                let Some(item) = found else { continue };
+                // The manifest names the project, which decides about the class.
+                let work = Work::new(self)?;
+                let file = File::create_new(&work.object).map_err(work.failed())?;
+                objects.read(item, file).map_err(unusable)?;
+                let Header { manifest, .. } = work.split().map_err(work.failed())?;
+                if self.owner(&manifest.project, tree) == owner.name {
+                    return self.fetch_snapshot(&manifest.project, &record::name(&manifest));
+                }
+            }
+            Ok(())
+        };
+        if let Err(error) = fetch() {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(%tree, error, "a shared snapshot can't be copied to this machine");
+        }
+    }
+
+    /// Returns the owner of the objects of a project: the name of its directory.
+    fn owner(&self, project: &str, tree: &ObjectId) -> String {
+        let directory = self.project(project, tree.format());
+        directory.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned()
+    }
+
+    /// Returns true if an artifact is stored.
+    pub(crate) fn has_artifact(&self, job: JobId, blake3: &Checksum, length: u64) -> bool {
+        match &self.objects {
+            None => fs::metadata(self.artifact(job, blake3)).is_ok_and(|metadata| metadata.len() == length),
+            Some(objects) => {
+                let (owner, item) = (&job.to_string(), blake3.as_str());
+                let key = Key { kind: Kind::Artifact, owner, item };
+                objects.item(key).is_ok_and(|item| item.is_some_and(|item| item.bytes == length))
+            }
+        }
+    }
+
+    pub(super) fn share_artifact(&self, job: JobId, blake3: &Checksum, file: &Path) -> io::Result<()> {
+        let Some(objects) = &self.objects else { return Ok(()) };
+        let (owner, item) = (&job.to_string(), blake3.as_str());
+        Ok(objects.put_file(Key { kind: Kind::Artifact, owner, item }, file)?)
+    }
+
+    /// Returns the file of an artifact, or `None` if it is not stored. Blocks while it is copied from the shared objects.
+    ///
+    /// # Errors
+    /// If the disk or the object store fails.
+    pub(crate) fn artifact_file(&self, job: JobId, blake3: &Checksum) -> io::Result<Option<PathBuf>> {
+        let file = self.artifact(job, blake3);
+        if file.is_file() {
+            return Ok(Some(file));
+        }
+        let Some(objects) = &self.objects else { return Ok(None) };
+        let (owner, item) = (&job.to_string(), blake3.as_str());
+        let directory = file.parent().unwrap_or(&self.root);
+        create_private(directory)?;
+        let written = self.incoming().join(Uuid::now_v7().to_string());
+        if !objects.get_file(Key { kind: Kind::Artifact, owner, item }, &written)? {
+            return Ok(None);
+        }
+        fs::rename(&written, &file)?;
+        Ok(Some(file))
+    }
+
+    /// Removes shared artifacts and snapshots that no job needs.
+    pub(super) fn tidy_shared(
+        &self,
+        objects: &Objects,
+        pinned: &[SnapshotName],
+        artifact_bytes: u64,
+        is_known: &impl Fn(JobId) -> bool,
+    ) -> Result<(), ObjectError> {
+        let artifacts = objects.owners(Kind::Artifact)?;
+        let mut total: u64 = artifacts.iter().map(|owner| owner.bytes).sum();
+        // Ids of jobs are UUIDv7, so names sort by age.
+        for owner in artifacts {
+            let is_needed = owner.name.parse().is_ok_and(is_known);
+            if !is_needed || total > artifact_bytes {
+                objects.remove(Kind::Artifact, &owner.name, |_| true)?;
+                total -= owner.bytes;
+            }
+        }
+        for owner in objects.owners(Kind::Snapshot)? {
+            let _alone = changing(&owner.name);
+            tidy_chains(objects, &owner.name, pinned)?;
+        }
+        objects.sweep_sometimes()
+    }
+}
+
+/// Removes the older chains of a project, and all chains of a project that was not used for long.
+fn tidy_chains(objects: &Objects, owner: &str, pinned: &[SnapshotName]) -> Result<(), ObjectError> {
+    let mut chains: BTreeMap<u64, Vec<Item>> = BTreeMap::new();
+    for item in objects.items(Kind::Snapshot, owner)? {
+        let chain = Link::read(&item.item).map_or(0, |link| link.chain);
+        chains.entry(chain).or_default().push(item);
+    }
+    let idle_ms = i64::try_from(IDLE_AFTER.as_millis()).unwrap_or(i64::MAX);
+    for (rank, items) in chains.into_values().rev().enumerate() {
+        let age = now_ms() - items.iter().map(|item| item.stored_at_ms).max().unwrap_or(0);
+        let links = items.iter().filter_map(|item| Link::read(&item.item));
+        let is_pinned = links.into_iter().any(|link| pinned.iter().any(|name| link.fits(name)));
+        let is_old = age > if rank < CHAINS_KEPT { idle_ms } else { CHAIN_AGE_MIN_MS };
+        if is_old && !is_pinned {
+            objects.remove(Kind::Snapshot, owner, |item| items.contains(item))?;
+        }
+    }
+    Ok(())
+}
+
+/// Files of one copy. They are removed on drop.
+struct Work {
+    object: PathBuf,
+    pack: PathBuf,
+}
+
+impl Work {
+    fn new(store: &TransferStore) -> Result<Self, CacheError> {
+        let directory = store.incoming();
+        create_private(&directory).map_err(GitError::io(format!("creating {}", directory.display())))?;
+        let stem = directory.join(format!("shared-{}", Uuid::now_v7()));
+        Ok(Self { object: stem.with_extension("object"), pack: stem.with_extension("pack") })
+    }
+
+    fn failed(&self) -> impl FnOnce(io::Error) -> CacheError + use<> {
+        let what = format!("writing {}", self.object.display());
+        move |error| GitError::io(what)(error).into()
+    }
+
+    fn join(&self, header: &Header) -> io::Result<()> {
+        let mut object = File::create_new(&self.object)?;
+        serde_json::to_writer(&mut object, header)?;
+        object.write_all(b"\n")?;
+        io::copy(&mut File::open(&self.pack)?, &mut object).map(drop)
+    }
+
+    fn split(&self) -> io::Result<Header> {
+        let mut object = BufReader::new(File::open(&self.object)?);
+        let mut line = Vec::new();
+        (&mut object).take(HEADER_BYTES_MAX).read_until(b'\n', &mut line)?;
+        io::copy(&mut object, &mut File::create_new(&self.pack)?)?;
+        Ok(serde_json::from_slice(&line)?)
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        for path in [&self.object, &self.pack] {
+            if path.exists() {
+                log_failure(path, fs::remove_file(path));
+            }
+        }
+    }
+}
