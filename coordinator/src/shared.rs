@@ -215,8 +215,19 @@ impl Shared {
         }
     }
 
+    /// Returns earlier passing runs of the same command and project, as far as the submitter may read them.
     pub(crate) fn history(&self, spec: &JobSpec) -> Vec<PassingRun> {
-        self.reader.history(HistoryKey::from_spec(spec)).unwrap_or_else(|error| {
+        let runs = self.reader.history(HistoryKey::from_spec(spec)).and_then(|mut runs| {
+            let Some(only) = spec.access.only_submitter() else { return Ok(runs) };
+            let mut own = Vec::new();
+            for run in runs.drain(..) {
+                if self.reader.principal_of(run.job)?.is_some_and(|submitter| submitter == only) {
+                    own.push(run);
+                }
+            }
+            Ok(own)
+        });
+        runs.unwrap_or_else(|error| {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
                 "the history of a command can't be read"

@@ -7,7 +7,7 @@ mod stats;
 mod table;
 
 pub(crate) use stats::{Flaky, Point, TestOutcome};
-pub(crate) use table::{Position, TESTS_FILE, Table, Test, Wanted};
+pub(crate) use table::{Position, Scope, TESTS_FILE, Table, Test, Wanted};
 
 use crate::priority::{Niceness, give_way};
 use crate::store::{JobRecord, StoreError};
@@ -169,7 +169,8 @@ impl TestHistory {
         if names.is_empty() {
             return Vec::new();
         }
-        let known = locked(&self.notes).known_flaky(project(spec), &spec.command.to_string(), &names);
+        let scope = Scope { submitter: spec.access.only_submitter().map(str::to_owned), ..Scope::default() };
+        let known = locked(&self.notes).known_flaky(project(spec), &spec.command.to_string(), &names, &scope);
         known.unwrap_or_else(|error| {
             tracing::warn!(error = &error as &dyn std::error::Error, "the history of tests can't be read");
             Vec::new()

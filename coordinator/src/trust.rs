@@ -89,6 +89,7 @@ impl Trust {
         Access {
             class: self.class_for(principal),
             names: names.into_iter().flatten().map(str::to_owned).collect(),
+            reads_own: principal.only.reads == Reads::Own,
             ..Access::default()
         }
     }

@@ -1,7 +1,9 @@
 //! Arguments of `tests` and `events`.
 
 use super::{Form, PoolOptions};
+use crate::completion;
 use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
 
 #[derive(Args, Debug)]
 pub(crate) struct TestsArguments {
@@ -19,6 +21,12 @@ pub(crate) struct TestsArguments {
     /// List only tests of this project
     #[arg(long, value_name = "NAME")]
     pub(crate) project: Option<String>,
+    /// Count only results of this branch
+    #[arg(long, value_name = "NAME")]
+    pub(crate) branch: Option<String>,
+    /// Count only results of this worker
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::workers))]
+    pub(crate) worker: Option<String>,
     /// Maximum number of tests
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) limit: u32,

@@ -16,6 +16,9 @@ use std::time::Duration;
 /// Maximum number of tests in one answer of the coordinator.
 const PAGE_TESTS: u32 = 200;
 
+/// Smallest change of a duration that is shown, in percent.
+const TREND_SHOWN_PERCENT: f64 = 10.0;
+
 /// A part of the list.
 #[derive(Deserialize)]
 struct Page {
@@ -54,17 +57,22 @@ fn query(arguments: &TestsArguments, limit: usize, cursor: Option<&str>) -> Stri
     let flags = [("flaky", arguments.flaky), ("slow", arguments.slow), ("failing", arguments.failing)];
     let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| format!("&{name}=true"));
     let mut path = format!("/tests?limit={limit}{}", flags.collect::<String>());
-    if let Some(project) = &arguments.project {
-        path.push_str(&format!("&project={}", query_value(project)));
-    }
-    if let Some(cursor) = cursor {
-        path.push_str(&format!("&cursor={}", query_value(cursor)));
+    let named = [
+        ("project", arguments.project.as_deref()),
+        ("branch", arguments.branch.as_deref()),
+        ("worker", arguments.worker.as_deref()),
+        ("cursor", cursor),
+    ];
+    for (name, value) in named {
+        if let Some(value) = value {
+            path.push_str(&format!("&{name}={}", query_value(value)));
+        }
     }
     path
 }
 
 fn table(tests: &[Value]) -> String {
-    let mut table = Table::new(["TEST", "STATE", "FAILED", "TIME", "SINCE", "PROJECT", "COMMAND"]);
+    let mut table = Table::new(["TEST", "STATE", "FAILED", "TIME", "TREND", "SINCE", "PROJECT", "COMMAND"]);
     for test in tests {
         let text = |name: &str| one_line(test[name].as_str().unwrap_or_default());
         let count = |name: &str| test[name].as_u64().unwrap_or_default();
@@ -77,12 +85,19 @@ fn table(tests: &[Value]) -> String {
             state(test),
             format!("{}/{}", count("failed"), count("runs")).into(),
             time.into(),
+            trend(test).into(),
             since.into(),
             text("project").into(),
             text("command").into(),
         ]);
     }
     table.text()
+}
+
+/// Returns the change of the duration in percent, if it is more than noise.
+fn trend(test: &Value) -> String {
+    let change = test["duration_trend"].as_f64().map_or(0.0, |ratio| (ratio - 1.0) * 100.0);
+    if change.abs() < TREND_SHOWN_PERCENT { String::new() } else { format!("{change:+.0} %") }
 }
 
 fn state(test: &Value) -> Cell {

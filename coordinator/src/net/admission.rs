@@ -158,6 +158,7 @@ pub(crate) async fn retry(
     if submitter != back.principal.name {
         // The tree is the original submitter's.
         access.class = shared.trust.class_again(&submitter, &spec.access.class);
+        access.reads_own |= spec.access.reads_own;
     }
     let message = SubmitMessage {
         job: new,

@@ -88,6 +88,24 @@ pub(crate) struct Stats {
     /// Percentiles of the durations, in milliseconds.
     pub(crate) p50_ms: Option<i64>,
     pub(crate) p90_ms: Option<i64>,
+    /// Median of the newest durations divided by the median of the older ones.
+    pub(crate) trend: Option<f64>,
+}
+
+/// Durations that are the newest ones of a trend. As many older ones are needed.
+const TREND_NEWEST: usize = 5;
+
+/// Returns how the durations of a test change; they are in order of time. `None` if there are too few, or if they are too
+/// short to be compared.
+fn trend(durations: &[i64]) -> Option<f64> {
+    let (older, newest) = durations.split_at_checked(durations.len().checked_sub(TREND_NEWEST)?)?;
+    let median = |part: &[i64]| {
+        let mut sorted = part.to_vec();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied()
+    };
+    let before = median(older).filter(|before| *before > 0 && older.len() >= TREND_NEWEST)?;
+    Some(median(newest)? as f64 / before as f64)
 }
 
 impl Stats {
@@ -95,6 +113,7 @@ impl Stats {
     pub(crate) fn from_points(points: &[Point]) -> Self {
         let mut stats = Self { flaky: flaky(points), ..Self::default() };
         let mut durations: Vec<i64> = points.iter().filter_map(|point| point.duration_ms).collect();
+        stats.trend = trend(&durations);
         durations.sort_unstable();
         let percentile = |part: usize| {
             let last = durations.len().checked_sub(1)?;
@@ -149,7 +168,7 @@ fn flaky(points: &[Point]) -> Option<Flaky> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Flaky, Point, Stats, TestOutcome};
+    use super::{Flaky, Point, Stats, TestOutcome, trend};
     use TestOutcome::{Failed, Passed, PassedLater, Skipped};
 
     fn points(results: &[(TestOutcome, Option<&str>)]) -> Vec<Point> {
@@ -197,5 +216,18 @@ mod tests {
         assert_eq!((stats.p50_ms, stats.p90_ms), (Some(2), Some(4)));
         all.iter_mut().for_each(|point| point.is_past = true);
         assert_eq!(Stats::from_points(&all).failing_since, None);
+    }
+
+    #[test]
+    fn a_trend_compares_the_newest_durations_with_the_older_ones() {
+        assert_eq!(trend(&[10, 10, 10, 10, 10, 20, 20, 20, 20, 20]), Some(2.0));
+        assert_eq!(
+            trend(&[20, 20, 20, 20, 900, 20, 20, 10, 10, 10]),
+            Some(0.5),
+            "one slow run is not a trend"
+        );
+        assert_eq!(trend(&[10, 10, 10, 10, 20, 20, 20, 20, 20]), None, "too few");
+        assert_eq!(trend(&[0; 20]), None);
+        assert_eq!(trend(&[]), None);
     }
 }

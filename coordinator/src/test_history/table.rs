@@ -26,11 +26,28 @@ pub(crate) struct Wanted {
     pub(crate) slow: bool,
     pub(crate) failing: bool,
     pub(crate) project: Option<String>,
-    /// Only results of the jobs of this submitter.
-    pub(crate) submitter: Option<String>,
+    pub(crate) scope: Scope,
     /// The list continues after this place.
     pub(crate) after: Option<Position>,
     pub(crate) limit: usize,
+}
+
+/// Which results count.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Scope {
+    /// Only those of the jobs of this submitter.
+    pub(crate) submitter: Option<String>,
+    /// Only those of this branch.
+    pub(crate) branch: Option<String>,
+    /// Only those of this worker.
+    pub(crate) worker: Option<String>,
+}
+
+impl Scope {
+    /// Returns true if all results count.
+    fn is_all(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Place in a list: the value that orders it, and the test.
@@ -108,17 +125,19 @@ impl Table {
         project: &str,
         command: &str,
         names: &[&str],
+        scope: &Scope,
     ) -> Result<Vec<(String, Flaky)>, StoreError> {
         let read = || -> rusqlite::Result<Vec<(String, Flaky)>> {
             let mut known = Vec::new();
             let mut statement = self.connection.prepare_cached(
-                "SELECT id FROM tests WHERE project = ?1 AND command = ?2 AND name = ?3 AND flaky > 0",
+                // The column `flaky` counts the results of all submitters.
+                "SELECT id FROM tests WHERE project = ?1 AND command = ?2 AND name = ?3 AND doubtful",
             )?;
             for name in names {
                 let test =
                     statement.query_row(params![project, command, name], |row| row.get(0)).optional()?;
                 let Some(test) = test else { continue };
-                let flaky = Stats::from_points(&points(&self.connection, test, None)?).flaky;
+                let flaky = Stats::from_points(&points(&self.connection, test, scope)?).flaky;
                 known.extend(flaky.map(|flaky| ((*name).to_owned(), flaky)));
             }
             Ok(known)
@@ -206,7 +225,7 @@ fn is_doubtful(transaction: &Transaction<'_>, test: i64) -> rusqlite::Result<boo
 
 /// Computes the columns of a test that has failed.
 fn summarize(connection: &Connection, test: i64) -> rusqlite::Result<()> {
-    let stats = Stats::from_points(&points(connection, test, None)?);
+    let stats = Stats::from_points(&points(connection, test, &Scope::default())?);
     connection
         .prepare_cached(
             "UPDATE tests SET doubtful = ?2, flaky = ?3, failing_ms = ?4, slow_ms = ?5 WHERE id = ?1",
@@ -251,7 +270,7 @@ fn settle(transaction: &Transaction<'_>, run: &TestRun, id: i64) -> rusqlite::Re
 }
 
 /// Returns the results of a test, oldest first.
-fn points(connection: &Connection, test: i64, submitter: Option<&str>) -> rusqlite::Result<Vec<Point>> {
+fn points(connection: &Connection, test: i64, scope: &Scope) -> rusqlite::Result<Vec<Point>> {
     let point = |row: &Row<'_>| {
         Ok(Point {
             job: row.get(0)?,
@@ -268,15 +287,23 @@ fn points(connection: &Connection, test: i64, submitter: Option<&str>) -> rusqli
         .prepare_cached(
             "SELECT u.job, u.at_ms, r.outcome, r.duration_ms, u.tree, u.worker, u.branch, r.run <= t.past_run
              FROM results r JOIN runs u ON u.id = r.run JOIN tests t ON t.id = r.test
-             WHERE r.test = ?1 AND (?2 IS NULL OR u.submitter = ?2) ORDER BY r.run",
+             WHERE r.test = ?1 AND (?2 IS NULL OR u.submitter = ?2) AND (?3 IS NULL OR u.branch = ?3)
+               AND (?4 IS NULL OR u.worker = ?4) ORDER BY r.run",
         )?
-        .query_map(params![test, submitter], point)?
+        .query_map(params![test, scope.submitter, scope.branch, scope.worker], point)?
         .collect()
 }
 
 fn list(connection: &Connection, wanted: &Wanted) -> rusqlite::Result<(Vec<Test>, Option<Position>)> {
+    let is_all = wanted.scope.is_all();
+    // Columns count all results. A test can pass in all and fail in those of one branch.
+    let (flaky, failing, doubtful) = match is_all {
+        true => (wanted.flaky, wanted.failing, false),
+        false => (false, false, wanted.flaky || wanted.failing),
+    };
     let column = match wanted {
         Wanted { slow: true, .. } => "slow_ms",
+        Wanted { .. } if !is_all => "seen_ms",
         Wanted { failing: true, .. } => "failing_ms",
         Wanted { flaky: true, .. } => "flaky",
         Wanted { .. } => "seen_ms",
@@ -284,19 +311,21 @@ fn list(connection: &Connection, wanted: &Wanted) -> rusqlite::Result<(Vec<Test>
     let sql = format!(
         "SELECT id, project, command, name, {column} FROM tests t
          WHERE {column} > 0 AND ({column}, id) < (:value, :test)
-           AND (:flaky = 0 OR flaky > 0) AND (:failing = 0 OR failing_ms > 0)
+           AND (:flaky = 0 OR flaky > 0) AND (:failing = 0 OR failing_ms > 0) AND (:doubtful = 0 OR doubtful)
            AND (:project IS NULL OR project = :project)
-           AND (:submitter IS NULL OR EXISTS (
+           AND (:all OR EXISTS (
                SELECT 1 FROM results r JOIN runs u ON u.id = r.run
-               WHERE r.test = t.id AND u.submitter = :submitter))
+               WHERE r.test = t.id AND (:submitter IS NULL OR u.submitter = :submitter)
+                 AND (:branch IS NULL OR u.branch = :branch) AND (:worker IS NULL OR u.worker = :worker)))
          ORDER BY {column} DESC, id DESC LIMIT :limit"
     );
     let after = wanted.after.unwrap_or(Position { value: i64::MAX, test: i64::MAX });
     let mut statement = connection.prepare_cached(&sql)?;
     let rows = statement.query_map(
         named_params! {
-            ":value": after.value, ":test": after.test, ":flaky": wanted.flaky, ":failing": wanted.failing,
-            ":project": wanted.project, ":submitter": wanted.submitter, ":limit": wanted.limit as i64,
+            ":value": after.value, ":test": after.test, ":flaky": flaky, ":failing": failing, ":doubtful": doubtful,
+            ":project": wanted.project, ":all": is_all, ":submitter": wanted.scope.submitter,
+            ":branch": wanted.scope.branch, ":worker": wanted.scope.worker, ":limit": wanted.limit as i64,
         },
         |row| {
             let place = Position { test: row.get(0)?, value: row.get(4)? };
@@ -307,9 +336,8 @@ fn list(connection: &Connection, wanted: &Wanted) -> rusqlite::Result<(Vec<Test>
     for row in rows {
         let (place, project, command, name) = row?;
         (last, read) = (Some(place), read + 1);
-        let points = points(connection, place.test, wanted.submitter.as_deref())?;
+        let points = points(connection, place.test, &wanted.scope)?;
         let stats = Stats::from_points(&points);
-        // The columns count the results of all submitters; a reader may see fewer.
         if (wanted.flaky && stats.flaky.is_none()) || (wanted.failing && stats.failing_since.is_none()) {
             continue;
         }

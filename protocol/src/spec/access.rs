@@ -21,9 +21,17 @@ pub struct Access {
     /// Labels that a worker needs, in addition to those of the job.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<Selector>,
+    /// The submitter's token reads its own jobs only. So the result uses nothing from the jobs of others.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub reads_own: bool,
 }
 
 impl Access {
+    /// Returns the only submitter whose jobs the result may use, or `None` for those of the pool.
+    pub fn only_submitter(&self) -> Option<&str> {
+        self.names.first().filter(|_| self.reads_own).map(String::as_str)
+    }
+
     /// Whether nothing is set, as on a local pool.
     pub fn is_open(&self) -> bool {
         *self == Self::default()

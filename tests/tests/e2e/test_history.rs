@@ -1,6 +1,6 @@
 //! Tests of the history of tests: from reports and logs of real jobs to lists and notes.
 
-use buildpool_tests::{Pool, wait_until};
+use buildpool_tests::{Pool, PoolBuilder, wait_until};
 use serde_json::Value;
 use std::process::Command;
 
@@ -114,4 +114,66 @@ fn a_log_names_the_tests_and_a_later_pass_ends_the_failure() {
     assert_eq!(test(&pool, "one", 2)["passed"], 2);
     pool.restart_coordinator();
     assert_eq!(test(&pool, "two", 2)["failed"], 1);
+}
+
+#[test]
+fn a_list_counts_only_results_of_one_branch_or_worker() {
+    let pool = PoolBuilder::default().worker(&["--name", "one"]).worker(&["--name", "two"]).start();
+    project(&pool);
+    let on = |worker: &str, result: &str, code: i32| {
+        let label = format!("name={worker}");
+        run(&pool, &["--label", &label, "--report", "out.xml", "--env", result], JUNIT, code)
+    };
+    let failed = on("one", FAILS, 1);
+    test(&pool, "shaky", 1);
+    on("two", "RESULT=", 0);
+    assert_eq!(test(&pool, "shaky", 2)["failing_since"], Value::Null, "it passed last");
+    let only = |query: &str| -> Vec<Value> {
+        listed(&pool, query)
+            .into_iter()
+            .filter(|test| test["test"].as_str().unwrap().ends_with("shaky"))
+            .collect()
+    };
+    let failing = only("failing=true&worker=one");
+    assert_eq!(failing[0]["failing_since"]["job_id"], failed["job_id"], "{failing:?}");
+    assert_eq!((&failing[0]["runs"], &failing[0]["flaky"]), (&1.into(), &false.into()));
+    assert!(only("failing=true&worker=two").is_empty());
+    assert_eq!(only("branch=topic")[0]["runs"], 2);
+    assert!(only("branch=main").is_empty() && only("worker=three").is_empty());
+    let shown =
+        pool.buildpool(&["tests", "--failing", "--worker", "one", "--branch", "topic"]).expect(0).out();
+    assert!(shown.contains("shaky") && shown.contains("1/1"), "{shown}");
+}
+
+#[test]
+fn a_token_that_reads_its_own_jobs_learns_nothing_of_the_tests_of_others() {
+    let pool = Pool::start(1);
+    project(&pool);
+    let report = ["--report", "out.xml", "--env"];
+    run(&pool, &[&report[..], &["RESULT="]].concat(), JUNIT, 0);
+    run(&pool, &[&report[..], &[FAILS]].concat(), JUNIT, 1);
+    test(&pool, "shaky", 2);
+    let token = ["token", "create", "--role", "submit", "--name", "guest", "--reads", "own", "--json"];
+    let token = pool.buildpool(&token).expect(0).json()["token"].as_str().unwrap().to_owned();
+    let all =
+        [&["--token", &token, "--output", "json"], &report[..], &[FAILS, "--", "sh", "-c", JUNIT]].concat();
+    let own = pool.buildpool(&[&["run"], &all[..]].concat()).expect(1).json();
+    assert!(!own.to_string().contains("flaky"), "{own}");
+    test(&pool, "shaky", 3);
+    let job = own["job_id"].as_str().unwrap();
+    // A view with a template reads the log again.
+    let shown = pool.buildpool(&["job", job, "--template", "raw", "--token", &token]).expect(0).out();
+    assert!(!shown.contains("flaky"), "{shown}");
+    let bearer = format!("Authorization: Bearer {token}");
+    let list = |query: &str| {
+        let answer =
+            pool.request("GET", &format!("/api/v1/tests?{query}"), &[&bearer], "").expect(200).json();
+        answer["tests"].as_array().unwrap().clone()
+    };
+    assert!(list("flaky=true").is_empty());
+    let failing = list("failing=true");
+    assert_eq!((&failing[0]["runs"], &failing[0]["failing_since"]["job_id"]), (&1.into(), &own["job_id"]));
+    // A token that reads all jobs learns of all three.
+    let again = run(&pool, &[&report[..], &[FAILS]].concat(), JUNIT, 1);
+    assert!(again["notes"].to_string().contains("flaky"), "{again}");
 }

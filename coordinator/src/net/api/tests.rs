@@ -5,7 +5,7 @@ use super::forms::{JobText, TestCursor};
 use super::problem::Problem;
 use super::{Caller, Query};
 use crate::shared::{internal, rfc3339};
-use crate::test_history::{Point, Position, Test, Wanted};
+use crate::test_history::{Point, Position, Scope, Test, Wanted};
 use axum::Json;
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
@@ -21,8 +21,8 @@ const TESTS_LISTED: u32 = 50;
 const TESTS_LISTED_MAX: u32 = 200;
 /// Newest results that an answer shows of each test.
 const RESULTS_SHOWN: usize = 20;
-/// Maximum length of the name of a project, in bytes.
-const PROJECT_BYTES_MAX: usize = 8 * NAME_BYTES_MAX;
+/// Maximum length of the name of a project, a branch or a worker, in bytes.
+const NAMES_BYTES_MAX: usize = 8 * NAME_BYTES_MAX;
 
 /// Which tests a list has. Several conditions must all hold.
 #[derive(Deserialize, IntoParams)]
@@ -40,6 +40,10 @@ pub(super) struct Filter {
     failing: bool,
     /// Only tests of this project.
     project: Option<String>,
+    /// Only results of this branch, as a snapshot named it.
+    branch: Option<String>,
+    /// Only results of this worker, by name.
+    worker: Option<String>,
     /// `next_cursor` of an earlier answer to the same filter.
     #[param(value_type = Option<TestCursor>)]
     cursor: Option<String>,
@@ -85,6 +89,10 @@ pub(super) struct TestSummary {
     duration_p50_secs: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     duration_p90_secs: Option<f64>,
+    /// Median of the newest 5 durations divided by the median of the older ones: above 1 it became slower. Absent with
+    /// fewer than 10 durations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_trend: Option<f64>,
     /// Newest results, newest last, at most 20.
     history: Vec<TestRunSummary>,
 }
@@ -153,6 +161,7 @@ impl From<Test> for TestSummary {
             last_failed_at: stats.last_failed_ms.map(rfc3339),
             duration_p50_secs: stats.p50_ms.map(secs),
             duration_p90_secs: stats.p90_ms.map(secs),
+            duration_trend: stats.trend,
             history: points.iter().skip(first).map(TestRunSummary::from).collect(),
         }
     }
@@ -176,13 +185,16 @@ fn position(text: &str) -> Result<Position, Problem> {
 #[utoipa::path(get, path = "/tests", tag = "tests", operation_id = "list_tests", params(Filter),
     responses((status = 200, body = Tests), Refused))]
 pub(super) async fn list(caller: Caller, Query(filter): Query<Filter>) -> Result<Json<Tests>, Problem> {
-    let Filter { flaky, slow, failing, project, cursor, limit } = filter;
+    let Filter { flaky, slow, failing, project, branch, worker, cursor, limit } = filter;
     let limit = limit.unwrap_or(TESTS_LISTED);
     if !(1..=TESTS_LISTED_MAX).contains(&limit) {
         return Err(Problem::invalid(format!("limit: {limit}; valid are 1 to {TESTS_LISTED_MAX}")));
     }
-    if project.as_ref().is_some_and(|project| project.len() > PROJECT_BYTES_MAX) {
-        return Err(Problem::invalid(format!("project: longer than {PROJECT_BYTES_MAX} bytes")));
+    for (field, text) in [("project", &project), ("branch", &branch), ("worker", &worker)] {
+        if let Some(length) = text.as_ref().map(String::len).filter(|length| *length > NAMES_BYTES_MAX) {
+            let text = format!("{field}: {length} bytes; at most {NAMES_BYTES_MAX} are valid");
+            return Err(Problem::invalid(text));
+        }
     }
     let after = cursor.as_deref().map(position).transpose()?;
     caller.shared.rates.within(&caller.principal.name, Instant::now())?;
@@ -191,7 +203,8 @@ pub(super) async fn list(caller: Caller, Query(filter): Query<Filter>) -> Result
         Reads::All => None,
         Reads::Own => Some(caller.principal.name.clone()),
     };
-    let wanted = Wanted { flaky, slow, failing, project, submitter, after, limit: limit as usize };
+    let scope = Scope { submitter, branch, worker };
+    let wanted = Wanted { flaky, slow, failing, project, scope, after, limit: limit as usize };
     let tests = caller.shared.tests.clone();
     let read = tokio::task::spawn_blocking(move || {
         // The work goes on if its request is given up, and keeps the turn.

@@ -39,8 +39,8 @@ export function Tests({ filter }) {
   useTitle("Tests");
   const kind = KINDS.some(([name]) => name === filter.kind) ? filter.kind : "failing";
   const { value, error } = useLive(
-    (signal) => get(`tests${query({ [kind]: true, project: filter.project, limit: LISTED })}`, { signal }),
-    [kind, filter.project],
+    (signal) => get(`tests${query({ [kind]: true, project: filter.project, branch: filter.branch, worker: filter.worker, limit: LISTED })}`, { signal }),
+    [kind, filter.project, filter.branch, filter.worker],
     (event) => event.state === "done",
   );
   const isMissing = error?.status === 404;
