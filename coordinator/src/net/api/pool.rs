@@ -24,6 +24,10 @@ use utoipa::{IntoParams, ToSchema};
 /// Default number of entries of the audit log in an answer.
 const ENTRIES_LISTED: u32 = 100;
 
+/// Limit on the wait for the report of a resumed worker, and the time between two looks at it.
+const RESUMED_WITHIN: Duration = Duration::from_secs(2);
+const REPORT_LOOK_EVERY: Duration = Duration::from_millis(10);
+
 /// Whether the pool accepts jobs.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Health {
@@ -151,6 +155,11 @@ async fn all_workers(caller: &Caller) -> Result<Vec<WorkerSummary>, Problem> {
 /// Changes a worker, and returns its new state.
 async fn change(caller: &Caller, message: FromClient, id: &str) -> Result<Json<WorkerSummary>, Problem> {
     ask(caller, message).await?;
+    present(caller, id).await
+}
+
+/// Returns the state of a worker.
+async fn present(caller: &Caller, id: &str) -> Result<Json<WorkerSummary>, Problem> {
     let mut workers = all_workers(caller).await?.into_iter();
     let found = workers.find(|worker| worker.worker_id == id || worker.name == id);
     let gone = || {
@@ -189,7 +198,14 @@ pub(super) async fn drain(
     responses((status = 200, body = WorkerSummary), Refused))]
 pub(super) async fn resume(caller: Caller, Path(id): Path<String>) -> Result<Json<WorkerSummary>, Problem> {
     let message = FromClient::Drain { request: REQUEST, worker: id.clone(), draining: false, deadline: None };
-    change(&caller, message, &id).await
+    let deadline = Instant::now() + RESUMED_WITHIN;
+    let mut worker = change(&caller, message, &id).await?;
+    // The worker decides, and reports at once. One that is shutting down goes on draining.
+    while worker.draining && worker.connected && Instant::now() < deadline {
+        tokio::time::sleep(REPORT_LOOK_EVERY).await;
+        worker = present(&caller, &id).await?;
+    }
+    Ok(worker)
 }
 
 /// Lets a worker that waits for approval accept jobs.
