@@ -260,3 +260,35 @@ fn a_job_reads_its_standard_input_once_also_after_a_repeated_request_and_a_retry
     let reader = format!("Authorization: Bearer {}", reader["token"].as_str().unwrap());
     send(&pool, "POST", "jobs", &[&reader, "Content-Type: application/json"], &job).expect(403);
 }
+
+#[test]
+fn a_drained_and_a_resumed_worker_are_answered_in_their_new_state() {
+    let pool = Pool::start(1);
+    for _ in 0..3 {
+        assert_eq!(
+            call(&pool, "POST", "workers/w0/drain", &Value::Null).expect(200).json()["draining"],
+            true
+        );
+        assert_eq!(
+            call(&pool, "POST", "workers/w0/resume", &Value::Null).expect(200).json()["draining"],
+            false
+        );
+    }
+}
+
+#[test]
+fn a_refused_one_time_code_is_counted_and_audited() {
+    let pool = Pool::start(0);
+    let refused = || {
+        let (_, metrics) = pool.get("/metrics", Some(pool.token()));
+        let line = metrics.lines().find_map(|line| line.strip_prefix("buildpool_connections_refused_total "));
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    let before = refused();
+    let problem =
+        send(&pool, "POST", "sign-in", &["Content-Type: application/json"], &json!({"code": "guess"}));
+    assert_eq!(problem.expect(401).json()["code"], "unauthorized");
+    assert_eq!(refused(), before + 1);
+    let audit = get(&pool, "audit").to_string();
+    assert!(audit.contains("one-time code that is not valid") && !audit.contains("guess"), "{audit}");
+}

@@ -3,8 +3,9 @@
 use super::document::Refused;
 use super::problem::Problem;
 use super::{Body, Caller};
+use crate::auth::Actor;
 use crate::net::load::{self, Load};
-use crate::net::router::bearer;
+use crate::net::router::{Sender, bearer};
 use crate::net::sign_in::VALID;
 use crate::shared::Shared;
 use axum::Json;
@@ -93,11 +94,15 @@ pub(super) async fn create_code(
     responses((status = 200, body = SignedIn), Refused))]
 pub(super) async fn sign_in(
     State(shared): State<Arc<Shared>>,
+    sender: Sender,
     Body(SignIn { code }): Body<SignIn>,
 ) -> Result<Json<SignedIn>, Problem> {
     match shared.sign_ins.take(&code, Instant::now()) {
         Some(token) => Ok(Json(SignedIn { token })),
         None => {
+            shared.metrics.refused.inc();
+            let actor = Actor { name: "unknown", peer: Some(sender.peer) };
+            shared.note_refused(actor, "a one-time code that is not valid");
             let text = format!(
                 "code: it is unknown, was used, or is older than {} s; `buildpool page` makes a new one",
                 VALID.as_secs()
