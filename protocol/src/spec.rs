@@ -96,6 +96,9 @@ impl Source {
     }
 }
 
+/// The label with a worker's name.
+pub const NAME_LABEL: &str = "name";
+
 /// A selector for worker labels: the label must exist and, if a value is given, must have it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

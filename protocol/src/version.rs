@@ -4,7 +4,8 @@
 //! Ledger, newest first, one sentence per version. A coordinator supports its own version and the
 //! one before.
 //!
-//! * 2: `follow` names its stream, and parts of the log without data of that stream may be skipped.
+//! * 2: `follow` names its stream, and parts of the log without data of that stream may be skipped; `retry` can name a
+//!   worker.
 //! * 1: the first version.
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,8 @@ pub const NEWEST: u16 = 2;
 pub const OLDEST: u16 = 1;
 /// From this version on, `follow` can select a single stream.
 pub const FOLLOW_OF_ONE_STREAM: u16 = 2;
+/// From this version on, `retry` can name the worker of the new job.
+pub const RETRY_ON_WORKER: u16 = 2;
 
 /// The supported versions of a peer, both ends included. As text `1` or `1..2`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

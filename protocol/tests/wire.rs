@@ -292,7 +292,13 @@ fn the_client_link_is_as_it_was() {
             FromClient::Audit { request: 16, limit: 50, before: None },
             FromClient::Audit { request: 18, limit: 50, before: Some(1_000) },
             FromClient::Forget { request: 17, worker: "mac-1".into() },
-            FromClient::Retry { request: 19, job: "0198".into(), new: id(), client_request_id: None },
+            FromClient::Retry {
+                request: 19,
+                job: "0198".into(),
+                new: id(),
+                client_request_id: None,
+                worker: Some("mini-2".into()),
+            },
         ],
     );
     check(

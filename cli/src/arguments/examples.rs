@@ -76,7 +76,9 @@ Examples:
 
 pub(super) const RETRY: &str = "\
 Examples:
-  buildpool retry 0193a1b2c3d4";
+  buildpool retry 0193a1b2c3d4
+  # To find out whether the machine is at fault
+  buildpool retry 0193a1b2c3d4 --worker mini-7";
 
 pub(super) const WORKERS: &str = "\
 Examples:

@@ -151,6 +151,9 @@ pub(crate) struct RetryArguments {
     /// Id of the job, or a unique prefix of it
     #[arg(add = ArgValueCandidates::new(completion::jobs))]
     pub(crate) id: String,
+    /// Worker that runs the new job, instead of any that fits
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::workers))]
+    pub(crate) worker: Option<String>,
     #[command(flatten)]
     pub(crate) form: Form,
 }

@@ -7,6 +7,7 @@ use crate::terminal;
 use buildpool_client::Client;
 use buildpool_protocol::client_link::View;
 use buildpool_protocol::report::Verdict;
+use buildpool_protocol::version::RETRY_ON_WORKER;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -18,7 +19,12 @@ pub(crate) fn run(arguments: &RetryArguments) -> Result<ExitCode, Failure> {
 }
 
 async fn retry(client: &Client, arguments: &RetryArguments) -> Result<ExitCode, Failure> {
-    let job = client.retry(&arguments.id).await?.to_string();
+    let worker = arguments.worker.as_deref();
+    if worker.is_some() && client.pool().protocol < RETRY_ON_WORKER {
+        let text = "--worker: this coordinator is older and can't choose the worker of a retry; update it";
+        return Err(Failure::new(REFUSED, text.to_owned()));
+    }
+    let job = client.retry(&arguments.id, worker).await?.to_string();
     let now = client.job(&job, View::default(), Duration::ZERO).await?;
     if now.verdict == Some(Verdict::Rejected) {
         let why = now.cause.map_or_else(|| "no cause is known".to_owned(), |cause| cause.text);

@@ -5,14 +5,13 @@ use crate::input::{ClientRef, Now};
 use crate::pool::Pool;
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::WorkerId;
+use buildpool_protocol::spec::NAME_LABEL;
 use buildpool_protocol::worker_link::Register;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Limit on the names shown in a refusal.
 const NAMES_SHOWN_MAX: usize = 20;
-/// The label with a worker's name.
-const NAME_LABEL: &str = "name";
 
 impl Pool {
     /// Checks if a worker may use its name. A name belongs to the token of its holder, even while

@@ -12,7 +12,7 @@ use buildpool_protocol::client_link::{Role, SubmitMessage, View};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::spec::{
-    Access, Command as SpecCommand, JobSpec, Network, Restriction, Selector, Source,
+    Access, Command as SpecCommand, JobSpec, NAME_LABEL, Network, Restriction, Selector, Source,
 };
 use buildpool_protocol::stdin::Stdin;
 use buildpool_protocol::transfer::SnapshotName;
@@ -123,13 +123,21 @@ fn text_bytes(SubmitMessage { spec, secrets, .. }: &SubmitMessage) -> usize {
     command + env + secrets
 }
 
+/// A job that repeats an earlier one.
+pub(crate) struct Again {
+    pub(crate) new: JobId,
+    pub(crate) client_request_id: Option<String>,
+    /// The worker that must run it.
+    pub(crate) worker: Option<String>,
+}
+
 /// Submits the spec and the snapshot of a job again. Only its submitter and an admin may do this,
 /// because the job may contain uncommitted files and variables.
 pub(crate) async fn retry(
     back: &Back,
     request: u32,
     text: &str,
-    (new, client_request_id): (JobId, Option<String>),
+    Again { new, client_request_id, worker }: Again,
 ) -> Result<Submitted, LinkError> {
     let shared = &back.shared;
     let job = shared.resolve(&back.principal, text)?;
@@ -160,10 +168,15 @@ pub(crate) async fn retry(
         access.class = shared.trust.class_again(&submitter, &spec.access.class);
         access.reads_own |= spec.access.reads_own;
     }
+    let mut selectors = spec.selectors.clone();
+    if let Some(name) = worker {
+        selectors.retain(|selector| selector.key != NAME_LABEL);
+        selectors.push(Selector { key: NAME_LABEL.to_owned(), value: Some(name) });
+    }
     let message = SubmitMessage {
         job: new,
         // A build ends with its jobs; a later job is not part of it.
-        spec: JobSpec { build: None, access, ..JobSpec::clone(&spec) },
+        spec: JobSpec { build: None, access, selectors, ..JobSpec::clone(&spec) },
         client_request_id,
         attach: false,
         secrets: BTreeMap::new(),

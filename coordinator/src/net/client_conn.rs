@@ -1,6 +1,7 @@
 //! Connection of one client. Each request runs in its own task. Control messages are sent before
 //! bulk frames.
 
+use super::admission::Again;
 use super::outbox::{Outbox, Queued, Room, text_of};
 use super::{LAST_WORD_WITHIN, admission, agree, follow, requests, stdin};
 use crate::auth::{Actor, Principal};
@@ -468,8 +469,9 @@ impl ClientConnection {
         match message {
             FromClient::Register { .. } => {}
             FromClient::Transfer(step) => self.transfers.step(step),
-            FromClient::Retry { request, job, new, client_request_id } => {
-                match admission::retry(&self.back, request, &job, (new, client_request_id)).await {
+            FromClient::Retry { request, job, new, client_request_id, worker } => {
+                let again = Again { new, client_request_id, worker };
+                match admission::retry(&self.back, request, &job, again).await {
                     Ok(submitted) => drop(self.submitted.insert(request, submitted)),
                     Err(error) => self.back.refuse(request, error).await,
                 }

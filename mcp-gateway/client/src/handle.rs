@@ -225,13 +225,15 @@ impl Client {
         self.call(Explain { job: job.to_owned() }).await
     }
 
-    /// Submits the spec and the snapshot of a job again. Returns the id of the new job.
+    /// Submits the spec and the snapshot of a job again, for the named worker if there is a name. Returns the id of the new
+    /// job. A coordinator with a protocol before [`buildpool_protocol::version::RETRY_ON_WORKER`] ignores the name.
     ///
     /// # Errors
     /// `unknown_job`, `ambiguous`, `forbidden` for another submitter's job, `invalid` for a job
     /// with secrets, `not_found` if its snapshot was removed, and errors of the link.
-    pub async fn retry(&self, job: &str) -> Result<JobId, ClientError> {
-        self.call(Retry { job: job.to_owned(), new: new_job_id(), client_request_id: None }).await
+    pub async fn retry(&self, job: &str, worker: Option<&str>) -> Result<JobId, ClientError> {
+        let worker = worker.map(str::to_owned);
+        self.call(Retry { job: job.to_owned(), new: new_job_id(), client_request_id: None, worker }).await
     }
 
     /// Cancels a job. A finished job does not change.

@@ -136,6 +136,8 @@ requests! {
         new: JobId,
         /// Idempotency key of the new job.
         client_request_id: Option<String>,
+        /// Name of the worker that runs it.
+        worker: Option<String>,
     }
     /// The end of a job.
     Cancel(Cancel, "cancel", idempotent: true) -> JobResult {

@@ -136,6 +136,9 @@ pub enum FromClient {
         /// Idempotency key of the new job, as in a submit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         client_request_id: Option<String>,
+        /// Name of the worker that runs the new job. It replaces a worker's name among the job's labels.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        worker: Option<String>,
     },
     /// Cancels a job.
     Cancel {

@@ -28,10 +28,13 @@ impl Limited for FromClient {
             // A cursor and a tail are limited by the log itself.
             Self::Follow { request: _, job, cursor: _, attempt: _, to_end: _, tail: _, stream: _ }
             | Self::Explain { request: _, job } => limiter.name("job", job, NAME_BYTES_MAX),
-            Self::Retry { request: _, job, new: _, client_request_id } => {
+            Self::Retry { request: _, job, new: _, client_request_id, worker } => {
                 limiter.name("job", job, NAME_BYTES_MAX);
                 if let Some(text) = client_request_id {
                     limiter.text("client_request_id", text, TEXT_BYTES_MAX);
+                }
+                if let Some(name) = worker {
+                    limiter.name("worker", name, TEXT_BYTES_MAX);
                 }
             }
             Self::Cancel { request: _, job, reason } => {

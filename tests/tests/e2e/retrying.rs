@@ -47,3 +47,31 @@ fn a_job_with_secrets_is_not_retried_without_them() {
     let refused = place.buildpool(&["retry", &id]).expect(1);
     assert!(refused.err().contains("uses secrets (KEY)"), "{refused}");
 }
+
+#[test]
+fn a_retry_runs_on_the_worker_that_it_names() {
+    let pool = Pool::start(2);
+    let first = pool.buildpool(&["run", "--no-snapshot", "--output", "json", "--", "true"]).expect(0).json();
+    let id = first["job_id"].as_str().unwrap();
+    let other = if first["worker"] == "w0" { "w1" } else { "w0" };
+    let second = pool.buildpool(&["retry", id, "--worker", other, "--json"]).expect(0).json();
+    let second = second["job_id"].as_str().unwrap();
+    pool.buildpool(&["wait", second]).expect(0);
+    let second = pool.buildpool(&["job", second, "--json"]).expect(0).json();
+    assert_eq!(
+        (second["worker"].as_str(), &second["labels"][0]),
+        (Some(other), &format!("name={other}").into())
+    );
+    // A name replaces the name of an earlier retry.
+    let back = pool.buildpool(&["retry", second["job_id"].as_str().unwrap(), "--worker", "w0"]).expect(0);
+    let back = back.out().trim().to_owned();
+    pool.buildpool(&["wait", &back]).expect(0);
+    let back = pool.buildpool(&["job", &back, "--json"]).expect(0).json();
+    assert_eq!(
+        (back["worker"].as_str(), back["labels"].as_array().map(Vec::len)),
+        (Some("w0"), Some(1)),
+        "{back}"
+    );
+    let unknown = pool.buildpool(&["retry", id, "--worker", "nobody"]).expect(1);
+    assert!(unknown.err().contains("name=nobody"), "{unknown}");
+}

@@ -2,7 +2,7 @@
 
 use super::call::{self, REQUEST, ask, unexpected};
 use super::document::{JobResultSchema, Refused};
-use super::forms::{BuildText, JobText, ListCursor, RequestKey};
+use super::forms::{BuildText, JobText, ListCursor, Name, RequestKey};
 use super::new_job::NewJob;
 use super::problem::Problem;
 use super::{BASE, Body, Caller, Path, Query};
@@ -98,6 +98,15 @@ pub(super) struct Shown {
 pub(super) struct Cancel {
     /// The result shows it.
     reason: String,
+}
+
+/// How a job is repeated.
+#[derive(Deserialize, ToSchema, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Retry {
+    /// Name of the worker that runs the new job. Any that fits if absent.
+    #[schema(value_type = Option<Name>)]
+    worker: Option<String>,
 }
 
 /// Findings of a job.
@@ -258,7 +267,7 @@ pub(super) async fn cancel(
 }
 
 /// Submits the command and the files of a job again, as a new job.
-#[utoipa::path(post, operation_id = "retry_job", path = "/jobs/{id}/retry", tag = "jobs",
+#[utoipa::path(post, operation_id = "retry_job", path = "/jobs/{id}/retry", tag = "jobs", request_body = Option<Retry>,
     params(("id" = JobText, Path, description = "The id, or a unique prefix of it"),
         ("idempotency-key" = Option<RequestKey>, Header, description = "The same key of the same token is the same job")),
     responses(
@@ -269,9 +278,10 @@ pub(super) async fn retry(
     caller: Caller,
     Path(id): Path<String>,
     headers: HeaderMap,
+    Body(Retry { worker }): Body<Retry>,
 ) -> Result<Response, Problem> {
     let (new, client_request_id) = (JobId::from_uuid(Uuid::now_v7()), key(&headers)?);
-    accepted(&caller, FromClient::Retry { request: REQUEST, job: id, new, client_request_id }).await
+    accepted(&caller, FromClient::Retry { request: REQUEST, job: id, new, client_request_id, worker }).await
 }
 
 /// Returns the findings of a job.
