@@ -132,6 +132,7 @@ mod tests {
             started_at: None,
             request_id: None,
             headline: None,
+            labels: Vec::new(),
         }
     }
 

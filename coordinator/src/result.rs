@@ -255,6 +255,7 @@ pub(crate) fn summary_of_live(live: &LiveJob, now_ms: i64) -> JobSummary {
         started_at: result.started_at,
         request_id: result.request_id,
         headline: None,
+        labels: result.labels,
     }
 }
 
@@ -278,6 +279,7 @@ pub(crate) fn summary_of_record(record: &JobRecord) -> JobSummary {
         started_at: record.attempts.last().and_then(|attempt| attempt.started_at_ms).map(rfc3339),
         request_id: record.spec.build.map(BuildId::request_id),
         headline: done.and_then(|done| done.headline.clone()),
+        labels: record.spec.selectors.iter().map(ToString::to_string).collect(),
     }
 }
 

@@ -136,6 +136,9 @@ pub struct Condition {
     pub quarantined: Option<String>,
     /// Free disk space for spools and workspaces, in bytes.
     pub disk_free_bytes: Option<u64>,
+    /// Size of that disk, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_total_bytes: Option<u64>,
     /// Warm workspaces, as [`crate::spec::workspace_key`] names them.
     pub warm_projects: Vec<String>,
     /// It passes standard input on to jobs.

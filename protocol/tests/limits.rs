@@ -47,7 +47,7 @@ fn register() -> Value {
         "version": "1", "slots": 1, "labels": {"os": "linux"}, "resources": {"simulator": 1},
         "held": [{"lease": lease(), "state": "running", "log_length": 1, "started_at_ms": 1,
             "output_held": {"held_for": 1, "reason": "x"}}],
-        "condition": {"quarantined": "x", "disk_free_bytes": 1, "warm_projects": ["x"]},
+        "condition": {"quarantined": "x", "disk_free_bytes": 1, "disk_total_bytes": 1, "warm_projects": ["x"]},
     })
 }
 

@@ -36,6 +36,7 @@ fn job(number: u32, state: JobState, command: &str) -> JobSummary {
         started_at: None,
         request_id: None,
         headline: None,
+        labels: Vec::new(),
     }
 }
 
@@ -65,6 +66,8 @@ fn worker(name: &str) -> WorkerSummary {
         jobs: Vec::new(),
         last_seen: Some("2026-11-24T09:59:00Z".to_owned()),
         version: "0.1.0".to_owned(),
+        disk_free_bytes: None,
+        disk_total_bytes: None,
     }
 }
 

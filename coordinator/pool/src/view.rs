@@ -64,6 +64,8 @@ pub struct WorkerView {
     pub quarantined: Option<String>,
     /// Free disk space that it reported last, in bytes.
     pub disk_free_bytes: Option<u64>,
+    /// Size of that disk, in bytes.
+    pub disk_total_bytes: Option<u64>,
     /// Jobs granted to it.
     pub jobs: Vec<JobId>,
 }
@@ -188,6 +190,7 @@ impl Pool {
                 draining: worker.is_draining(),
                 quarantined: worker.quarantine(),
                 disk_free_bytes: worker.condition.disk_free_bytes,
+                disk_total_bytes: worker.condition.disk_total_bytes,
                 jobs: worker.jobs.keys().copied().collect(),
             })
             .collect()

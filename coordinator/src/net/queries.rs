@@ -344,6 +344,8 @@ fn summary(shared: &Shared, principal: &Principal, worker: WorkerView) -> Worker
         jobs: readable.map(ToString::to_string).collect(),
         last_seen: Some(rfc3339(if worker.connected { wall_ms() } else { record.last_seen_ms })),
         version: record.version.clone(),
+        disk_free_bytes: worker.disk_free_bytes,
+        disk_total_bytes: worker.disk_total_bytes,
     }
 }
 

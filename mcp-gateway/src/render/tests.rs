@@ -370,6 +370,7 @@ fn a_list_of_jobs_fits_and_names_calls_however_long_the_commands_are() {
             started_at: None,
             request_id: None,
             headline: None,
+            labels: Vec::new(),
         })
         .collect();
     for client in ["x", "codex"] {

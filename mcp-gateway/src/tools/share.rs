@@ -72,6 +72,8 @@ mod tests {
                 jobs: Vec::new(),
                 last_seen: None,
                 version: String::new(),
+                disk_free_bytes: None,
+                disk_total_bytes: None,
             };
             let share = share(&worker, is_local).map(NonZeroU32::get);
             assert_eq!(share, expected, "{processors} processors, {slots} slots");

@@ -72,6 +72,9 @@ pub struct JobSummary {
     /// The first likely cause of its failure, in one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headline: Option<String>,
+    /// The requested labels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
 }
 
 /// A worker in a list.
@@ -108,6 +111,12 @@ pub struct WorkerSummary {
     pub last_seen: Option<String>,
     /// Version of its software.
     pub version: String,
+    /// Free space of its disk for spools and workspaces, in bytes, as it reported last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_free_bytes: Option<u64>,
+    /// Size of that disk, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_total_bytes: Option<u64>,
 }
 
 /// Permissions of a token.

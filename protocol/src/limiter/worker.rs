@@ -114,10 +114,14 @@ impl Limited for OutputHeld {
 
 impl Limited for Condition {
     fn limit(&mut self, limiter: &mut Limiter) {
-        let Self { draining: _, quarantined, disk_free_bytes, warm_projects, stdin: _ } = self;
+        let Self { draining: _, quarantined, disk_free_bytes, disk_total_bytes, warm_projects, stdin: _ } =
+            self;
         limiter.optional("quarantined", quarantined, TEXT_BYTES_MAX);
         if let Some(bytes) = disk_free_bytes {
             limiter.number("disk_free_bytes", bytes, LOG_LENGTH_MAX);
+        }
+        if let Some(bytes) = disk_total_bytes {
+            limiter.number("disk_total_bytes", bytes, LOG_LENGTH_MAX);
         }
         limiter.texts("warm_projects", warm_projects, OFFERS_MAX, PROJECT_BYTES_MAX + TEXT_BYTES_MAX);
     }

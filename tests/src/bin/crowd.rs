@@ -190,7 +190,11 @@ async fn workers(address: &str, token: &str, count: u64) -> Result<(), Box<dyn E
 /// Registers, and reports each granted job as running.
 async fn worker(mut peer: Peer, number: u64) -> Option<()> {
     let quarantined = (number == 17).then_some("the disk is full: 1.2 GB are free, 5 GB are needed");
-    let condition = json!({"draining": number == 5, "quarantined": quarantined, "disk_free_bytes": 40_000_000_000_u64, "warm_projects": []});
+    let free: u64 = if number == 22 { 3_100_000_000 } else { 40_000_000_000 + number * 1_300_000_000 };
+    let condition = json!({
+        "draining": number == 5, "quarantined": quarantined, "disk_free_bytes": free, "disk_total_bytes": 494_000_000_000_u64,
+        "warm_projects": [],
+    });
     let register = json!({
         "type": "register", "protocol": {"min": 1, "max": 1}, "worker": id(number).to_string(),
         "boot": uuid::Uuid::now_v7().to_string(), "name": name(number), "version": env!("CARGO_PKG_VERSION"), "slots": 2,

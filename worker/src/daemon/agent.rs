@@ -176,10 +176,12 @@ impl Agent {
     }
 
     pub(super) fn condition(&self) -> Condition {
+        let room = platform::disk_room(self.home.directory()).ok();
         Condition {
             draining: !self.phase.accepts_jobs(),
             quarantined: self.quarantine(),
-            disk_free_bytes: platform::disk_room(self.home.directory()).ok().map(|room| room.free),
+            disk_free_bytes: room.as_ref().map(|room| room.free),
+            disk_total_bytes: room.as_ref().map(|room| room.total),
             warm_projects: self.files.workspaces.warm_projects(),
             stdin: true,
         }
