@@ -25,7 +25,8 @@ use crate::store::{HistoryKey, Logs, Reader, Record, Sealed, StoreError, TokenUs
 use crate::test_history::TestHistory;
 use buildpool_digest::{Digest, TestResult};
 use buildpool_pool::{
-    Change, ClientRef, Completed, Effect, Input, LabelQueue, LiveJob, Load, Now, Pool, WorkerView,
+    Change, ClientRef, Completed, Effect, Input, JobRecord, LabelQueue, LiveJob, LiveJobs, Load, Now, Pool,
+    WorkerView,
 };
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::spec::JobSpec;
@@ -69,6 +70,10 @@ pub(crate) enum Command {
     Load { reply: oneshot::Sender<Load> },
     /// Returns the waiting jobs by label.
     Queues { reply: oneshot::Sender<BTreeMap<String, LabelQueue>> },
+    /// Returns the jobs that wait longest: all of them, or those of one submitter.
+    LongestWaiting { submitter: Option<String>, reply: oneshot::Sender<Vec<LiveJob>> },
+    /// Returns the live jobs by submitter.
+    LiveBySubmitter { reply: oneshot::Sender<BTreeMap<String, LiveJobs>> },
 }
 
 /// Results of an ended attempt that the records need.
@@ -135,6 +140,14 @@ impl Handle {
 
     pub(crate) async fn queues(&self) -> BTreeMap<String, LabelQueue> {
         self.ask(|reply| Command::Queues { reply }).await.unwrap_or_default()
+    }
+
+    pub(crate) async fn longest_waiting(&self, submitter: Option<String>) -> Vec<LiveJob> {
+        self.ask(|reply| Command::LongestWaiting { submitter, reply }).await.unwrap_or_default()
+    }
+
+    pub(crate) async fn live_by_submitter(&self) -> BTreeMap<String, LiveJobs> {
+        self.ask(|reply| Command::LiveBySubmitter { reply }).await.unwrap_or_default()
     }
 
     async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Option<T> {
@@ -373,6 +386,15 @@ impl Runtime {
             Command::Queues { reply } => {
                 let queues = pool.queues();
                 self.answer(reply, queues);
+            }
+            Command::LongestWaiting { submitter, reply } => {
+                let of = |record: &JobRecord| submitter.as_ref().is_none_or(|name| *name == record.submitter);
+                let waiting = pool.longest_waiting(now, of);
+                self.answer(reply, waiting.into_iter().map(|live| self.with_doubt(live)).collect());
+            }
+            Command::LiveBySubmitter { reply } => {
+                let live = pool.live_by_submitter();
+                self.answer(reply, live);
             }
             Command::Load { reply } => {
                 let load = pool.load();

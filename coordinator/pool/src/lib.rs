@@ -35,5 +35,5 @@ mod view;
 pub use effect::{AttemptRecord, Change, DoneRecord, Effect, JobRecord, LostAttempt, Wish, WorkerRecord};
 pub use input::{ClientRef, Completed, Input, Now, Session, Submit, Submitter};
 pub use pool::{Config, Pool};
-pub use quota::{Quota, Quotas};
+pub use quota::{LiveJobs, Quota, Quotas};
 pub use view::{LabelQueue, LiveJob, Load, Waits, WorkerView};

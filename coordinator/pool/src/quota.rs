@@ -90,7 +90,23 @@ impl Quotas {
     }
 }
 
+/// Live jobs of one submitter, as its quota counts them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LiveJobs {
+    /// Jobs that wait for a worker.
+    pub queued: usize,
+    /// Jobs that a worker has.
+    pub running: usize,
+}
+
 impl Pool {
+    /// Returns the live jobs of each submitter that has some.
+    pub fn live_by_submitter(&self) -> BTreeMap<String, LiveJobs> {
+        let live = self.shares.iter().filter(|(_, share)| share.live > 0);
+        live.map(|(name, share)| (name.clone(), LiveJobs { queued: share.queued(), running: share.running }))
+            .collect()
+    }
+
     /// Refuses a submit for which the pool has no place. A submitter may have as many live jobs, and as many bytes of specs,
     /// as there are free places after them. So a single submitter gets half of the pool, and places stay free for others
     /// however many submitters fill their part.
@@ -144,8 +160,7 @@ impl Pool {
             );
             return Err(LinkError::new(ErrorCode::Invalid, text));
         }
-        let share = self.share(name);
-        let queued = share.live.saturating_sub(share.running);
+        let queued = self.share(name).queued();
         if let Some(most) = quota.queued_jobs.filter(|most| queued >= *most) {
             let text = format!(
                 "{queued} jobs of `{name}` wait already; the quota (queued_jobs) is {most}: cancel some, or submit again when some have begun"

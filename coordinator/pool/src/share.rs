@@ -43,6 +43,11 @@ impl Share {
     pub(crate) const fn turn(self) -> Turn {
         Turn { running: self.running, last_grant: self.last_grant, since: self.since }
     }
+
+    /// Returns the number of waiting jobs.
+    pub(crate) const fn queued(self) -> usize {
+        self.live.saturating_sub(self.running)
+    }
 }
 
 /// Memory of a job's standard input on the coordinator, in bytes: checksum, positions and tasks.

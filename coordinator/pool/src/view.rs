@@ -180,6 +180,15 @@ impl Pool {
         viewed.collect()
     }
 
+    /// Returns the oldest waiting jobs that match, at most 20, each with position and estimate. A list of the newest jobs
+    /// has those that wait longest at its end, without a position.
+    pub fn longest_waiting(&self, now: Now, wanted: impl Fn(&JobRecord) -> bool) -> Vec<LiveJob> {
+        let mut effort = Effort::of_one_answer();
+        let waits = |job: &&Job| matches!(job.phase, Phase::Queued { .. }) && wanted(&job.record);
+        let oldest = self.jobs.values().filter(waits).take(PLACED_MAX);
+        oldest.map(|job| self.view(now, job, Some(&mut effort))).collect()
+    }
+
     /// Returns all known workers, sorted by identity.
     pub fn workers(&self) -> Vec<WorkerView> {
         self.roster

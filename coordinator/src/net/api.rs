@@ -15,6 +15,7 @@ mod new_job;
 mod overview;
 mod pool;
 mod problem;
+mod quotas;
 mod tests;
 mod webhooks;
 
@@ -71,6 +72,7 @@ fn documented() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(artifacts::list))
         .routes(routes!(pool::build))
         .routes(routes!(pool::health))
+        .routes(routes!(overview::queue))
         .routes(routes!(overview::load))
         .routes(routes!(overview::me))
         .routes(routes!(overview::create_code))
@@ -83,6 +85,7 @@ fn documented() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(pool::tokens, pool::create_token))
         .routes(routes!(pool::revoke_token))
         .routes(routes!(pool::audit))
+        .routes(routes!(quotas::list))
         .routes(routes!(tests::list))
         .routes(routes!(events::get))
         .routes(routes!(webhooks::list, webhooks::create))
@@ -165,6 +168,17 @@ impl FromRequestParts<Arc<Shared>> for Caller {
         let serving = sender.activity.begin();
         Ok(Self { shared: shared.clone(), principal, peer: sender.peer, _place: place, _serving: serving })
     }
+}
+
+/// Refuses a caller without role admin. `what` is the plural of a noun.
+fn require_admin(caller: &Caller, what: &'static str) -> Result<(), Problem> {
+    let Principal { name, role, .. } = &caller.principal;
+    if *role == Role::Admin {
+        return Ok(());
+    }
+    let text = format!("the token `{name}` has role {}; {what} need admin", role.name());
+    caller.shared.note_forbidden(caller.actor(), what, &text);
+    Err(LinkError::new(ErrorCode::Forbidden, text).into())
 }
 
 /// Query parameters.

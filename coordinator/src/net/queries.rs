@@ -199,6 +199,18 @@ pub(crate) async fn jobs(
     aside(move || merged(&shared, &wanted, &live, now)).await?
 }
 
+/// Returns the jobs that wait longest and that the principal may read, in the order of their positions.
+pub(crate) async fn queue(shared: &Shared, principal: &Principal) -> Vec<JobSummary> {
+    let submitter = (principal.only.reads == Reads::Own).then(|| principal.name.clone());
+    let waiting = shared.runtime.longest_waiting(submitter).await;
+    let now = wall_ms();
+    let mut jobs: Vec<JobSummary> =
+        waiting.iter().map(|live| shortened(result::summary_of_live(live, now))).collect();
+    let position = |job: &JobSummary| job.waiting.as_ref().and_then(|waiting| waiting.position);
+    jobs.sort_by_key(|job| position(job).unwrap_or(u64::MAX));
+    jobs
+}
+
 /// Does long work on a thread that serves no connection.
 pub(crate) async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,

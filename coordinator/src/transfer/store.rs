@@ -14,7 +14,7 @@ use buildpool_protocol::limits::BASES_MAX;
 use buildpool_protocol::spec::{JobSpec, Source};
 use buildpool_protocol::transfer::{Checksum, Manifest, ObjectFormat, ObjectId, SnapshotName};
 use nix::fcntl::{Flock, FlockArg};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -276,6 +276,16 @@ impl TransferStore {
     pub(crate) fn class_bytes(&self) -> u64 {
         let of_class = self.caches().filter(|cache| cache.class == class_of(&self.class));
         of_class.map(|cache| tree_bytes(&cache.directory)).sum()
+    }
+
+    /// Returns the bytes of the stored snapshots of each of these classes. Blocks.
+    pub(crate) fn bytes_by_class(&self, classes: BTreeSet<String>) -> BTreeMap<String, u64> {
+        let mut stored: BTreeMap<String, u64> = BTreeMap::new();
+        for Cache { class, directory } in self.caches() {
+            *stored.entry(class).or_default() += tree_bytes(&directory);
+        }
+        let bytes = |class: &str| stored.get(&class_of(class)).copied().unwrap_or_default();
+        classes.into_iter().map(|class| (class.clone(), bytes(&class))).collect()
     }
 
     fn caches(&self) -> impl Iterator<Item = Cache> + use<> {

@@ -171,3 +171,26 @@ fn a_job_falls_back_to_this_machine_only_when_that_was_asked_for_and_says_so() {
     let usual = place.buildpool(&["run", "--output", "json", "--fallback", "local", "--", "true"]).expect(0);
     assert!(usual.json().get("fallback").is_none(), "{usual}");
 }
+
+#[test]
+fn an_admin_reads_the_quotas_and_their_use() {
+    let pool = configured("[quota]\nqueued_jobs = 9\njob_secs = 60\n[quota_of.ci]\nrunning_jobs = 5\n");
+    pool.wait_for_state(&hold(&pool), "running");
+    hold(&pool);
+    let list = |token: &str| {
+        let bearer = format!("Authorization: Bearer {token}");
+        pool.request("GET", "/api/v1/quotas", &[&bearer], "")
+    };
+    let quotas = list(pool.token()).expect(200).json();
+    let of = |name: &str| {
+        let all = quotas["submitters"].as_array().unwrap();
+        all.iter().find(|one| one["submitter"] == name).unwrap_or_else(|| panic!("{quotas}")).clone()
+    };
+    let used = json!({"queued_jobs": 1, "running_jobs": 1, "stored_snapshot_bytes": 0});
+    assert_eq!((&of("admin")["in_use"], &of("admin")["limits"]["queued_jobs"]), (&used, &9.into()));
+    assert_eq!(of("ci")["limits"]["running_jobs"], 5);
+    assert_eq!(quotas["default"]["job_secs"], 60);
+    let created = pool.buildpool(&["token", "create", "--role", "submit", "--name", "ada"]).expect(0).out();
+    list(created.trim()).expect(403);
+    std::fs::write(pool.place().file("go"), "").unwrap();
+}

@@ -5,13 +5,14 @@ use super::problem::Problem;
 use super::{Body, Caller};
 use crate::auth::Actor;
 use crate::net::load::{self, Load};
+use crate::net::queries;
 use crate::net::router::{Sender, bearer};
 use crate::net::sign_in::VALID;
 use crate::shared::Shared;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use buildpool_protocol::client_link::Role;
+use buildpool_protocol::client_link::{JobSummary, Role};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::spec::Reads;
 use serde::{Deserialize, Serialize};
@@ -63,6 +64,21 @@ pub(super) async fn me(caller: Caller) -> Json<Me> {
         role: principal.role,
         reads_own: principal.only.reads == Reads::Own,
     })
+}
+
+/// The jobs that wait longest.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Queue {
+    /// In the order of their positions, at most 20.
+    jobs: Vec<JobSummary>,
+}
+
+/// Lists the jobs that wait longest, with position and estimate.
+#[utoipa::path(get, operation_id = "get_queue", path = "/queue", tag = "pool", responses((status = 200, body = Queue), Refused))]
+pub(super) async fn queue(caller: Caller) -> Result<Json<Queue>, Problem> {
+    caller.shared.rates.within(&caller.principal.name, Instant::now())?;
+    let _turn = caller.shared.turns.list(&caller.principal.name).await;
+    Ok(Json(Queue { jobs: queries::queue(&caller.shared, &caller.principal).await }))
 }
 
 /// Returns figures about the jobs of the last 24 hours.

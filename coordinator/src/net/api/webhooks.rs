@@ -3,7 +3,7 @@
 use super::document::Refused;
 use super::forms::Name;
 use super::problem::Problem;
-use super::{Body, Caller, Path};
+use super::{Body, Caller, Path, require_admin};
 use crate::auth::Note;
 use crate::shared::{internal, rfc3339};
 use crate::store::EventKind;
@@ -11,7 +11,6 @@ use crate::webhooks::{NewWebhook, Target, Webhook, WebhookError, WebhookId};
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use buildpool_protocol::client_link::Role;
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::spec::check_name;
 use serde::{Deserialize, Serialize};
@@ -106,18 +105,7 @@ fn summary(webhook: Webhook) -> WebhookSummary {
 }
 
 /// Webhooks send facts about all jobs and tokens to other machines, so only admins manage them.
-fn require_admin(caller: &Caller) -> Result<(), Problem> {
-    if caller.principal.role == Role::Admin {
-        return Ok(());
-    }
-    let text = format!(
-        "the token `{}` has role {}; webhooks need admin",
-        caller.principal.name,
-        caller.principal.role.name()
-    );
-    caller.shared.note_forbidden(caller.actor(), "webhooks", &text);
-    Err(LinkError::new(ErrorCode::Forbidden, text).into())
-}
+const WEBHOOKS: &str = "webhooks";
 
 fn note(caller: &Caller, action: &'static str, subject: String, detail: String) {
     let (actor, peer) = (caller.principal.name.clone(), Some(caller.peer));
@@ -130,7 +118,7 @@ fn note(caller: &Caller, action: &'static str, subject: String, detail: String) 
 #[utoipa::path(get, path = "/webhooks", tag = "webhooks", operation_id = "list_webhooks",
     responses((status = 200, body = WebhookList), Refused))]
 pub(super) async fn list(caller: Caller) -> Result<Json<WebhookList>, Problem> {
-    require_admin(&caller)?;
+    require_admin(&caller, WEBHOOKS)?;
     let webhooks = caller.shared.webhooks.list().map_err(internal)?;
     Ok(Json(WebhookList { webhooks: webhooks.into_iter().map(summary).collect() }))
 }
@@ -142,7 +130,7 @@ pub(super) async fn list(caller: Caller) -> Result<Json<WebhookList>, Problem> {
 #[utoipa::path(post, path = "/webhooks", tag = "webhooks", operation_id = "create_webhook", request_body = WebhookRequest,
     responses((status = 201, body = WebhookSummary), Refused))]
 pub(super) async fn create(caller: Caller, Body(request): Body<WebhookRequest>) -> Result<Response, Problem> {
-    require_admin(&caller)?;
+    require_admin(&caller, WEBHOOKS)?;
     let WebhookRequest { name, url, kinds } = request;
     check_name("name", &name).map_err(|error| Problem::invalid(error.to_string()))?;
     let shared = &caller.shared;
@@ -166,7 +154,7 @@ pub(super) async fn create(caller: Caller, Body(request): Body<WebhookRequest>) 
     params(("id" = WebhookText, Path, description = "Id of the webhook")),
     responses((status = 204, description = "It is deleted"), Refused))]
 pub(super) async fn delete(caller: Caller, Path(id): Path<WebhookId>) -> Result<StatusCode, Problem> {
-    require_admin(&caller)?;
+    require_admin(&caller, WEBHOOKS)?;
     if !caller.shared.webhooks.delete(id).map_err(internal)? {
         return Err(unknown(id).into());
     }
@@ -186,7 +174,7 @@ pub(super) async fn dead_letters(
     caller: Caller,
     Path(id): Path<WebhookId>,
 ) -> Result<Json<DeadLetters>, Problem> {
-    require_admin(&caller)?;
+    require_admin(&caller, WEBHOOKS)?;
     let webhooks = &caller.shared.webhooks;
     if !webhooks.list().map_err(internal)?.iter().any(|webhook| webhook.id == id) {
         return Err(unknown(id).into());
