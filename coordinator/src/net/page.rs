@@ -33,30 +33,38 @@ macro_rules! files {
 }
 
 /// The files, except the page itself.
-static FILES: [(&str, &str); 22] = files![
+static FILES: [(&str, &str); 27] = files![
     "admin.js",
     "ansi.js",
     "api.js",
+    "artifacts.js",
     "app.css",
     "app.js",
     "builds.js",
     "charts.js",
     "components.js",
     "findings.js",
+    "folds.js",
     "format.js",
     "help.js",
     "icon.svg",
     "job.js",
     "jobs.js",
+    "lines.js",
     "live.js",
     "log.js",
     "overview.js",
     "queue.js",
+    "quotas.js",
+    "signin.js",
     "tests.js",
+    "theme.js",
     "vendor/htm-preact.js",
     "workers.js",
-    "signin.js",
 ];
+
+/// Files that the page itself names.
+const SCRIPTS: [&str; 2] = ["app.js", "theme.js"];
 
 static PAGE: &str = include_str!("page/page.html");
 
@@ -80,10 +88,20 @@ static ASSETS: LazyLock<Assets> = LazyLock::new(|| {
         hasher.update(name.as_bytes()).update(&[0]).update(text.as_bytes()).update(&[0]);
     }
     let hash = hasher.finalize().to_hex()[..16].to_owned();
-    let page = Sent::new("page.html", PAGE.replace("{assets}", &format!("assets/{hash}")));
+    let page = Sent::new(
+        "page.html",
+        PAGE.replace("{preloads}", &preloads()).replace("{assets}", &format!("assets/{hash}")),
+    );
     let files = FILES.iter().map(|(name, text)| (*name, Sent::new(name, (*text).to_owned()))).collect();
     Assets { hash, page, files }
 });
+
+/// Names the modules, so that a browser fetches all of them at once and not each after the one that imports it.
+fn preloads() -> String {
+    let is_module = |name: &&str| name.ends_with(".js") && !SCRIPTS.contains(name);
+    let modules = FILES.iter().map(|(name, _)| *name).filter(is_module);
+    modules.map(|name| format!("<link rel=\"modulepreload\" href=\"{{assets}}/{name}\">\n")).collect()
+}
 
 impl Sent {
     fn new(name: &str, text: String) -> Self {

@@ -58,7 +58,7 @@ export async function jobs(scene, done) {
     done('the address holds the filter');
 
     await page.goto(`${scene.home}#/jobs/${waits}`);
-    await page.getByRole('button', { name: 'Retry' }).click();
+    await page.getByRole('button', { name: 'Retry', exact: true }).click();
     await page.waitForURL((url) => url.hash.startsWith('#/jobs/') && !url.hash.includes(waits));
     await page.locator('.verdict').getByText('passed').waitFor();
     const sleeps = scene.submit('exec sleep 600');

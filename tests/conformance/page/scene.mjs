@@ -68,8 +68,8 @@ export class Scene {
         return child;
     }
 
-    async worker(name, slots = 2) {
-        const own = ['--coordinator', this.env.BUILDPOOL_URL, '--data-dir', join(this.place, name), '--name', name, '--slots', String(slots), '--no-tools', '--label', 'real'];
+    async worker(name, slots = 2, more = []) {
+        const own = ['--coordinator', this.env.BUILDPOOL_URL, '--data-dir', join(this.place, name), '--name', name, '--slots', String(slots), '--no-tools', '--label', 'real', ...more];
         this.start(this.buildpool, ['worker', ...own], { BUILDPOOL_TOKEN: this.token('worker') });
         await this.until(`${name} comes`, () => JSON.parse(this.run(['workers', '--json'])).some((worker) => worker.name === name && worker.connected));
     }

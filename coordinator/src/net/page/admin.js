@@ -1,7 +1,8 @@
-// Tokens, webhooks and the audit log, for admins.
+// Tokens, quotas, webhooks and the audit log, for admins.
 import { change, get } from "./api.js";
-import { Action, Ago, Failure, useTitle } from "./components.js";
+import { Action, Ago, Failure, Loading, useTitle } from "./components.js";
 import { useLive } from "./live.js";
+import { Quotas } from "./quotas.js";
 import { html, useRef, useState } from "./vendor/htm-preact.js";
 
 const ENTRIES = 100;
@@ -30,7 +31,7 @@ function Tokens() {
   };
   return html`<section aria-labelledby="tokens-title">
     <h2 id="tokens-title">Tokens</h2>
-    <${Failure} error=${error ?? failure} />
+    ${value ? html`<${Failure} error=${error ?? failure} />` : html`<${Loading} error=${error} />`}
     <form class="filter" ref=${form} onSubmit=${create} aria-label="Create a token">
       <label>Name <input name="name" required pattern="[A-Za-z0-9_.\\-]+" /></label>
       <label>Role <select name="role"><option>submit</option><option>read</option><option>worker</option><option>admin</option></select></label>
@@ -39,15 +40,15 @@ function Tokens() {
     </form>
     ${created && html`<p class="notice" role="status">The token of ${created.name}, shown only now: <code class="secret">${created.token}</code></p>`}
     ${value &&
-    html`<table class="jobs">
-      <thead><tr><th scope="col">Name</th><th scope="col">Role</th><th scope="col">Created</th><th scope="col">Expires</th><th scope="col">Id</th><td></td></tr></thead>
+    html`<table class="jobs tokens">
+      <thead><tr><th scope="col">Name</th><th scope="col">Role</th><th scope="col">Created</th><th scope="col">Validity</th><th scope="col">Id</th><td></td></tr></thead>
       <tbody>
         ${value.tokens.map(
           (token) => html`<tr key=${token.id}>
             <td class="main">${token.name}</td>
             <td>${token.role}</td>
-            <td class="time"><${Ago} at=${token.created_at} /></td>
-            <td class="time">${token.revoked_at ? "revoked" : token.expires_at ? html`<${Ago} at=${token.expires_at} />` : "never"}</td>
+            <td class="time wide"><${Ago} at=${token.created_at} /></td>
+            <td class="time">${token.revoked_at ? "revoked" : token.expires_at ? html`ends <${Ago} at=${token.expires_at} />` : "unlimited"}</td>
             <td class="extra"><code>${token.id}</code></td>
             <td>${!token.revoked_at && html`<${Action} label="Revoke" isRisky run=${revoke(token)} confirm=${`Revoke the token of ${token.name}? Its jobs end.`} />`}</td>
           </tr>`,
@@ -65,7 +66,7 @@ function Webhooks() {
   };
   return html`<section aria-labelledby="webhooks-title">
     <h2 id="webhooks-title">Webhooks</h2>
-    <${Failure} error=${error} />
+    ${value ? html`<${Failure} error=${error} />` : html`<${Loading} error=${error} />`}
     ${value?.webhooks.length === 0 && html`<p class="empty">No webhook. <code>POST /api/v1/webhooks</code> creates one.</p>`}
     ${value?.webhooks.length > 0 &&
     html`<table class="jobs">
@@ -91,7 +92,7 @@ function Audit() {
   const has = (entry) => Object.values(entry).some((one) => String(one).toLowerCase().includes(text.toLowerCase()));
   return html`<section aria-labelledby="audit-title">
     <h2 id="audit-title">Audit log</h2>
-    <${Failure} error=${error} />
+    ${value ? html`<${Failure} error=${error} />` : html`<${Loading} error=${error} />`}
     <div class="controls"><input data-search type="search" aria-label=${`Filter the newest ${ENTRIES} entries`} placeholder="Filter" value=${text} onInput=${(event) => setText(event.target.value)} /></div>
     ${value &&
     html`<table class="jobs">
@@ -113,5 +114,5 @@ function Audit() {
 
 export function Admin() {
   useTitle("Admin");
-  return html`<h1>Admin</h1><${Tokens} /><${Webhooks} /><${Audit} />`;
+  return html`<h1>Admin</h1><${Tokens} /><${Quotas} /><${Webhooks} /><${Audit} />`;
 }

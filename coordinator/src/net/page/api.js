@@ -14,8 +14,11 @@ export const isLoopback = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(locati
 
 export const token = () => sessionStorage.getItem(TOKEN) ?? localStorage.getItem(TOKEN);
 
-/** Calls `listener` when somebody signs in or out in this tab or another one. */
-export const onSignIn = (listener) => listeners.add(listener);
+/** Calls `listener` when somebody signs in or out in this tab or another one. Returns the function that ends this. */
+export function onSignIn(listener) {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
 
 const changed = () => listeners.forEach((listener) => listener());
 
@@ -56,15 +59,17 @@ export function askOtherTabs() {
   if (token()) return Promise.resolve();
   channel.postMessage({ kind: "asks" });
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, HANDED_OVER_WITHIN_MS);
-    onSignIn(() => {
+    const ready = () => {
       clearTimeout(timer);
+      end();
       resolve();
-    });
+    };
+    const timer = setTimeout(ready, HANDED_OVER_WITHIN_MS);
+    const end = onSignIn(ready);
   });
 }
 
-/** A refused request. */
+/** A refused request, or one without an answer: its status is 0. */
 export class Refused extends Error {
   constructor(status, code, detail) {
     super(detail);
@@ -73,15 +78,19 @@ export class Refused extends Error {
   }
 }
 
-export async function send(method, path, { body, accept = "application/json", signal, headers = {} } = {}) {
+/** Sends a request with the user's token, or with `secret`. */
+export async function send(method, path, { body, accept = "application/json", signal, headers = {}, secret = token() } = {}) {
   const all = { Accept: accept, ...headers };
-  if (token()) all.Authorization = `Bearer ${token()}`;
+  if (secret) all.Authorization = `Bearer ${secret}`;
   if (body !== undefined) all["Content-Type"] = "application/json";
   const text = body === undefined ? undefined : JSON.stringify(body);
-  const answer = await fetch(`api/v1/${path}`, { method, headers: all, body: text, signal });
+  const answer = await fetch(`api/v1/${path}`, { method, headers: all, body: text, signal }).catch((error) => {
+    if (signal?.aborted) throw error;
+    throw new Refused(0, "unavailable", "The coordinator can't be reached. The page tries again.");
+  });
   if (answer.ok) return answer;
   const problem = await answer.json().catch(() => ({}));
-  if (answer.status === 401 && token()) signOut(false);
+  if (answer.status === 401 && secret && secret === token()) signOut(false);
   throw new Refused(answer.status, problem.code, problem.detail ?? `the coordinator answered with status ${answer.status}`);
 }
 

@@ -5,9 +5,10 @@ import { Build } from "./builds.js";
 import { Help } from "./help.js";
 import { Job } from "./job.js";
 import { Jobs } from "./jobs.js";
+import { Loading } from "./components.js";
 import { connect, useConnection } from "./live.js";
 import { Overview } from "./overview.js";
-import { SignIn } from "./signin.js";
+import { Replacement, SignIn } from "./signin.js";
 import { Tests } from "./tests.js";
 import { Worker, Workers } from "./workers.js";
 import { html, render, useEffect, useRef, useState } from "./vendor/htm-preact.js";
@@ -22,17 +23,25 @@ function parse(hash) {
   return { path: path.split("/").filter(Boolean).map(decodeURIComponent), query: Object.fromEntries(new URLSearchParams(query)), line };
 }
 
-/** A code in the address signs in, once. It does not stay in the history. */
+const CODE = /^#\/sign-in\/([0-9a-f]+)$/;
+
+/** A code in the address signs in, once. It does not stay in the history. Another user's sign-in is not replaced without an answer of the user. */
 async function takeCode() {
-  const [, code] = /^#\/sign-in\/([0-9a-f]+)$/.exec(location.hash) ?? [];
-  if (!code) return null;
+  const [, code] = CODE.exec(location.hash) ?? [];
+  if (!code) return {};
   history.replaceState(null, "", "#/");
   try {
     const { token: secret } = await change("POST", "sign-in", { code });
+    // A token that is not valid any more is signed out here.
+    const now = token() && (await get("me").catch((error) => (token() ? Promise.reject(error) : null)));
+    if (now) {
+      const next = await get("me", { secret });
+      if (now.name !== next.name || now.role !== next.role) return { offer: { secret, now, next } };
+    }
     signInByCode(secret);
-    return null;
+    return {};
   } catch (error) {
-    return error;
+    return { error };
   }
 }
 
@@ -87,12 +96,9 @@ function useKeys(openHelp) {
 function useTheme() {
   const [theme, setTheme] = useState(localStorage.getItem(THEME) ?? "auto");
   useEffect(() => {
-    const system = matchMedia("(prefers-color-scheme: dark)");
-    const apply = () => (document.documentElement.dataset.theme = theme === "auto" ? (system.matches ? "dark" : "light") : theme);
-    apply();
+    // `theme.js` does the same before the first drawing.
+    document.documentElement.dataset.theme = theme;
     localStorage.setItem(THEME, theme);
-    system.addEventListener("change", apply);
-    return () => system.removeEventListener("change", apply);
   }, [theme]);
   return [theme, () => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length])];
 }
@@ -116,18 +122,21 @@ function Navigation({ current, me }) {
   </nav>`;
 }
 
-function App({ failed }) {
+function App({ start }) {
   const [address, setAddress] = useState(parse(location.hash));
   const [isIn, setIn] = useState(Boolean(token()));
   const [me, setMe] = useState(null);
   const [version, setVersion] = useState("");
   const [theme, turnTheme] = useTheme();
-  const [error, setError] = useState(failed);
+  const [error, setError] = useState(start.error);
+  const [offer, setOffer] = useState(start.offer);
+  const isShown = isIn && !offer;
   const help = useRef();
   const main = useRef();
   useKeys(() => help.current?.showModal());
   useEffect(() => {
     const moved = () => {
+      if (CODE.test(location.hash)) location.reload();
       const next = parse(location.hash);
       setAddress((before) => {
         if (before.path.join("/") !== next.path.join("/")) {
@@ -139,10 +148,15 @@ function App({ failed }) {
       });
     };
     addEventListener("hashchange", moved);
-    // An effect runs after the first drawing: the address may have changed between them.
+    const signed = () => setIn(Boolean(token()));
+    const end = onSignIn(signed);
+    // An effect runs after the first drawing: address and sign-in may have changed between them.
     moved();
-    onSignIn(() => setIn(Boolean(token())));
-    return () => removeEventListener("hashchange", moved);
+    signed();
+    return () => {
+      removeEventListener("hashchange", moved);
+      end();
+    };
   }, []);
   const load = () => {
     get("me").then((answer) => {
@@ -154,28 +168,28 @@ function App({ failed }) {
   useEffect(() => {
     connect();
     setMe(null);
-    if (isIn) load();
-  }, [isIn]);
+    if (isShown) load();
+  }, [isShown]);
   const isLive = useConnection() === "live";
   useEffect(() => {
     // The coordinator was away while the page loaded.
-    if (isIn && isLive && !me) load();
+    if (isShown && isLive && !me) load();
   }, [isLive]);
   return html`
     <a class="skip" href="#main" onClick=${(event) => (event.preventDefault(), main.current.focus())}>Skip to the content</a>
     <header>
       <a class="brand" href="#/">buildpool</a>
-      ${isIn && html`<${Navigation} current=${address.path[0]} me=${me} />`}
+      ${isShown && html`<${Navigation} current=${address.path[0]} me=${me} />`}
       <div class="session">
-        ${isIn && html`<${Connection} />`}
-        <button type="button" class="plain" onClick=${turnTheme}>Theme: ${theme}</button>
+        ${isShown && html`<${Connection} />`}
+        <button type="button" class="plain" onClick=${turnTheme} aria-label=${`Theme: ${theme}`}><span class="wide">Theme: </span>${theme}</button>
         <button type="button" class="plain" aria-label="Help" onClick=${() => help.current.showModal()}>?</button>
-        ${isIn && html`<button type="button" class="plain" onClick=${() => signOut()} title=${me ? `${me.name}, role ${me.role}` : ""}>Sign out</button>`}
+        ${isShown && html`<button type="button" class="plain" onClick=${() => signOut()} title=${me ? `${me.name}, role ${me.role}` : ""}>Sign out</button>`}
       </div>
     </header>
     <main id="main" tabindex="-1" ref=${main}>
       ${error && html`<p class="notice bad" role="alert">${error.message}</p>`}
-      ${isIn ? me && view(address, me) : html`<${SignIn} />`}
+      ${offer ? html`<${Replacement} offer=${offer} done=${() => setOffer(null)} />` : !isIn ? html`<${SignIn} />` : me ? view(address, me) : !error && html`<${Loading} />`}
     </main>
     <footer class="quiet">buildpool ${version}${me && html` · signed in as ${me.name} (${me.role})`}</footer>
     <dialog ref=${help} aria-labelledby="help-title"><${Help} close=${() => help.current.close()} /></dialog>
@@ -183,5 +197,5 @@ function App({ failed }) {
 }
 
 await askOtherTabs();
-const failed = await takeCode();
-render(html`<${App} failed=${failed} />`, document.getElementById("app"));
+const start = await takeCode();
+render(html`<${App} start=${start} />`, document.getElementById("app"));

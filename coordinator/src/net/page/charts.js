@@ -1,5 +1,5 @@
 // Small charts as SVG.
-import { absolute, duration, plural, words } from "./format.js";
+import { absolute, duration, plural, standing, words } from "./format.js";
 import { jobAddress, tone } from "./components.js";
 import { html } from "./vendor/htm-preact.js";
 
@@ -51,6 +51,17 @@ export function Timeline({ jobs, now }) {
     </div>
     <figcaption class="quiet">${plural(bars.length, "job")} in 24 hours; ${duration(busy)} of work</figcaption>
   </figure>`;
+}
+
+/** The last jobs of a command, the newest last, with links. */
+export function Runs({ jobs, current }) {
+  return html`<ol class="runs" aria-label=${`Last ${plural(jobs.length, "run")} of this command`}>
+    ${jobs.map((job) => {
+      const name = standing(job);
+      const text = `${words(name)}, ${absolute(job.created_at)}${job.worker ? `, on ${job.worker}` : ""}`;
+      return html`<li key=${job.job_id}><a class=${tone(name)} href=${jobAddress(job.job_id)} title=${text} aria-label=${text} aria-current=${job.job_id === current ? "true" : undefined}></a></li>`;
+    })}
+  </ol>`;
 }
 
 /** The last results of a test, the newest last. */

@@ -60,7 +60,7 @@ export function JobName({ job }) {
       ${project && html`<span class="project">${project}</span>`}<span class="command">${visible(written(job.command))}</span>
     </a>
     ${job.headline && tone(standing(job)) !== "good" && html`<div class="headline" title=${job.headline}>${visible(job.headline)}</div>`}
-    ${job.waiting && html`<div class="quiet">${job.waiting.reason}</div>`}
+    ${job.waiting && html`<div class="quiet reason" title=${job.waiting.reason}>${job.waiting.reason}</div>`}
   </div>`;
 }
 
@@ -97,12 +97,40 @@ export function Failure({ error }) {
   return error ? html`<p class="notice bad" role="alert">${error.message}</p>` : null;
 }
 
-/** Sets the title of the window. */
-export function useTitle(text) {
+/** The place of a view whose first answer has not come. The bars appear only if that takes a moment. */
+export function Loading({ error }) {
+  if (error) return html`<${Failure} error=${error} />`;
+  return html`<div class="loading" role="status"><span class="hidden">Loading</span><i></i><i></i><i></i><i></i></div>`;
+}
+
+const ICON_COLOURS = { good: "#1a7f37", bad: "#c62828", busy: "#b07800", odd: "#7446b8", idle: "#57606a" };
+const icons = new Map();
+
+/** A dot in the colour of a state, as the icon of the tab. */
+function iconOf(kind) {
+  if (!icons.has(kind)) {
+    const text = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="8" cy="8" r="7" fill="${ICON_COLOURS[kind]}"/></svg>`;
+    icons.set(kind, URL.createObjectURL(new Blob([text], { type: "image/svg+xml" })));
+  }
+  return icons.get(kind);
+}
+
+/** Sets the title of the window, and the colour of its icon if `kind` is given. */
+export function useTitle(text, kind) {
   useEffect(() => {
     document.title = text ? `${text} · buildpool` : "buildpool";
   }, [text]);
+  useEffect(() => {
+    if (!kind) return undefined;
+    const link = document.querySelector("link[rel=icon]");
+    const usual = link.href;
+    link.href = iconOf(kind);
+    return () => (link.href = usual);
+  }, [kind]);
 }
+
+/** Text with commands between backticks. */
+export const Coded = ({ text }) => text.split("`").map((part, index) => (index % 2 ? html`<code>${visible(part)}</code>` : visible(part)));
 
 export function Copy({ text, label }) {
   const [isDone, setDone] = useState(false);
@@ -140,6 +168,15 @@ export function Action({ label, run, isRisky, confirm: question }) {
     <button type="button" class=${isRisky ? "risky" : ""} disabled=${state.isBusy} onClick=${act}>${label}</button>
     <${Failure} error=${state.error} />
   </span>`;
+}
+
+/** Saves bytes as a file of the user. */
+export function save(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
 export const idOf = (job) => html`<code title=${job.job_id}>${shortId(job.job_id)}</code>`;

@@ -5,6 +5,8 @@ import { count, plural, visible } from "./format.js";
 import { html, useEffect, useState } from "./vendor/htm-preact.js";
 
 const LISTED = 200;
+/** More passed tests than these are shown on request. */
+const PASSED_SHOWN = 5;
 
 export function place({ location }) {
   if (!location) return "";
@@ -13,16 +15,17 @@ export function place({ location }) {
 
 function Excerpt({ finding }) {
   const part = (lines, kind) => lines?.map((line) => html`<span class=${kind}>${visible(line)}\n</span>`);
-  return html`<pre tabindex="0" role="region" aria-label="Excerpt">${part(finding.pre_context, "quiet")}<b>${visible(finding.message)}\n</b>${part(finding.post_context, "quiet")}</pre>`;
+  return html`<pre tabindex="0" role="region" aria-label=${`Excerpt of finding ${finding.id}${finding.job ? ` of job ${finding.job}` : ""}`}>${part(finding.pre_context, "quiet")}<b>${visible(finding.message)}\n</b>${part(finding.post_context, "quiet")}</pre>`;
 }
 
-function Finding({ finding, line, showLine }) {
+export function Finding({ finding, line, showLine, children }) {
   const isBad = ["FATAL", "ERROR"].includes(finding.severity);
   const facts = [finding.test && `test ${finding.test}`, finding.recurrence > 1 && `${count(finding.recurrence)} times`, finding.category].filter(Boolean);
   return html`<article class=${`finding ${isBad ? "bad" : ""}`} id=${`finding-${finding.id}`} tabindex="-1">
     <header>
       <strong class="command">${place(finding) || finding.severity.toLowerCase()}</strong>
       ${facts.length > 0 && html`<span class="quiet">${facts.join(" · ")}</span>`}
+      ${children}
       ${line && html`<button type="button" class="link" onClick=${() => showLine(line)}>Line ${count(line)} of the log</button>`}
     </header>
     <${Excerpt} finding=${finding} />
@@ -47,15 +50,21 @@ export function Findings({ result, lines, showLine }) {
 export function TestResults({ result, project }) {
   const counts = result.tests;
   const [known, setKnown] = useState([]);
+  const [isWhole, setWhole] = useState(false);
   useEffect(() => {
-    if (!counts || !project) return;
+    if (!counts || !project) return undefined;
+    let isCurrent = true;
+    const known = (tests) => isCurrent && setKnown(tests);
     // A coordinator without a history of tests has only the counts.
-    get(`tests${query({ project, limit: LISTED })}`).then((answer) => setKnown(answer.tests), () => setKnown([]));
-  }, [result.job_id, result.state]);
+    get(`tests${query({ project, limit: LISTED })}`).then((answer) => known(answer.tests), () => known([]));
+    return () => (isCurrent = false);
+  }, [result.job_id, result.state, project]);
   if (!counts) return null;
   const own = known.filter((test) => test.history.some((run) => run.job_id === result.job_id));
   const last = (test) => test.history.find((run) => run.job_id === result.job_id).result;
   own.sort((one, other) => (last(other) === "failed") - (last(one) === "failed") || (other.duration_p50_secs ?? 0) - (one.duration_p50_secs ?? 0));
+  const notable = own.filter((test) => test.flaky || last(test) === "failed");
+  const shown = isWhole || own.length - notable.length <= PASSED_SHOWN ? own : notable;
   const named = [...new Set([...(result.failed_tests ?? []), ...(result.tier_1_findings ?? []).map((finding) => finding.test).filter(Boolean)])];
   const parts = [
     [counts.failed, "failed", "bad"],
@@ -66,7 +75,9 @@ export function TestResults({ result, project }) {
   return html`<section aria-labelledby="tests-title">
     <h2 id="tests-title">Tests <span class="quiet">${count(counts.total)}</span></h2>
     <p class="counts">${parts.filter(([number]) => number > 0).map(([number, name, tone]) => html`<span class=${tone}>${count(number)} ${name}</span> `)}<span class="quiet">from ${counts.source}</span></p>
-    ${own.length > 0 ? html`<${TestTable} tests=${own} empty="" />` : named.length > 0 && html`<ul class="failed-tests">${named.map((name) => html`<li class="command">${name}</li>`)}</ul>`}
+    ${own.length > 0
+      ? html`${shown.length > 0 && html`<${TestTable} tests=${shown} empty="" isOfJob />`}
+          ${shown.length < own.length && html`<button type="button" onClick=${() => setWhole(true)}>Show all ${count(own.length)} tests</button>`}` : named.length > 0 && html`<ul class="failed-tests">${named.map((name) => html`<li class="command">${name}</li>`)}</ul>`}
   </section>`;
 }
 

@@ -15,14 +15,15 @@ export function duration(seconds) {
   return `${Math.floor(whole / 86_400)} d ${Math.floor((whole % 86_400) / 3_600)} h`;
 }
 
+/** `5 min ago`, or `in 5 min`. The clocks of browser and coordinator may differ by some seconds. */
 export function ago(text, now) {
   const seconds = (now - Date.parse(text)) / 1_000;
+  const length = Math.abs(seconds);
   if (Number.isNaN(seconds)) return "";
-  if (seconds < 5) return "now";
-  if (seconds < 60) return `${Math.floor(seconds)} s ago`;
-  if (seconds < 3_600) return `${Math.floor(seconds / 60)} min ago`;
-  if (seconds < 86_400) return `${Math.floor(seconds / 3_600)} h ago`;
-  return `${Math.floor(seconds / 86_400)} d ago`;
+  if (length < 5) return "now";
+  const [size, unit] = length < 60 ? [1, "s"] : length < 3_600 ? [60, "min"] : length < 86_400 ? [3_600, "h"] : [86_400, "d"];
+  const whole = `${Math.floor(length / size)} ${unit}`;
+  return seconds > 0 ? `${whole} ago` : `in ${whole}`;
 }
 
 export const absolute = (text) => new Date(text).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
@@ -57,8 +58,15 @@ const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200
 
 export const visible = (text) => text.replace(HIDDEN, (one) => `\\u{${one.codePointAt(0).toString(16)}}`);
 
+/** A quoted word of a shell as the text that it stands for, or undefined if more than one word is there. */
+function unquoted(word) {
+  const parts = [...word.matchAll(/'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)|([^\s'"\\]+)/gs)];
+  if (parts.reduce((sum, part) => sum + part[0].length, 0) !== word.length) return undefined;
+  return parts.map(([, single, double, one, bare]) => single ?? double?.replace(/\\([$`"\\])/g, "$1") ?? one ?? bare).join("");
+}
+
 /** A command as its submitter wrote it: a shell's text without the shell. */
 export function written(command) {
-  const [, text] = /^(?:\/bin\/)?sh -c '((?:[^']|'\\'')*)'$/.exec(command) ?? [];
-  return text === undefined ? command : text.replaceAll("'\\''", "'");
+  const [, word] = /^(?:\/bin\/)?sh -c (.+)$/s.exec(command) ?? [];
+  return (word && unquoted(word)) ?? command;
 }

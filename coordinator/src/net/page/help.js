@@ -7,6 +7,8 @@ const KEYS = [
   ["/", "search or filter"],
   ["n, N", "next match, previous match in a log"],
   ["g, G", "first line, last line of a log"],
+  ["e", "next finding in a log"],
+  ["w, t, f", "wrap long lines, show times, follow a log"],
   ["Shift and click", "select a range of lines"],
   ["?", "this list"],
   ["Escape", "close"],

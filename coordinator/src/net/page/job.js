@@ -1,17 +1,19 @@
 // One job: how it ended and why, then everything else.
-import { change, get, query, send } from "./api.js";
-import { Action, Ago, Copy, Failure, Icon, Ran, idOf, jobAddress, tone, useTitle, workerAddress } from "./components.js";
+import { change, get, query } from "./api.js";
+import { Artifacts } from "./artifacts.js";
+import { Runs } from "./charts.js";
+import { Action, Ago, Coded, Copy, Failure, Icon, Loading, Ran, idOf, jobAddress, tone, useTitle, workerAddress } from "./components.js";
 import { Crashes, Findings, TestResults } from "./findings.js";
-import { absolute, bytes, duration, plural, projectName, quoted, shortId, standing, visible, words, written } from "./format.js";
+import { absolute, byName, bytes, duration, plural, projectName, quoted, shortId, standing, visible, words, written } from "./format.js";
 import { Log } from "./log.js";
 import { useLive } from "./live.js";
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 
-const IMAGE = /\.(png|jpe?g|gif|webp)$/i;
-const TEXT = /\.(txt|log|json|xml|ya?ml|toml|md|csv|html?|swift|rs|diff|patch)$/i;
-const SHOWN_BYTES_MAX = 5_000_000;
-const TEXT_BYTES_MAX = 200_000;
 const VERBOSITIES = ["minimal", "normal", "full"];
+const RUNS_SHOWN = 20;
+const RUNS_ASKED = 60;
+/** A longer command is not searched for. */
+const COMMAND_MAX = 1_000;
 
 /** The command line that submits the same job. */
 function commandLine(result) {
@@ -32,6 +34,7 @@ function Why({ result }) {
     ${result.connected === false && result.worker && html`<p class="bad">The worker can't be reached now. The job goes on.</p>`}
     ${result.silent_failure && html`<p>Nothing in the output or the reports explains this end.</p>`}
     ${(result.notes ?? []).map((note) => html`<p class="quiet">${visible(note)}</p>`)}
+    ${result.state === "done" && result.next?.length > 0 && html`<div class="next"><h2>Next</h2><ul>${result.next.map((step) => html`<li key=${step}>${step.startsWith("buildpool ") ? html`<code>${visible(step)}</code>` : html`<${Coded} text=${step} />`}</li>`)}</ul></div>`}
   </section>`;
 }
 
@@ -56,36 +59,6 @@ function Facts({ result }) {
   return html`<dl class="facts">${facts.filter(([, fact]) => fact).map(([key, fact]) => html`<dt>${key}</dt><dd>${fact}</dd>`)}</dl>`;
 }
 
-function Artifact({ job, artifact }) {
-  const [shown, setShown] = useState(null);
-  const path = `jobs/${job}/artifacts/${artifact.path.split("/").map(encodeURIComponent).join("/")}`;
-  const fetched = async (limit) => (await send("GET", path, { accept: "*/*", headers: limit ? { Range: `bytes=0-${limit - 1}` } : {} })).blob();
-  const isImage = IMAGE.test(artifact.path) && artifact.bytes <= SHOWN_BYTES_MAX;
-  useEffect(() => {
-    if (!isImage) return undefined;
-    let address;
-    fetched().then((blob) => setShown({ image: (address = URL.createObjectURL(new Blob([blob], { type: `image/${artifact.path.split(".").pop().toLowerCase().replace("jpg", "jpeg")}` }))) }), () => {});
-    return () => address && URL.revokeObjectURL(address);
-  }, [artifact.blake3]);
-  const download = async () => save(await fetched(), artifact.path.split("/").pop());
-  const show = async () => setShown({ text: await (await fetched(TEXT_BYTES_MAX)).text() });
-  return html`<li>
-    <span class="command">${artifact.path}</span> <span class="quiet">${bytes(artifact.bytes)}</span>
-    ${TEXT.test(artifact.path) && !shown && html`<${Action} label="Show" run=${show} />`}
-    <${Action} label="Download" run=${download} />
-    ${shown?.image && html`<img src=${shown.image} alt=${`Artifact ${artifact.path}`} />`}
-    ${shown?.text !== undefined && html`<pre tabindex="0" role="region" aria-label=${artifact.path}>${visible(shown.text)}</pre>${artifact.bytes > TEXT_BYTES_MAX && html`<p class="quiet">The first ${bytes(TEXT_BYTES_MAX)}</p>`}`}
-  </li>`;
-}
-
-export function save(blob, name) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-}
-
 function AgentView({ id, version }) {
   const [verbosity, setVerbosity] = useState("minimal");
   const [shown, setShown] = useState("");
@@ -101,6 +74,14 @@ function AgentView({ id, version }) {
     </div>
     <pre class="agent" tabindex="0" role="region" aria-label="The agent's view">${visible(shown)}</pre>
   </div>`;
+}
+
+/** The command as the heading. A long one is scrolled, and then it can have the focus. */
+function Command({ text }) {
+  const heading = useRef();
+  const [isLong, setLong] = useState(false);
+  useEffect(() => setLong(heading.current.scrollHeight > heading.current.clientHeight), [text]);
+  return html`<h1 class="command" ref=${heading} tabindex=${isLong ? "0" : undefined}>${visible(text)}</h1>`;
 }
 
 function Attempts({ result, attempt }) {
@@ -132,34 +113,94 @@ function useFindingLines(result) {
   return lines;
 }
 
+/** Whether the labels of a worker meet those that a job requests. A retry replaces a requested name. */
+function fits(worker, labels) {
+  return labels.every((text) => {
+    const [key, ...value] = text.split("=");
+    return key === "name" || (key in worker.labels && (value.length === 0 || worker.labels[key] === value.join("=")));
+  });
+}
+
+/** Runs the job again on a worker that the user chooses. */
+function RetryElsewhere({ result, retry, close }) {
+  const { value, error } = useLive(async (signal) => (await get("workers", { signal })).workers, [], (event) => event.kind.startsWith("worker_"));
+  const [chosen, setChosen] = useState("");
+  const field = useRef();
+  const able = (value ?? []).filter((worker) => worker.connected && !worker.quarantined && !worker.draining && fits(worker, result.labels ?? []));
+  // First those that are not the one that ran it, and have a free slot.
+  const load = (worker) => (worker.name === result.worker ? 2 : worker.busy >= worker.slots ? 1 : 0);
+  able.sort((one, other) => load(one) - load(other) || byName(one.name, other.name));
+  const name = chosen || able[0]?.name;
+  useEffect(() => field.current?.focus(), [able.length > 0]);
+  if (!value) return html`<${Failure} error=${error} />`;
+  return html`<div class="elsewhere" onKeyDown=${(event) => event.key === "Escape" && close()}>
+    ${able.length === 0
+      ? html`<p class="quiet">No connected worker has the labels that this job requests.</p>`
+      : html`<label>Worker <select ref=${field} value=${name} onChange=${(event) => setChosen(event.target.value)}>
+          ${able.map((worker) => html`<option key=${worker.name} value=${worker.name}>${worker.name} (${worker.busy} of ${plural(worker.slots, "slot")} in use${worker.name === result.worker ? "; it ran this job" : ""})</option>`)}
+        </select></label>
+        <${Action} label=${`Retry on ${name}`} run=${() => retry(name)} />`}
+    <button type="button" onClick=${close}>Close</button>
+  </div>`;
+}
+
 function Actions({ result }) {
   const id = result.job_id;
-  const retry = async () => {
-    const next = await change("POST", `jobs/${id}/retry`, {});
+  const [isChoosing, setChoosing] = useState(false);
+  const retry = async (worker) => {
+    const next = await change("POST", `jobs/${id}/retry`, worker ? { worker } : {});
     location.hash = jobAddress(next.job_id);
   };
+  const isDone = result.state === "done";
   return html`<div class="actions">
-    ${result.state !== "done" && html`<${Action} label="Cancel" isRisky run=${() => change("POST", `jobs/${id}/cancel`, { reason: "on the page" })} confirm="Cancel this job?" />`}
-    ${result.state === "done" && html`<${Action} label="Retry" run=${retry} />`}
+    ${!isDone && html`<${Action} label="Cancel" isRisky run=${() => change("POST", `jobs/${id}/cancel`, { reason: "on the page" })} confirm="Cancel this job?" />`}
+    ${isDone && html`<${Action} label="Retry" run=${() => retry()} />`}
+    ${isDone && html`<button type="button" aria-expanded=${isChoosing} onClick=${() => setChoosing(!isChoosing)}>Retry on a worker…</button>`}
     <${Copy} text=${commandLine(result)} label="Copy as buildpool run" />
+    ${isDone && isChoosing && html`<${RetryElsewhere} result=${result} retry=${retry} close=${() => setChoosing(false)} />`}
   </div>`;
+}
+
+/** The list has the project of a job. */
+function useProject(result) {
+  const [project, setProject] = useState(undefined);
+  useEffect(() => {
+    if (!result?.created_at) return undefined;
+    let isCurrent = true;
+    const at = Date.parse(result.created_at);
+    const time = (ms) => new Date(at + ms).toISOString();
+    const found = ({ jobs }) => isCurrent && setProject(jobs.find((job) => job.job_id === result.job_id)?.project ?? "");
+    get(`jobs${query({ since: time(-1_000), until: time(1_000), limit: 100 })}`).then(found, () => isCurrent && setProject(""));
+    return () => (isCurrent = false);
+  }, [result?.job_id]);
+  return project;
+}
+
+/** Whether the same command passed before, and where. */
+function OtherRuns({ result, project }) {
+  const { command } = result;
+  const ask = async (signal) => {
+    if (project === undefined || command.length > COMMAND_MAX) return [];
+    const { jobs } = await get(`jobs${query({ command, project, limit: RUNS_ASKED })}`, { signal });
+    return jobs.filter((job) => job.command === command && (job.project ?? "") === project).slice(0, RUNS_SHOWN).reverse();
+  };
+  const { value: jobs } = useLive(ask, [command, project], (event) => event.state === "done");
+  if (!jobs || jobs.length < 2) return null;
+  return html`<section aria-labelledby="runs-title">
+    <h2 id="runs-title">Last runs of this command</h2>
+    <${Runs} jobs=${jobs} current=${result.job_id} />
+    <p><a href=${`#/jobs${query({ command, project })}`}>List them</a></p>
+  </section>`;
 }
 
 export function Job({ id, attempt, line, me }) {
   const { value: result, error, refresh } = useLive((signal) => get(`jobs/${encodeURIComponent(id)}?verbosity=normal`, { signal }), [id], (event) => event.job_id?.startsWith(id));
-  const [project, setProject] = useState("");
+  const project = useProject(result);
   const [tab, setTab] = useState("log");
   const lines = useFindingLines(result);
   const log = useRef();
-  useTitle(result ? `${words(standing(result))}: ${written(result.command).slice(0, 60)}` : `Job ${shortId(id)}`);
-  useEffect(() => {
-    if (!result?.created_at) return;
-    // The list has the project of a job.
-    const since = result.created_at;
-    const until = new Date(Date.parse(since) + 1_000).toISOString();
-    get(`jobs${query({ since: new Date(Date.parse(since) - 1_000).toISOString(), until, limit: 100 })}`).then(({ jobs }) => setProject(jobs.find((job) => job.job_id === result.job_id)?.project ?? ""), () => {});
-  }, [result?.job_id]);
-  if (!result) return html`<h1>Job ${shortId(id)}</h1><${Failure} error=${error} />`;
+  useTitle(result ? `${words(standing(result))}: ${written(result.command).slice(0, 60)}` : `Job ${shortId(id)}`, result && tone(standing(result)));
+  if (!result) return html`<h1>Job ${shortId(id)}</h1><${Loading} error=${error} />`;
   const showLine = (number) => {
     setTab("log");
     location.hash = `${jobAddress(id)}#L${number}`;
@@ -167,7 +208,7 @@ export function Job({ id, attempt, line, me }) {
   };
   return html`
     <p class="crumbs"><a href="#/jobs">Jobs</a> ${project && html`<a href=${`#/jobs${query({ project })}`}>${projectName(project)}</a>`} ${idOf(result)}</p>
-    <div class="head"><h1 class="command">${visible(written(result.command))}</h1>${me.role !== "read" && html`<${Actions} result=${result} />`}</div>
+    <div class="head"><${Command} text=${written(result.command)} />${me.role !== "read" && html`<${Actions} result=${result} />`}</div>
     <${Failure} error=${error} />
     <div class="columns job">
       <div>
@@ -179,8 +220,9 @@ export function Job({ id, attempt, line, me }) {
       <aside aria-label="Facts">
         <${Facts} result=${result} />
         <${Attempts} result=${result} attempt=${attempt} />
+        <${OtherRuns} result=${result} project=${project} />
         ${result.warnings?.shown?.length > 0 && html`<details><summary>${plural(result.warnings.count, "warning")}</summary><ul>${result.warnings.shown.map((text) => html`<li>${visible(text)}</li>`)}</ul></details>`}
-        ${result.artifacts?.length > 0 && html`<section aria-labelledby="artifacts-title"><h2 id="artifacts-title">Artifacts</h2><ul class="artifacts">${result.artifacts.map((artifact) => html`<${Artifact} key=${artifact.path} job=${result.job_id} artifact=${artifact} />`)}</ul></section>`}
+        <${Artifacts} result=${result} />
       </aside>
     </div>
     <section ref=${log} class="output" aria-label="Output">
@@ -190,7 +232,7 @@ export function Job({ id, attempt, line, me }) {
       </p>
       <div role="tabpanel" aria-labelledby=${`tab-${tab}`}>
         ${tab === "log"
-          ? html`<${Log} key=${`${result.job_id} ${attempt ?? result.attempt}`} id=${result.job_id} attempt=${attempt ?? (result.attempt || undefined)} isOver=${result.state === "done"} startedAt=${result.started_at} line=${line} findings=${lines} onGrowth=${refresh} />`
+          ? html`<${Log} key=${`${result.job_id} ${attempt ?? result.attempt}`} id=${result.job_id} attempt=${attempt ?? (result.attempt || undefined)} isOver=${result.state === "done"} startedAt=${result.started_at} line=${line} findings=${lines} isBad=${tone(standing(result)) === "bad"} onGrowth=${refresh} />`
           : html`<${AgentView} id=${result.job_id} version=${result.state} />`}
       </div>
     </section>

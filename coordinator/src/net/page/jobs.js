@@ -1,9 +1,9 @@
 // The list of jobs. The address holds the filter.
 import { get, query } from "./api.js";
-import { Failure, JobTable, useTitle } from "./components.js";
+import { Failure, JobTable, Loading, useTitle } from "./components.js";
 import { words } from "./format.js";
 import { useLive } from "./live.js";
-import { html, useEffect, useState } from "./vendor/htm-preact.js";
+import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 
 const PAGE = 50;
 const STATES = ["queued", "preparing", "running", "sealing", "done"];
@@ -68,14 +68,17 @@ export function Jobs({ filter }) {
   const key = JSON.stringify(filter);
   const { value, error } = useLive((signal) => get(`jobs${query({ ...asked(filter), limit: PAGE })}`, { signal }), [key], (event) => event.kind === "job_state");
   const [older, setOlder] = useState({ jobs: [] });
+  const newest = useRef(key);
+  newest.current = key;
   useEffect(() => setOlder({ jobs: [] }), [key]);
   const cursor = older.jobs.length > 0 ? older.next_cursor : value?.next_cursor;
   const more = async () => {
     try {
       const next = await get(`jobs${query({ ...asked(filter), limit: PAGE, cursor })}`);
-      setOlder((before) => ({ jobs: [...before.jobs, ...next.jobs], next_cursor: next.next_cursor }));
+      // The filter may be another one by now.
+      if (newest.current === key) setOlder((before) => ({ jobs: [...before.jobs, ...next.jobs], next_cursor: next.next_cursor }));
     } catch (problem) {
-      setOlder((before) => ({ ...before, error: problem }));
+      if (newest.current === key) setOlder((before) => ({ ...before, error: problem }));
     }
   };
   const seen = new Set((value?.jobs ?? []).map((job) => job.job_id));
@@ -83,7 +86,7 @@ export function Jobs({ filter }) {
   return html`
     <h1>Jobs</h1>
     <${Filter} filter=${filter} />
-    <${Failure} error=${error ?? older.error} />
+    ${value ? html`<${Failure} error=${error ?? older.error} />` : html`<${Loading} error=${error} />`}
     ${value && html`<${JobTable} jobs=${all} empty="No job matches the filter." />`}
     ${cursor && html`<p><button type="button" onClick=${more}>Show older jobs</button></p>`}
   `;

@@ -8,11 +8,15 @@ const PAUSE_MS = [500, 1_000, 2_000, 5_000, 10_000];
 const SILENCE_MAX_MS = 40_000;
 /** Shortest time between two requests of one view. */
 const REFRESH_MS = 1_500;
+/** Time after which a view asks again for something that was refused. */
+const AFTER_ERROR_MS = 5_000;
 
 const subscribers = new Set();
 const watchers = new Set();
 let state = "connecting";
 let current = null;
+/** Whether a view asked for something while no event could tell of a change. */
+let isEarly = false;
 
 function setState(next) {
   state = next;
@@ -60,8 +64,8 @@ async function follow(signal) {
       const wasLost = failures > 0;
       failures = 0;
       setState("live");
-      // Views may have asked while there was no connection.
-      if (wasLost) subscribers.forEach((subscriber) => subscriber({ kind: "resync" }));
+      if (wasLost || isEarly) subscribers.forEach((subscriber) => subscriber({ kind: "resync" }));
+      isEarly = false;
       await readEvents(
         answer,
         (event) => {
@@ -153,11 +157,16 @@ export function useLive(ask, dependencies, concerns = () => true) {
       }
       now.isBusy = true;
       now.at = Date.now();
+      if (state !== "live") isEarly = true;
       try {
         const value = await now.ask(control.signal);
         if (!control.signal.aborted) setShown({ value });
       } catch (error) {
-        if (!control.signal.aborted) setShown((before) => ({ ...before, error }));
+        if (!control.signal.aborted) {
+          setShown((before) => ({ ...before, error }));
+          // An unknown job or a missing right stays so. Other refusals end.
+          if (![401, 403, 404].includes(error.status)) now.later = setTimeout(refresh, AFTER_ERROR_MS);
+        }
       }
       if (control.signal.aborted) return;
       now.isBusy = false;
@@ -179,6 +188,7 @@ export function useLive(ask, dependencies, concerns = () => true) {
       control.abort();
       now.run = null;
       clearTimeout(now.timer);
+      clearTimeout(now.later);
       now.timer = null;
       document.removeEventListener("visibilitychange", seen);
     };

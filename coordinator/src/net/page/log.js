@@ -1,9 +1,9 @@
 // The log of a job: only the lines in view exist as elements, and only blocks of lines near them are fetched.
 import { get, query, send } from "./api.js";
-import { pieces } from "./ansi.js";
-import { save } from "./job.js";
-import { jobAddress } from "./components.js";
-import { count } from "./format.js";
+import { Copy, Loading, jobAddress, save } from "./components.js";
+import { FOLD_BEGINS, FOLD_ENDS, Folds } from "./folds.js";
+import { count, plural } from "./format.js";
+import { Row, browserPattern, clock, parseLine, pattern, writtenLines } from "./lines.js";
 import { readEvents } from "./live.js";
 import { Component, html } from "./vendor/htm-preact.js";
 
@@ -13,70 +13,17 @@ const BLOCKS_MAX = 60;
 /** Browsers limit the height of an element. A longer log is scrolled in proportion. */
 const HEIGHT_MAX_PX = 8_000_000;
 const MARGIN_ROWS = 20;
+/** With wrapped lines, a log of as many rows is there as a whole, and the browser scrolls it. */
+const WHOLE_ROWS_MAX = BLOCK_LINES;
 const GROWTH_MS = 250;
 const SEARCH_MS = 300;
 const RETRY_MS = 2_000;
 /** Shortest time after which the view of the job is told that the log has grown. */
 const TELL_MS = 3_000;
 const RAW_BYTES_MAX = 50_000_000;
-
-/** Lines with which tools begin and end a group: GitHub, Azure, GitLab, Travis, Buildkite. */
-const FOLD_BEGINS = "^(::group::|##\\[group\\]|travis_fold:start|section_start:)";
-const FOLD_ENDS = "^(::endgroup::|##\\[endgroup\\]|travis_fold:end|section_end:)";
-const FOLD_MARK = /^(::group::|##\[group\]|section_start:\d+:)/;
-
-const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-
-/** `/expression/` is a regular expression; other text is searched as it is, in any case. */
-const pattern = (text) => (/^\/.+\/$/.test(text) ? text.slice(1, -1) : `(?i)${escaped(text)}`);
-
-function browserPattern(text) {
-  try {
-    return new RegExp(/^\/.+\/$/.test(text) ? text.slice(1, -1) : escaped(text), /^\/.+\/$/.test(text) ? "g" : "gi");
-  } catch {
-    return null;
-  }
-}
-
-function parseLine(text) {
-  const [, first, last] = /^L(\d+)(?:-L?(\d+))?$/.exec(text ?? "") ?? [];
-  if (!first) return null;
-  return { first: Number(first), last: Number(last ?? first) };
-}
-
-function clock(startedAt, ms) {
-  if (!startedAt) return `+${(ms / 1_000).toFixed(3)}`;
-  return new Date(Date.parse(startedAt) + ms).toTimeString().slice(0, 8);
-}
-
-/** Divides pieces where the search matches. */
-function marked(parts, search) {
-  if (!search) return parts.map((part) => html`<span class=${part.class}>${part.text}</span>`);
-  return parts.map((part) => {
-    const shown = [];
-    let from = 0;
-    for (const match of part.text.matchAll(search)) {
-      if (match[0] === "") continue;
-      shown.push(part.text.slice(from, match.index), html`<mark>${match[0]}</mark>`);
-      from = match.index + match[0].length;
-    }
-    return html`<span class=${part.class}>${[...shown, part.text.slice(from)]}</span>`;
-  });
-}
-
-function Row({ number, line, top, isSelected, isCurrent, finding, fold, search, time, select, toggle }) {
-  const kinds = ["line", line?.stream, isSelected && "selected", isCurrent && "current", finding && "has-finding"].filter(Boolean);
-  const text = line && (fold ? line.text.replace(FOLD_MARK, "") : line.text);
-  return html`<div class=${kinds.join(" ")} style=${{ transform: `translateY(${top}px)` }}>
-    <a class="number" href=${`#L${number}`} aria-label=${`Line ${number}`} tabindex="-1" onClick=${(event) => (event.preventDefault(), select(number, event.shiftKey))}>${number}</a>
-    ${time && html`<span class="at">${line ? time(line.at_ms) : ""}</span>`}
-    <span class="mark" title=${finding ? "A finding comes from this line" : line?.stream === "stderr" ? "stderr" : undefined}>
-      ${finding ? html`<button type="button" tabindex="-1" aria-label="Show the finding" onClick=${() => document.getElementById(`finding-${finding}`)?.scrollIntoView({ block: "center" })}>●</button>` : line?.stream === "stderr" ? "!" : ""}
-    </span>
-    ${fold && html`<button type="button" class="fold" aria-expanded=${!fold.isClosed} tabindex="-1" onClick=${() => toggle(fold)}>${fold.isClosed ? "▸" : "▾"}</button>`}
-    <span class="text">${line ? marked(pieces(text), search) : "…"}${line?.cut_bytes > 0 && html`<span class="quiet"> ${count(line.cut_bytes)} bytes more</span>`}${fold?.isClosed && html`<span class="quiet"> ${count(fold.last - fold.first)} lines</span>`}</span>
-  </div>`;
-}
+/** Width of the columns before the text, about. */
+const GUTTER_PX = 110;
+const WRAPS = "buildpool.wraps";
 
 export class Log extends Component {
   constructor(properties) {
@@ -85,7 +32,7 @@ export class Log extends Component {
     this.blocks = new Map();
     this.pending = new Set();
     this.control = new AbortController();
-    this.folds = [];
+    this.folds = new Folds();
     this.failedAt = 0;
     this.toldAt = 0;
     this.state = {
@@ -93,6 +40,7 @@ export class Log extends Component {
       isKnown: false,
       follows: !properties.isOver && !properties.line,
       hasTimes: false,
+      wraps: localStorage.getItem(WRAPS) !== null,
       searched: "",
       found: null,
       at: -1,
@@ -123,6 +71,7 @@ export class Log extends Component {
       this.setState({ selection, follows: false });
       if (selection) this.goTo(selection.first);
     }
+    if (before.findings.size === 0) this.toFirstFinding();
     if (!before.isOver && this.props.isOver) this.refresh().then(() => this.findFolds(), () => {});
     if (this.state.follows) this.toEnd();
   }
@@ -136,6 +85,7 @@ export class Log extends Component {
       if (!this.control.signal.aborted) this.setState({ error, isKnown: true });
     }
     if (selection) this.goTo(selection.first);
+    else this.toFirstFinding();
     if (this.props.isOver) this.findFolds().catch(() => {});
     else this.follow();
   }
@@ -246,53 +196,17 @@ export class Log extends Component {
     const of = (grep) => get(`jobs/${id}/matches${query({ attempt, grep })}`, { signal: this.control.signal });
     const begins = await of(FOLD_BEGINS);
     if (begins.count === 0) return;
-    const ends = await of(FOLD_ENDS);
-    const marks = [...begins.lines.map((line) => ({ line, isBegin: true })), ...ends.lines.map((line) => ({ line }))].sort((one, other) => one.line - other.line);
-    const open = [];
-    const folds = [];
-    for (const { line, isBegin } of marks) {
-      if (isBegin) {
-        open.push(line);
-      } else if (open.length > 0) {
-        folds.push({ first: open.pop(), last: line, isClosed: false });
-      }
-    }
-    this.folds = folds.filter((fold) => fold.last > fold.first).sort((one, other) => one.first - other.first);
+    this.folds = new Folds(begins.lines, (await of(FOLD_ENDS)).lines);
     this.setState({});
   }
 
-  /** Ranges of lines that closed folds hide, without those inside of others. */
-  hidden() {
-    const ranges = [];
-    for (const fold of this.folds) {
-      if (!fold.isClosed || (ranges.length > 0 && fold.last <= ranges[ranges.length - 1].last)) continue;
-      ranges.push(fold);
-    }
-    return ranges;
-  }
-
   rows() {
-    return this.state.total - this.hidden().reduce((sum, fold) => sum + fold.last - fold.first, 0);
+    return this.folds.rows(this.state.total);
   }
 
-  /** The line of a row, both from 1. */
-  lineOfRow(row) {
-    let line = row;
-    for (const fold of this.hidden()) {
-      if (line <= fold.first) break;
-      line += fold.last - fold.first;
-    }
-    return line;
-  }
-
-  rowOfLine(line) {
-    let row = line;
-    for (const fold of this.hidden()) {
-      if (line > fold.last) row -= fold.last - fold.first;
-      else if (line > fold.first) return row - (line - fold.first);
-      else break;
-    }
-    return row;
+  /** Whether the rows follow each other, and the browser scrolls them. */
+  isWhole() {
+    return this.state.wraps && this.rows() <= WHOLE_ROWS_MAX;
   }
 
   /** Height of all rows, height of the scrolled element, and how many pixels of rows a scrolled pixel is. */
@@ -304,12 +218,39 @@ export class Log extends Component {
   }
 
   goTo(line) {
-    for (const fold of this.folds) if (line > fold.first && line <= fold.last) fold.isClosed = false;
-    const { scale } = this.measures();
-    const y = (this.rowOfLine(line) - 1) * ROW_PX - this.state.height / 3;
+    this.folds.reveal(line);
     this.setState({ follows: false }, () => {
-      if (this.view.current) this.view.current.scrollTop = Math.max(0, y / scale);
+      const { current } = this.view;
+      if (!current) return;
+      const row = this.folds.rowOfLine(line);
+      if (this.isWhole()) {
+        const element = current.querySelectorAll(".line")[row - 1];
+        if (element) current.scrollTop += element.getBoundingClientRect().top - current.getBoundingClientRect().top - this.state.height / 3;
+      } else if (this.state.wraps) {
+        current.scrollTop = ((row - 1) / Math.max(1, this.rows() - 1)) * (this.measures().scrolled - this.state.height);
+      } else {
+        current.scrollTop = Math.max(0, ((row - 1) * ROW_PX - this.state.height / 3) / this.measures().scale);
+      }
     });
+  }
+
+  /** Lines that findings come from, in their order. */
+  findingLines() {
+    return [...new Set(this.props.findings.values())].sort((one, other) => one - other);
+  }
+
+  /** The log of a failure opens where the failure is. */
+  toFirstFinding() {
+    const [first] = this.findingLines();
+    if (first && this.state.isKnown && this.props.isBad && this.props.isOver && !this.state.selection && this.state.top === 0) this.goTo(first);
+  }
+
+  nextFinding() {
+    const lines = this.findingLines();
+    if (lines.length === 0) return;
+    this.shownFinding = lines.find((line) => line > (this.shownFinding ?? 0)) ?? lines[0];
+    this.goTo(this.shownFinding);
+    this.setState({ selection: { first: this.shownFinding, last: this.shownFinding } });
   }
 
   toEnd() {
@@ -330,9 +271,8 @@ export class Log extends Component {
     const { selection } = this.state;
     const first = isRange && selection ? Math.min(selection.first, number) : number;
     const last = isRange && selection ? Math.max(selection.last, number) : number;
-    const text = first === last ? `L${first}` : `L${first}-L${last}`;
     const attempt = /\?attempt=\d+/.exec(location.hash)?.[0] ?? "";
-    history.replaceState(null, "", `${jobAddress(this.props.id)}${attempt}#${text}`);
+    history.replaceState(null, "", `${jobAddress(this.props.id)}${attempt}#${writtenLines({ first, last })}`);
     this.setState({ selection: { first, last }, follows: false });
   }
 
@@ -365,6 +305,10 @@ export class Log extends Component {
       N: () => this.step(-1),
       g: () => this.goTo(1),
       G: () => this.goTo(this.state.total),
+      e: () => this.nextFinding(),
+      w: () => this.wrap(),
+      t: () => this.setState({ hasTimes: !this.state.hasTimes }),
+      f: () => this.props.isOver || this.setState({ follows: !this.state.follows }),
     }[event.key];
     if (act) {
       act();
@@ -372,8 +316,17 @@ export class Log extends Component {
     }
   }
 
+  wrap() {
+    const wraps = !this.state.wraps;
+    if (wraps) localStorage.setItem(WRAPS, "yes");
+    else localStorage.removeItem(WRAPS);
+    const line = this.folds.lineOfRow(Math.max(1, Math.round((this.state.top / Math.max(1, this.measures().scrolled - this.state.height)) * this.rows())));
+    const { follows } = this.state;
+    this.setState({ wraps }, () => (follows ? this.toEnd() : this.goTo(line)));
+  }
+
   setAll(isClosed) {
-    for (const fold of this.folds) fold.isClosed = isClosed;
+    this.folds.setAll(isClosed);
     this.setState({});
   }
 
@@ -396,9 +349,10 @@ export class Log extends Component {
   }
 
   controls() {
-    const { follows, hasTimes, searched, found, at, total } = this.state;
+    const { follows, hasTimes, searched, found, at, total, wraps, selection } = this.state;
     const position = at >= 0 ? `${count(at + 1)} of ` : "";
-    const isClosed = this.folds.some((fold) => !fold.isClosed);
+    const isClosed = this.folds.all.some((fold) => !fold.isClosed);
+    const findings = this.findingLines();
     return html`<div class="controls">
       <input data-search type="search" placeholder="Search, or /expression/" aria-label="Search the log" value=${searched}
         onInput=${(event) => this.search(event.target.value)}
@@ -407,50 +361,85 @@ export class Log extends Component {
       <button type="button" aria-label="Next match" disabled=${!found?.count} onClick=${() => this.step(1)}>↓</button>
       <span class="quiet" role="status">${found ? (found.count === 0 ? "no match" : `${position}${count(found.count)} ${found.count === 1 ? "line" : "lines"}`) : ""}</span>
       <span class="space"></span>
-      <span class="quiet">${count(total)} lines</span>
-      ${this.folds.length > 0 && html`<button type="button" onClick=${() => this.setAll(isClosed)}>${isClosed ? "Close all groups" : "Open all groups"}</button>`}
+      <span class="quiet">${plural(total, "line")}</span>
+      ${findings.length > 0 && html`<button type="button" onClick=${() => this.nextFinding()}>${findings.length === 1 ? "Finding" : `Next of ${findings.length} findings`}</button>`}
+      ${selection && html`<${Copy} key=${writtenLines(selection)} text=${location.href} label=${`Copy link to ${writtenLines(selection)}`} />`}
+      ${this.folds.all.length > 0 && html`<button type="button" onClick=${() => this.setAll(isClosed)}>${isClosed ? "Close all groups" : "Open all groups"}</button>`}
       <label class="choice"><input type="checkbox" checked=${hasTimes} onChange=${() => this.setState({ hasTimes: !hasTimes })} /> Times</label>
+      <label class="choice"><input type="checkbox" checked=${wraps} onChange=${() => this.wrap()} /> Wrap</label>
       ${!this.props.isOver && html`<label class="choice"><input type="checkbox" checked=${follows} onChange=${() => this.setState({ follows: !follows })} /> Follow</label>`}
       <button type="button" onClick=${() => this.raw()}>Raw</button>
       <button type="button" onClick=${async () => save(await this.bytes(), `${this.props.id}.log`)}>Download</button>
     </div>`;
   }
 
-  visibleRows() {
-    const { top, height, selection, searched, found, at, hasTimes } = this.state;
+  /** Returns the function that draws the row of a line. */
+  drawing() {
+    const { selection, searched, found, at, hasTimes } = this.state;
     const { findings, startedAt } = this.props;
-    const { scale } = this.measures();
-    const rows = this.rows();
-    const offset = top * scale;
-    const first = Math.max(1, Math.floor(offset / ROW_PX) + 1 - MARGIN_ROWS);
-    const last = Math.min(rows, Math.ceil((offset + height) / ROW_PX) + MARGIN_ROWS);
     const byLine = new Map([...findings].map(([finding, line]) => [line, finding]));
-    const foldOf = new Map(this.folds.map((fold) => [fold.first, fold]));
+    const foldOf = new Map(this.folds.all.map((fold) => [fold.first, fold]));
     const search = searched ? browserPattern(searched) : null;
     const current = found?.lines[at];
-    const shown = [];
+    return (number, top) => html`<${Row} key=${number} number=${number} line=${this.line(number)} top=${top}
+      isSelected=${selection && number >= selection.first && number <= selection.last} isCurrent=${number === current}
+      finding=${byLine.get(number)} fold=${foldOf.get(number)} search=${search} time=${hasTimes && ((ms) => clock(startedAt, ms))}
+      select=${(line, isRange) => this.select(line, isRange)} toggle=${(fold) => ((fold.isClosed = !fold.isClosed), this.setState({}))} />`;
+  }
+
+  /** The lines of some rows. Those that are not here are fetched. */
+  linesOf(first, last) {
     const numbers = [];
-    for (let row = first; row <= last; row += 1) {
-      const number = this.lineOfRow(row);
-      numbers.push(number);
-      shown.push(html`<${Row} key=${number} number=${number} line=${this.line(number)} top=${(row - 1) * ROW_PX - offset + top}
-        isSelected=${selection && number >= selection.first && number <= selection.last} isCurrent=${number === current}
-        finding=${byLine.get(number)} fold=${foldOf.get(number)} search=${search} time=${hasTimes && ((ms) => clock(startedAt, ms))}
-        select=${(line, isRange) => this.select(line, isRange)} toggle=${(fold) => ((fold.isClosed = !fold.isClosed), this.setState({}))} />`);
-    }
+    for (let row = Math.max(1, first); row <= Math.min(this.rows(), last); row += 1) numbers.push(this.folds.lineOfRow(row));
     setTimeout(() => this.view.current && this.want(numbers));
-    return shown;
+    return numbers;
+  }
+
+  /** Rows of one height, each at its place. */
+  evenRows() {
+    const { top, height } = this.state;
+    const { scale, scrolled } = this.measures();
+    const offset = top * scale;
+    const first = Math.max(1, Math.floor(offset / ROW_PX) + 1 - MARGIN_ROWS);
+    const numbers = this.linesOf(first, Math.ceil((offset + height) / ROW_PX) + MARGIN_ROWS);
+    const draw = this.drawing();
+    return html`<div class="lines" style=${{ height: `${scrolled}px` }}>${numbers.map((number, index) => draw(number, (first + index - 1) * ROW_PX - offset + top))}</div>`;
+  }
+
+  /**
+   * Rows of wrapped lines, whose heights are not known before they are drawn. The row at a part of the log is drawn at the
+   * same part of the view, the others before and after it: the first row is at the top, the last one at the bottom.
+   */
+  wrappedRows() {
+    const { top, height } = this.state;
+    const rows = this.rows();
+    const draw = this.drawing();
+    if (this.isWhole()) return html`<div class="lines">${this.linesOf(1, rows).map((number) => draw(number))}</div>`;
+    const { scrolled } = this.measures();
+    const part = Math.min(1, top / Math.max(1, scrolled - height));
+    const row = Math.min(rows, Math.floor(part * rows) + 1);
+    const around = Math.ceil(height / ROW_PX) + 2;
+    const columns = Math.max(20, Math.floor(((this.view.current?.clientWidth ?? 800) - GUTTER_PX) / (ROW_PX * 0.38)));
+    const tall = Math.ceil((this.line(this.folds.lineOfRow(row))?.text.length || 1) / columns) * ROW_PX;
+    const from = part * height - (part * rows - row + 1) * tall;
+    return html`<div class="lines" style=${{ height: `${scrolled}px` }}>
+      <div class="window" style=${{ height: `${height}px` }}>
+        <div class="before" style=${{ bottom: `${height - from}px` }}>${this.linesOf(row - around, row - 1).map((number) => draw(number))}</div>
+        <div class="after" style=${{ top: `${from}px` }}>${this.linesOf(row, row + around).map((number) => draw(number))}</div>
+      </div>
+    </div>`;
   }
 
   render() {
-    const { error, isKnown, total } = this.state;
+    const { error, isKnown, total, hasTimes, wraps } = this.state;
     const empty = isKnown && total === 0 && !error;
     return html`
       ${this.controls()}
       ${error && (error.status === 404 ? html`<p class="quiet">There is no log yet.</p>` : html`<p class="notice bad" role="alert">${error.message}</p>`)}
+      ${!isKnown && html`<${Loading} />`}
       ${empty && html`<p class="empty">${this.props.isOver ? "The log is empty." : "The log is empty so far."}</p>`}
-      <div class=${`log ${this.state.hasTimes ? "with-times" : ""}`} ref=${this.view} tabindex="0" role="region" aria-label="Log" onScroll=${() => this.scrolled()} hidden=${empty}>
-        <div class="lines" style=${{ height: `${this.measures().scrolled}px` }}>${this.visibleRows()}</div>
+      <div class=${`log ${hasTimes ? "with-times" : ""} ${wraps ? "wraps" : ""}`} ref=${this.view} tabindex="0" role="region" aria-label="Log" onScroll=${() => this.scrolled()} hidden=${empty || !isKnown}>
+        ${wraps ? this.wrappedRows() : this.evenRows()}
       </div>
     `;
   }

@@ -1,7 +1,7 @@
 // The pool at a glance.
 import { get } from "./api.js";
 import { Spark } from "./charts.js";
-import { Failure, JobTable, useTitle } from "./components.js";
+import { Failure, JobTable, Loading, useTitle } from "./components.js";
 import { count, duration, plural } from "./format.js";
 import { useLive } from "./live.js";
 import { Queue } from "./queue.js";
@@ -50,7 +50,7 @@ function Figures({ workers, queued, load }) {
 async function summary(signal) {
   const [pool, queued, running, recent, load, health] = await Promise.all([
     get("workers", { signal }),
-    get("jobs?state=queued&limit=200", { signal }),
+    get("queue", { signal }),
     get("jobs?state=running&limit=1000", { signal }),
     get(`jobs?state=done&limit=${RECENT}`, { signal }),
     get("load", { signal }),
@@ -62,7 +62,7 @@ async function summary(signal) {
 export function Overview() {
   useTitle("Overview");
   const { value, error } = useLive(summary, [], (event) => ofJobs(event) || ofWorkers(event));
-  if (!value) return html`<h1 class="hidden">Overview</h1><${Failure} error=${error} />`;
+  if (!value) return html`<h1 class="hidden">Overview</h1><${Loading} error=${error} />`;
   const { workers, queued, running, recent, load, health } = value;
   return html`
     <h1 class="hidden">Overview</h1>
