@@ -4,9 +4,6 @@ use buildpool_tests::source_files;
 use std::fs;
 use std::path::Path;
 
-/// Directories with modules in the old layout. Do not add one.
-const OLD: [&str; 2] = ["coordinator/digest/src/rules", "worker/evidence/src"];
-
 #[test]
 fn modules_are_files_beside_their_directories() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -20,8 +17,7 @@ fn modules_are_files_beside_their_directories() {
         let name = file.display();
         // Cargo runs each file in `tests` and `benches` as a program, so a shared module there needs a directory.
         let in_source = file.iter().any(|part| part == "src");
-        let is_old = OLD.iter().any(|old| file.starts_with(old));
-        if file.ends_with("mod.rs") && in_source && !is_old {
+        if file.ends_with("mod.rs") && in_source {
             failures.push(format!("{name}: move it to {}.rs", file.parent().unwrap_or(&file).display()));
         }
         let text = fs::read_to_string(root.join(&file)).expect("a readable file");
