@@ -94,6 +94,8 @@ struct StreamState {
     is_cut: bool,
     /// The message that began last is of something that a configuration tried out.
     probing: bool,
+    /// Number of the last line that may name such a probe; 0 without one.
+    probe_at: u64,
     /// The file that failures are in, where a tool names it once.
     file: Option<(Vec<u8>, String)>,
 }
@@ -356,6 +358,10 @@ impl Digester {
         let own = &line[front.length..];
         let body = &own[..own.len().min(SCANNED_BYTES_MAX)];
         let speaks = !body.is_empty() && asker.speaks(body);
+        if body.len() < own.len() || !body.is_empty() && asker.may_name_probe() {
+            let state = &mut self.streams[stream.index()];
+            state.probe_at = state.count;
+        }
         let (mut part, mut printed) = (false, false);
         if let Some(open) = &self.streams[stream.index()].open {
             let of_test = open.problem.owns && open.problem.kind == Kind::Test;

@@ -101,23 +101,26 @@ const WORDS: &[&str] = &[
     "differs",
 ];
 
-/// Substrings of [`WORDS`], without a first letter of variable case. Every such line contains one
-/// of them, so they serve as a prefilter.
+/// Substrings of [`WORDS`], without a first letter of variable case if they are long enough. Every
+/// such line contains one of them, so they serve as a prefilter.
 pub(crate) const TEXTS: &[&str] = &[
     "fail",
     "Fail",
     "FAIL",
-    "rror",
-    "RROR",
-    "atal",
-    "ATAL",
+    "error",
+    "Error",
+    "ERROR",
+    "fatal",
+    "Fatal",
+    "FATAL",
     "xception",
     "panic",
     "refused",
     "denied",
     "DENIED",
     "rejected",
-    "bort",
+    "abort",
+    "Abort",
     "not found",
     "NOT FOUND",
     "not installed",
@@ -156,7 +159,8 @@ pub(crate) const TEXTS: &[&str] = &[
     "must have",
     "ncompatible",
     "llegal ",
-    "rash",
+    "crash",
+    "Crash",
     " died",
     "nreachable",
     "navailable",

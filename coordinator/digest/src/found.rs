@@ -10,7 +10,6 @@ use crate::view::counted;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{Location, Severity};
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Certainty, in percent, of a crash message if the program continued after it.
 const TAKEN_BACK_SURE: u8 = 72;
@@ -149,13 +148,19 @@ impl Found {
     }
 
     fn reckoned_key(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        (self.rule, &self.test, &self.location).hash(&mut hasher);
+        let mut key = Key::default();
+        key.text(self.rule);
+        key.text(self.test.as_deref().unwrap_or_default());
+        if let Some(Location { file, line, column }) = &self.location {
+            key.text(file);
+            key.number(line.map_or(u64::MAX, u64::from));
+            key.number(column.map_or(u64::MAX, u64::from));
+        }
         for line in &self.lines {
             let stamp = crate::text::front_length(line.as_bytes());
-            line.get(stamp..).unwrap_or(line).trim().hash(&mut hasher);
+            key.text(line.get(stamp..).unwrap_or(line).trim());
         }
-        hasher.finish()
+        key.0
     }
 }
 
@@ -184,6 +189,26 @@ pub(crate) fn normalised(line: &str) -> String {
         out.push(' ');
     }
     out
+}
+
+/// Hasher for keys that are not stored: it takes eight bytes at a time.
+#[derive(Default)]
+struct Key(u64);
+
+impl Key {
+    fn number(&mut self, number: u64) {
+        let product = u128::from(self.0 ^ number ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93_u128;
+        self.0 = (product as u64).rotate_left(23) ^ (product >> 64) as u64;
+    }
+
+    fn text(&mut self, text: &str) {
+        let (words, rest) = text.as_bytes().as_chunks();
+        words.iter().for_each(|word| self.number(u64::from_le_bytes(*word)));
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        self.number(u64::from_le_bytes(last));
+        self.number(text.len() as u64);
+    }
 }
 
 /// FNV-1a hasher. Its values are the same on every machine and in every version, because signatures

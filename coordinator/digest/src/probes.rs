@@ -11,7 +11,8 @@ use std::sync::LazyLock;
 /// Name of autoconf's probe files. pytest has a file with a similar name.
 const CONFTEST: &str = "conftest";
 /// Names of the probes of autoconf, distutils, CMake and Meson. None starts inside another.
-const PROBES: &[&str] = &[CONFTEST, "_configtest", "cmTC_", "CMakeTmp", "CMakeScratch", "meson-private"];
+pub(crate) const PROBES: &[&str] =
+    &[CONFTEST, "_configtest", "cmTC_", "CMakeTmp", "CMakeScratch", "meson-private"];
 /// Options of a compiler's command.
 const OPTIONS: &[&str] = &[" -o ", " -c ", " -E "];
 /// File name extensions of autoconf's probe files.

@@ -1,6 +1,6 @@
 //! Messages of several lines: opens a problem, adds the lines that belong to it, and makes a finding of it.
 
-use super::{Digester, Line, is_blank, shown};
+use super::{Digester, Line, StreamState, is_blank, recent, shown};
 use crate::found::Found;
 use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_LINES_MAX};
 use crate::noise::is_noise;
@@ -31,6 +31,10 @@ pub(super) struct Open {
     bytes: usize,
     maybe: Vec<(String, u64)>,
     after: After,
+    /// Number of the first line that may be part of it.
+    number: u64,
+    /// It has lines from further above.
+    has_logs: bool,
 }
 
 /// Lines after the last line of an open problem: its context, unless a later line belongs to it.
@@ -73,6 +77,13 @@ impl Open {
     pub(super) fn says(&self, text: &str) -> bool {
         let held = self.maybe.iter().map(|(line, _)| line);
         self.draft.lines.iter().chain(held).any(|line| line.contains(text))
+    }
+}
+
+impl StreamState {
+    /// Whether one of the lines from this number on, or one of the recent ones, may name a probe of a configuration.
+    const fn may_name_probe(&self, from: u64) -> bool {
+        self.probe_at > 0 && self.probe_at + recent::LINES_MAX as u64 >= from
     }
 }
 
@@ -125,12 +136,15 @@ impl Digester {
                 head += 1;
             }
         }
+        let number = state.count;
         let said = draft.test.as_deref().map(|test| self.logs.take(test)).unwrap_or_default();
+        let has_logs = !said.is_empty();
         if said.first().is_some_and(|first| !draft.lines.contains(first)) {
             draft.lines.splice(head + 1..head + 1, said);
         }
         // Without a line in between, the error belongs to the same command as the one before it.
-        state.probing = state.recent.last().map_or(state.probing, is_probing);
+        let near = state.may_name_probe(number);
+        state.probing = state.recent.last().map_or(state.probing, |line| near && is_probing(line));
         let pre = state
             .recent
             .tail(PRE_CONTEXT_LINES)
@@ -162,6 +176,8 @@ impl Digester {
             bytes,
             maybe: Vec::new(),
             after: After::default(),
+            number,
+            has_logs,
         });
         if problem.follow.is_none() {
             self.close(stream);
@@ -171,9 +187,8 @@ impl Digester {
     /// Completes the open problem of a stream, if there is one.
     pub(super) fn close(&mut self, stream: Stream) {
         let state = &mut self.streams[stream.index()];
-        let Some(Open { mut found, mut draft, problem, front, task, after, .. }) = state.open.take() else {
-            return;
-        };
+        let Some(open) = state.open.take() else { return };
+        let Open { mut found, mut draft, problem, front, task, after, number, has_logs, .. } = open;
         if let Some(refine) = problem.refine {
             refine(&mut draft);
         }
@@ -202,7 +217,9 @@ impl Digester {
         found.lines = draft.lines;
         found.test = draft.test.filter(|test| !test.is_empty());
         found.location = draft.file.map(|file| Location { file, line: draft.line, column: draft.column });
-        state.probing |= is_of_probe(&found);
+        // A file and the logs of a test may come from far above.
+        let may_probe = problem.in_file || has_logs || state.may_name_probe(number);
+        state.probing |= may_probe && is_of_probe(&found);
         found.probe = state.probing;
         if found.probe {
             found.sure = found.sure.min(PROBE_SURE);

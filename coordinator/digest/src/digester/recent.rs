@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 /// Limit on lines. The last of them become a finding's context.
-const LINES_MAX: usize = 24;
+pub(super) const LINES_MAX: usize = 24;
 
 /// The last lines of a stream since the last finding. The line buffers are reused.
 #[derive(Debug, Default)]

@@ -4,13 +4,22 @@ use regex_syntax::hir::literal::{ExtractKind, Extractor, Literal};
 use regex_syntax::hir::{Class, Hir, HirKind};
 
 /// Most texts of which one must occur; beyond it they would cost more than they save.
-const TEXTS_MAX: usize = 80;
+const TEXTS_MAX: usize = 160;
 /// How often a repeated part is written out, so that texts grow longer than the part.
 const UNROLLED_MAX: u32 = 3;
 
 /// Texts; each match contains at least one of them. `None` if no text is known. The list and its texts are never empty.
 pub(super) fn required(pattern: &Hir) -> Option<Vec<Vec<u8>>> {
-    Known::of(pattern).required()
+    let mut best = Known::of(pattern).required();
+    // A part may be optional, and the texts that go on behind it are longer.
+    if let HirKind::Concat(parts) = pattern.kind() {
+        for at in 1..parts.len() {
+            if let Some(texts) = beginnings(&Hir::concat(parts[at..].to_vec())) {
+                keep_better(&mut best, texts);
+            }
+        }
+    }
+    best
 }
 
 /// Texts; each match begins with one of them. `None` if they are unknown or too many.

@@ -1,7 +1,7 @@
 //! All rules, matched at once.
 //!
 //! Most lines of a log match no rule and must cost little. So the rules are compiled into a few automata. Rules that begin with
-//! text fail after a few bytes of a line. All others would read most of it. A line must contain one of their known texts, and
+//! text fail after a few bytes of a line. Most others would read much of it. A line must contain one of their known texts, and
 //! an occurrence activates them. They are separate because a rule with an open beginning multiplies the states of its
 //! automaton. Most such rules have known texts after the open beginning: they are matched from there.
 
@@ -9,9 +9,10 @@ use super::Rule;
 use super::groups::{Compiled, Groups};
 use super::literals::{beginnings, required, shortest};
 use super::shape::{after_anything, begins_with_anything, narrow_before_wide, parsed, until_known};
-use super::texts::{PICKED_BYTES, Texts};
+use super::texts::{TEXT_BYTES_MIN, Texts};
 use crate::doubtful;
 use crate::limits::AUTOMATON_BYTES_MAX;
+use crate::probes;
 use regex_automata::hybrid::LazyStateID;
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson;
@@ -22,7 +23,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, LazyLock};
 
 /// From this length on a text is rare, in bytes.
-const RARE_BYTES_MIN: usize = PICKED_BYTES;
+const RARE_BYTES_MIN: usize = TEXT_BYTES_MIN;
 /// Limit on the positions of a line from which rules are matched. With more, they are matched on the whole line.
 const PLACES_MAX: usize = 4;
 /// A pattern that begins with so many bytes of text is soon given up.
@@ -46,15 +47,13 @@ struct Automaton {
 }
 
 /// How many there are.
-const AUTOMATA: usize = 5;
+const AUTOMATA: usize = 4;
 
 /// Which automaton a rule is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Sort {
-    /// Begins with text, and fails after a few bytes of another line: always matched.
-    Soon,
-    /// May begin with many texts, and needs no rare text: always matched.
-    Open,
+    /// Begins with text, and fails after a few bytes of another line, or needs no rare text: always matched.
+    Always,
     /// May begin with many texts, and needs a rare text: matched where one occurs.
     Rare,
     /// The same, and it begins with anything at all.
@@ -64,8 +63,8 @@ enum Sort {
 impl Sort {
     fn of(pattern: &Hir, needs: Option<&[Vec<u8>]>) -> Self {
         match narrow_before_wide(pattern).wide_after {
-            None | Some(SOON_BYTES_MIN..) => Self::Soon,
-            Some(_) if needs.is_none_or(|texts| shortest(texts) < RARE_BYTES_MIN) => Self::Open,
+            None | Some(SOON_BYTES_MIN..) => Self::Always,
+            Some(_) if needs.is_none_or(|texts| shortest(texts) < RARE_BYTES_MIN) => Self::Always,
             Some(_) if begins_with_anything(pattern) => Self::Anywhere,
             Some(_) => Self::Rare,
         }
@@ -81,6 +80,8 @@ enum Wakes {
     Here,
     /// No rule: the text shows that a line reports a problem.
     Doubt,
+    /// No rule: the line may name a probe of a configuration.
+    Probe,
 }
 
 /// State of the matcher: the automata's states so far, and the result.
@@ -92,6 +93,8 @@ struct Caches {
     spoken: Vec<u16>,
     /// True if the line contains a text that reports a problem.
     doubtful: bool,
+    /// True if the line may name a probe of a configuration.
+    probe: bool,
 }
 
 static ALL: LazyLock<Arc<RuleSet>> = LazyLock::new(|| Arc::new(RuleSet::new()));
@@ -104,9 +107,11 @@ impl RuleSet {
 
     fn new() -> Self {
         let mut rules = Vec::new();
-        let [mut soon, mut open, mut rare, mut anywhere, mut here] = [const { Vec::new() }; AUTOMATA];
+        let [mut always, mut rare, mut anywhere, mut here] = [const { Vec::new() }; AUTOMATA];
+        let known =
+            |texts: &'static [&str], wakes| texts.iter().map(move |text| (text.as_bytes().to_vec(), wakes));
         let mut texts: Vec<_> =
-            doubtful::TEXTS.iter().map(|text| (text.as_bytes().to_vec(), Wakes::Doubt)).collect();
+            known(doubtful::TEXTS, Wakes::Doubt).chain(known(probes::PROBES, Wakes::Probe)).collect();
         for (index, rule) in (0..).zip(crate::tools::rules()) {
             let pattern = parsed(rule.pattern);
             rules.push(Compiled::new(rule, &pattern));
@@ -116,8 +121,7 @@ impl RuleSet {
                 texts.extend(needs.into_iter().flatten().map(|text| (text, wakes)));
             };
             match Sort::of(&pattern, needs.as_deref()) {
-                Sort::Soon => soon.push(member),
-                Sort::Open => open.push(member),
+                Sort::Always => always.push(member),
                 Sort::Rare => {
                     wakes(needs, Wakes::Rare);
                     rare.push(member);
@@ -134,7 +138,7 @@ impl RuleSet {
                 }
             }
         }
-        let automata = Arc::new([soon, open, rare, anywhere, here].map(Automaton::new));
+        let automata = Arc::new([always, rare, anywhere, here].map(Automaton::new));
         let asked = Arc::clone(&automata);
         let caches = Pool::new(Box::new(move || Caches::new(&asked)) as Box<_>);
         Self { rules, texts: Texts::new(texts), automata, caches }
@@ -179,6 +183,7 @@ impl Caches {
             places: Vec::new(),
             spoken: Vec::new(),
             doubtful: false,
+            probe: false,
         }
     }
 }
@@ -195,27 +200,28 @@ impl Asker<'_> {
     /// Returns true if a rule matches the line.
     pub(crate) fn speaks(&mut self, line: &[u8]) -> bool {
         let RuleSet { texts, automata, .. } = self.set;
-        let [soon, open, rare, anywhere, here] = &**automata;
+        let [always, rare, anywhere, here] = &**automata;
         let Caches {
-            automata: [soon_states, open_states, rare_states, anywhere_states, here_states],
+            automata: [always_states, rare_states, anywhere_states, here_states],
             places,
             spoken,
             doubtful,
+            probe,
         } = &mut *self.caches;
         spoken.clear();
         places.clear();
-        let (mut is_rare, mut is_anywhere, mut is_doubtful) = (false, false, false);
+        let (mut is_rare, mut is_anywhere, mut is_doubtful, mut is_probe) = (false, false, false, false);
         texts.each(line, |wakes, at| match wakes {
             Wakes::Rare => is_rare = true,
             Wakes::Anywhere => is_anywhere = true,
             Wakes::Doubt => is_doubtful = true,
+            Wakes::Probe => is_probe = true,
             Wakes::Here if places.contains(&at) => {}
             Wakes::Here if places.len() == PLACES_MAX => is_anywhere = true,
             Wakes::Here => places.push(at),
         });
-        *doubtful = is_doubtful;
-        soon.matches(soon_states, line, 0, |rule| spoken.push(rule));
-        open.matches(open_states, line, 0, |rule| spoken.push(rule));
+        (*doubtful, *probe) = (is_doubtful, is_probe);
+        always.matches(always_states, line, 0, |rule| spoken.push(rule));
         if is_rare {
             rare.matches(rare_states, line, 0, |rule| spoken.push(rule));
         }
@@ -238,6 +244,11 @@ impl Asker<'_> {
     /// Returns true if the last matched line contains a text that reports a problem.
     pub(crate) fn is_doubtful(&self) -> bool {
         self.caches.doubtful
+    }
+
+    /// Returns false if the last matched line certainly does not name a probe of a configuration.
+    pub(crate) fn may_name_probe(&self) -> bool {
+        self.caches.probe
     }
 
     /// Calls the function with each rule that matches the last line, in the order of the tables.

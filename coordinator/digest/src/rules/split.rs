@@ -44,8 +44,56 @@ struct Run {
     min: usize,
     max: usize,
     greedy: bool,
-    /// The byte that must follow it, where there is only one.
-    then: Option<u8>,
+    /// What must follow it, if that is known.
+    then: Option<Box<Then>>,
+}
+
+/// Bytes with one of which the part after a run begins.
+#[derive(Debug)]
+struct Then {
+    bytes: [bool; 256],
+    /// It may also be the end of the line.
+    end: bool,
+    /// The byte, if there is only one and no end.
+    only: Option<u8>,
+}
+
+impl Then {
+    /// What the part from this step on begins with. `None` if it may be empty.
+    fn of(steps: &[Step], at: usize) -> Option<Box<Self>> {
+        let mut then = Box::new(Self { bytes: [false; 256], end: false, only: None });
+        then.add(steps, at)?;
+        let mut bytes = (0..=u8::MAX).filter(|byte| then.bytes[usize::from(*byte)]);
+        then.only = match (bytes.next(), bytes.next()) {
+            (Some(only), None) if !then.end => Some(only),
+            _ => None,
+        };
+        Some(then)
+    }
+
+    fn add(&mut self, steps: &[Step], at: usize) -> Option<()> {
+        match steps.get(at)? {
+            Step::Text(text) => self.bytes[usize::from(*text.first()?)] = true,
+            Step::Run(run) => {
+                self.bytes.iter_mut().zip(&*run.class).for_each(|(byte, own)| *byte |= own);
+                if run.min == 0 {
+                    self.add(steps, at + 1)?;
+                }
+            }
+            Step::Note(_) | Step::WordBorder => self.add(steps, at + 1)?,
+            Step::Or(other) => {
+                self.add(steps, at + 1)?;
+                self.add(steps, *other)?;
+            }
+            Step::Goto(other) => self.add(steps, *other)?,
+            Step::End => self.end = true,
+        }
+        Some(())
+    }
+
+    fn accepts(&self, next: Option<&u8>) -> bool {
+        next.map_or(self.end, |byte| self.bytes[usize::from(*byte)])
+    }
 }
 
 /// Open alternatives.
@@ -68,9 +116,7 @@ impl Split {
         let mut split = Self::default();
         split.add(pattern)?;
         for at in 0..split.steps.len() {
-            let then = split.steps[at + 1..].iter().find(|step| !matches!(step, Step::Note(_)));
-            let then =
-                then.and_then(|step| if let Step::Text(text) = step { text.first().copied() } else { None });
+            let then = Then::of(&split.steps, at + 1);
             if let Step::Run(run) = &mut split.steps[at] {
                 run.then = then;
             }
@@ -222,11 +268,11 @@ impl Run {
 
     /// Where it ends that is to be tried first of these places.
     fn end(&self, line: &[u8], first: usize, last: usize) -> Option<usize> {
-        match (self.then, self.greedy) {
-            (None, true) => Some(last),
-            (None, false) => Some(first),
-            (Some(byte), true) => (first..=last).rev().find(|at| line.get(*at) == Some(&byte)),
-            (Some(byte), false) => memchr(byte, &line[first..line.len().min(last + 1)]).map(|at| first + at),
+        let Some(then) = &self.then else { return Some(if self.greedy { last } else { first }) };
+        match then.only {
+            _ if self.greedy => (first..=last).rev().find(|at| then.accepts(line.get(*at))),
+            Some(byte) => memchr(byte, &line[first..line.len().min(last + 1)]).map(|at| first + at),
+            None => (first..=last).find(|at| then.accepts(line.get(*at))),
         }
     }
 

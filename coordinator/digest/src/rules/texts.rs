@@ -1,108 +1,134 @@
-//! Which of many texts occur in a line, found by looking at each place of it once.
+//! Which of many texts occur in a line, found by looking at every second place of it once.
 //!
-//! An automaton that searches hundreds of texts depends on its previous state at each step. Here, four rare bytes
-//! are picked from each text, and a bit table marks the hashes of picked bytes. The lookup of a position does not depend on the
-//! previous one, and the table rejects almost all positions.
+//! An automaton that searches hundreds of texts depends on its previous state at each step. Here, two picks of four bytes, one place
+//! apart, are taken from each text, and a bit table marks the hashes of the picks. One of the two is at an even place of a
+//! line that contains the text. The lookup of a place does not depend on the previous one, and the table rejects almost all places.
 
-/// Bytes of a text that are picked.
-pub(super) const PICKED_BYTES: usize = 4;
-/// Number of positions that are looked up together.
-const BLOCK_PLACES: usize = 8;
+/// Length from which on a text has two picks. A shorter one has one, and one for each byte that may follow it.
+pub(super) const TEXT_BYTES_MIN: usize = PICKED_BYTES + 1;
+/// Bytes of a pick, and of the shortest text.
+const PICKED_BYTES: usize = 4;
+/// Distance of the places that are looked up.
+const STRIDE: usize = 2;
+/// Bytes of a line whose places are looked up together.
+const BLOCK_BYTES: usize = 16;
+/// Bytes that are read for a block.
+const READ_BYTES: usize = BLOCK_BYTES - STRIDE + PICKED_BYTES;
 /// Bits of the hash of picked bytes: the table of bits takes 8 KiB, and stays where the processor reads fastest.
 const HASH_BITS: u32 = 16;
 
 /// Texts to search for, with the value of each.
 pub(super) struct Texts<T> {
-    /// A bit for each hash, whether some text's picked bytes have it.
+    /// A bit for each hash, whether some pick has it.
     picked: Box<[u64; 1 << (HASH_BITS - 6)]>,
     /// By their hash.
-    texts: Vec<Text<T>>,
-    /// By hash, which of the texts is the first that has it. Beyond the bits' answer only.
+    picks: Vec<Pick>,
+    /// By hash, which of the picks is the first that has it. Beyond the bits' answer only.
     first: Vec<u16>,
+    texts: Vec<(Vec<u8>, T)>,
 }
 
-struct Text<T> {
+struct Pick {
     hash: u16,
+    /// Index of the text.
+    text: u16,
     /// The picked bytes as a number.
     picked: u32,
-    /// Where in the text the picked bytes are.
+    /// Where in the text they are.
     at: usize,
-    text: Vec<u8>,
-    what: T,
 }
 
 impl<T: Copy + Ord> Texts<T> {
     /// Each text has at least [`PICKED_BYTES`].
     pub(super) fn new(texts: impl IntoIterator<Item = (Vec<u8>, T)>) -> Self {
-        let mut texts: Vec<_> = texts
-            .into_iter()
-            .map(|(text, what)| {
-                let at = rarest(&text);
-                Text { hash: hash(&text[at..]), picked: first_bytes(&text[at..]), at, text, what }
-            })
-            .collect();
-        texts.sort_by(|one, other| {
-            (one.hash, &one.text, one.what).cmp(&(other.hash, &other.text, other.what))
-        });
-        texts.dedup_by(|one, other| one.text == other.text && one.what == other.what);
+        let mut texts: Vec<_> = texts.into_iter().collect();
+        texts.sort();
+        texts.dedup();
+        let mut picks = Vec::new();
+        for (index, (text, _)) in (0..).zip(&texts) {
+            let rarest = rarest(text);
+            let mut pick = |at: usize, last: u8| {
+                let picked = u32::from_le_bytes([text[at], text[at + 1], text[at + 2], last]);
+                picks.push(Pick { hash: hash(picked), text: index, picked, at });
+            };
+            pick(rarest, text[rarest + 3]);
+            match text.get(rarest + PICKED_BYTES) {
+                Some(last) => pick(rarest + 1, *last),
+                None => (0..=u8::MAX).for_each(|last| pick(rarest + 1, last)),
+            }
+        }
+        picks.sort_by_key(|pick| (pick.hash, pick.text));
         let mut picked = Box::new([0; 1 << (HASH_BITS - 6)]);
         let mut first = vec![0; 1 << HASH_BITS];
-        for (index, text) in (0..texts.len() as u16).zip(&texts).rev() {
-            picked[usize::from(text.hash >> 6)] |= 1 << (text.hash & 63);
-            first[usize::from(text.hash)] = index;
+        for (index, pick) in (0..picks.len() as u16).zip(&picks).rev() {
+            picked[usize::from(pick.hash >> 6)] |= 1 << (pick.hash & 63);
+            first[usize::from(pick.hash)] = index;
         }
-        Self { picked, texts, first }
+        Self { picked, picks, first, texts }
     }
 
     /// Calls the function with the value and the position of each text that occurs.
     pub(super) fn each(&self, line: &[u8], mut found: impl FnMut(T, usize)) {
-        let places = line.len().saturating_sub(PICKED_BYTES - 1);
         let mut from = 0;
-        while let Some(block) = line[from..].first_chunk::<{ BLOCK_PLACES + PICKED_BYTES - 1 }>() {
-            let any = (0..BLOCK_PLACES).fold(0, |any, place| any | self.bit(hash(&block[place..])));
-            if any & 1 != 0 {
-                let picked = |place: &usize| self.bit(hash(&block[*place..])) & 1 != 0;
-                (0..BLOCK_PLACES).filter(picked).for_each(|place| self.at(line, from + place, &mut found));
-            }
-            from += BLOCK_PLACES;
+        while let Some(block) = line[from..].first_chunk() {
+            self.block(line, from, block, &mut found);
+            from += BLOCK_BYTES;
         }
-        let picked = |place: &usize| self.bit(hash(&line[*place..])) & 1 != 0;
-        (from..places).filter(picked).for_each(|place| self.at(line, place, &mut found));
+        // The end of the line, with zeros behind it.
+        let rest = &line[from..];
+        let mut block = [0; READ_BYTES];
+        block[..rest.len()].copy_from_slice(rest);
+        self.block(line, from, &block, &mut found);
     }
 
-    /// The lowest bit is set if the picked bytes of a text have this hash.
+    #[inline(always)]
+    fn block(&self, line: &[u8], from: usize, block: &[u8; READ_BYTES], found: &mut impl FnMut(T, usize)) {
+        let places = (0..BLOCK_BYTES).step_by(STRIDE);
+        let any = places.clone().fold(0, |any, place| any | self.bit(hash(picked(block, place))));
+        if any & 1 != 0 {
+            for place in places {
+                let here = picked(block, place);
+                if self.bit(hash(here)) & 1 != 0 {
+                    self.at(line, from + place, here, found);
+                }
+            }
+        }
+    }
+
+    /// The lowest bit is set if a pick has this hash.
     fn bit(&self, hash: u16) -> u64 {
         self.picked[usize::from(hash >> 6)] >> (hash & 63)
     }
 
-    /// Reports the texts with these picked bytes at this position, if a text has the same hash.
-    #[inline]
-    fn at(&self, line: &[u8], place: usize, found: &mut impl FnMut(T, usize)) {
-        let here = first_bytes(&line[place..]);
-        let hash = hash(&line[place..]);
+    /// Reports the texts with these picked bytes at this place, if a pick has the same hash.
+    fn at(&self, line: &[u8], place: usize, here: u32, found: &mut impl FnMut(T, usize)) {
+        let hash = hash(here);
         let first = usize::from(self.first[usize::from(hash)]);
-        for text in self.texts[first..].iter().take_while(|text| text.hash == hash) {
-            if text.picked == here
-                && let Some(start) = place.checked_sub(text.at)
-                && line[start..].starts_with(&text.text)
+        for pick in self.picks[first..].iter().take_while(|pick| pick.hash == hash) {
+            let (text, what) = &self.texts[usize::from(pick.text)];
+            if pick.picked == here
+                && let Some(start) = place.checked_sub(pick.at)
+                && line[start..].starts_with(text)
             {
-                found(text.what, start);
+                found(*what, start);
             }
         }
     }
 }
 
-/// The first bytes as a number.
-fn first_bytes(bytes: &[u8]) -> u32 {
-    u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+/// The picked bytes at a place of a block as a number.
+#[inline(always)]
+fn picked(block: &[u8; READ_BYTES], place: usize) -> u32 {
+    u32::from_le_bytes([block[place], block[place + 1], block[place + 2], block[place + 3]])
 }
 
-/// A hash of the first bytes.
-fn hash(bytes: &[u8]) -> u16 {
-    (first_bytes(bytes).wrapping_mul(0x9e37_79b1) >> (u32::BITS - HASH_BITS)) as u16
+/// A hash of picked bytes.
+#[inline(always)]
+const fn hash(picked: u32) -> u16 {
+    (picked.wrapping_mul(0x9e37_79b1) >> (u32::BITS - HASH_BITS)) as u16
 }
 
-/// Where in a text the bytes are that the fewest lines have.
+/// Where in a text the bytes of two picks are that the fewest lines have.
 fn rarest(text: &[u8]) -> usize {
     let often = |byte: &u8| match byte {
         b'e' | b't' | b'a' | b'o' | b'i' | b'n' | b's' | b'r' | b' ' => 4,
@@ -110,7 +136,7 @@ fn rarest(text: &[u8]) -> usize {
         b'A'..=b'Z' => 2,
         _ => 1,
     };
-    let picks = text.windows(PICKED_BYTES).map(|pick| pick.iter().map(often).sum::<u32>());
+    let picks = text.windows(TEXT_BYTES_MIN).map(|pick| pick.iter().map(often).sum::<u32>());
     picks.enumerate().min_by_key(|(_, often)| *often).map_or(0, |(at, _)| at)
 }
 

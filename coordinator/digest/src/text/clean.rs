@@ -6,6 +6,8 @@ use memchr::memchr;
 
 /// Possible beginning of a UTF-8 file.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// Bytes of a line that are looked at together.
+const CONTROL_BLOCK_BYTES: usize = 16;
 /// Months as `ts` and syslog write them.
 const MONTHS: [&[u8]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
@@ -41,8 +43,12 @@ impl Cleaner {
 /// Whether any byte is a control byte; written so that the compiler looks at many at a time.
 fn has_control(bytes: &[u8]) -> bool {
     let any = |block: &[u8]| block.iter().fold(false, |found, byte| found | is_control(*byte));
-    let (blocks, rest) = bytes.as_chunks::<64>();
-    blocks.iter().any(|block| any(block)) || any(rest)
+    let (blocks, rest) = bytes.as_chunks::<CONTROL_BLOCK_BYTES>();
+    // The last block overlaps the one before it, so that no byte is looked at alone.
+    match bytes.last_chunk::<CONTROL_BLOCK_BYTES>() {
+        Some(last) => blocks.iter().any(|block| any(block)) || any(last),
+        None => any(rest),
+    }
 }
 
 fn strip_end(mut raw: &[u8]) -> &[u8] {

@@ -52,6 +52,17 @@ const TASKS: &[&str] = &[
     "watch",
 ];
 
+/// For each byte, whether a word of [`TASKS`] begins with it.
+const BEGIN_TASKS: [bool; 256] = {
+    let mut begin = [false; 256];
+    let mut at = 0;
+    while at < TASKS.len() {
+        begin[TASKS[at].as_bytes()[0] as usize] = true;
+        at += 1;
+    }
+    begin
+};
+
 /// Prefix of a line before its own text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Front {
@@ -187,6 +198,9 @@ fn colon(head: &[u8], mark: usize) -> Option<(usize, usize)> {
         };
         return (is_scoped || of_package().is_some()).then_some((mark, mark + 2));
     }
+    if !BEGIN_TASKS[usize::from(*after.first()?)] {
+        return None;
+    }
     let is_package =
         !name.is_empty() && name.iter().all(|byte| is_name_byte(*byte) || matches!(byte, b'/' | b'@'));
     if !is_package {
@@ -210,7 +224,7 @@ const fn is_name_byte(byte: u8) -> bool {
 }
 
 fn is_task(name: &[u8]) -> bool {
-    let Some(first) = name.first() else { return false };
+    let Some(first) = name.first().filter(|first| BEGIN_TASKS[usize::from(**first)]) else { return false };
     TASKS.iter().filter(|task| task.as_bytes()[0] == *first).any(|task| {
         name.strip_prefix(task.as_bytes()).is_some_and(|rest| {
             rest.is_empty()
