@@ -301,3 +301,70 @@ fn the_install_script_installs_only_a_program_with_the_right_checksum() {
     server.kill().expect("ended");
     server.wait().expect("ended");
 }
+
+/// Checks a file with a program of Python, if its packages can be installed.
+fn validated(script: &str, file: &str) {
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
+    let home = target.join("validators");
+    let lock = std::fs::File::create(target.join("validators.lock")).expect("a file");
+    lock.lock().expect("locked");
+    let runs = |command: &mut Command| command.output().is_ok_and(|output| output.status.success());
+    let packages = ["kubernetes-validate", "python-hcl2", "pyyaml"];
+    let works = |home: &Path| {
+        runs(Command::new(home.join("bin/python")).args(["-c", "import hcl2, kubernetes_validate, yaml"]))
+    };
+    let is_there = works(&home)
+        || runs(Command::new("python3").args(["-m", "venv"]).arg(&home))
+            && runs(Command::new(home.join("bin/pip")).args(["install", "--quiet"]).args(packages));
+    if !is_there {
+        eprintln!("SKIPPED, NOT PASSED: the Python packages {packages:?} can't be installed");
+        return;
+    }
+    let output = Command::new(home.join("bin/python")).args(["-c", script]).arg(deploy(file)).output();
+    let output = output.expect("Python runs");
+    assert!(output.status.success(), "{file}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn the_kubernetes_manifests_fit_their_schemas() {
+    let script = "import sys, yaml, kubernetes_validate as k
+for one in yaml.safe_load_all(open(sys.argv[1])): k.validate(one, k.latest_version(), strict=True)";
+    validated(script, "kubernetes/buildpool.yaml");
+}
+
+#[test]
+fn the_nomad_job_can_be_parsed() {
+    validated(
+        "import sys, hcl2; assert 'job' in hcl2.load(open(sys.argv[1]))",
+        "nomad/coordinators.nomad.hcl",
+    );
+}
+
+/// `docker compose config` reads the file where it is installed. Each service has an image, and each name that another part
+/// refers to exists.
+#[test]
+fn the_compose_file_is_whole_and_its_configurations_load() {
+    for name in ["a", "b"] {
+        let file = deploy(&format!("compose/coordinator-{name}.toml"));
+        buildpool_coordinator::Config::new("/data".into()).read(&file).expect("a configuration");
+    }
+    let script = "import sys, yaml
+one = yaml.safe_load(open(sys.argv[1])); services = one['services']
+for name, service in services.items():
+    assert service['image'], name
+    assert set(service.get('depends_on', [])) <= set(services), name
+    assert set(service.get('secrets', [])) <= set(one['secrets']), name
+    for volume in service.get('volumes', []):
+        assert volume.startswith('./') or volume.split(':')[0] in one['volumes'], volume";
+    validated(script, "compose/compose.yaml");
+    let file = deploy("compose/compose.yaml");
+    let compose = || Command::new("docker").args(["compose", "version"]).output();
+    if compose().is_ok_and(|output| output.status.success()) {
+        let mut command = Command::new("docker");
+        let command = command.args(["compose", "-f"]).arg(file).args(["config", "--quiet"]);
+        let output = command.env("OBJECTS_PASSWORD", "x").output().expect("docker runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    } else {
+        eprintln!("SKIPPED, NOT PASSED: `docker compose config` is not on this machine");
+    }
+}
