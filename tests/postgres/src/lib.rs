@@ -101,6 +101,44 @@ impl Postgres {
         }
     }
 
+    /// Starts a standby server that follows this one. From then on, each commit waits for the standby.
+    pub fn standby(&self) -> Self {
+        let directory = tempfile::Builder::new().prefix("bp-postgres-").tempdir().unwrap();
+        if let Some(user) = &self.user {
+            chown(directory.path(), Some(user.uid), Some(user.gid)).unwrap();
+        }
+        let (programs, user) = (self.programs.clone(), self.user.clone());
+        let databases = AtomicU32::new(0);
+        let mut standby = Self { programs, user, directory, port: free_port(), guard: None, databases };
+        let port = self.port.to_string();
+        let arguments =
+            ["-h", "127.0.0.1", "-p", &port, "-U", "pool", "-X", "stream", "-c", "fast", "-R", "-D"];
+        let copied = self.program("pg_basebackup").args(arguments).arg(standby.data()).output().unwrap();
+        assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+        standby.run();
+        let waits = ["ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()"];
+        assert!(waits.iter().all(|sql| self.psql("postgres", sql)), "the primary server refuses");
+        let deadline = Instant::now() + PATIENCE;
+        // Fails by a division by zero before the standby follows.
+        while !self.psql("postgres", "SELECT 1 / count(*) FROM pg_stat_replication WHERE sync_state = 'sync'")
+        {
+            assert!(Instant::now() < deadline, "the standby does not follow");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        standby
+    }
+
+    /// Makes a standby server the primary one.
+    pub fn promote(&self) {
+        let sql = [
+            "ALTER SYSTEM RESET synchronous_standby_names",
+            "SELECT pg_promote()",
+            "SELECT pg_reload_conf()",
+        ];
+        assert!(self.psql("postgres", sql[1]), "the standby is not promoted");
+        assert!(self.psql("postgres", sql[0]) && self.psql("postgres", sql[2]), "the server refuses");
+    }
+
     /// Creates an empty database, and returns its URL.
     pub fn database(&self) -> String {
         let name = format!("pool{}", self.databases.fetch_add(1, Ordering::Relaxed));

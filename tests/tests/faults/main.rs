@@ -20,6 +20,7 @@ mod links;
 mod output;
 mod parts;
 mod readers;
+mod replication;
 mod secrets;
 mod soak;
 mod transfers;
