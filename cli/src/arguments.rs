@@ -16,8 +16,8 @@ pub(crate) use clients::{
     Init, InstallArguments, InstallMcpClientArguments, InstallServiceArguments, InstallWhat, McpArguments,
 };
 pub(crate) use daemons::{
-    BackupArguments, CertificateAction, CoordinatorArguments, DataPlace, DoctorArguments, LocalPoolArguments,
-    LogFormat, RestoreArguments, TrustOptions, WorkerArguments,
+    BackupArguments, CertificateAction, CoordinatorAction, CoordinatorArguments, DataPlace, DoctorArguments,
+    LocalPoolArguments, LogFormat, MigrateArguments, RestoreArguments, TrustOptions, WorkerArguments,
 };
 pub(crate) use history::{EventsArguments, TestsArguments};
 pub(crate) use jobs::{

@@ -12,7 +12,7 @@ use crate::store::sql::{Error, Result, Value};
 use crate::store::{RECORDS, Server, StoreError};
 use election::{Action, Answer, Election, Question};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot, watch};
@@ -42,9 +42,22 @@ pub(crate) struct Leadership {
     resigned: Arc<Notify>,
     /// Whether the server answered the last question.
     answers: Arc<AtomicBool>,
+    epoch: Arc<AtomicI64>,
+    /// Nanoseconds after `started` at which the lease was claimed or renewed last.
+    renewed: Arc<AtomicU64>,
 }
 
 impl Leadership {
+    /// Returns the number of this leadership. 0 if it does not lead.
+    pub(crate) fn epoch(&self) -> i64 {
+        self.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Returns the time since the lease was claimed or renewed.
+    pub(crate) fn lease_age(&self) -> Duration {
+        self.started.elapsed().saturating_sub(Duration::from_nanos(self.renewed.load(Ordering::Relaxed)))
+    }
+
     /// Returns true if the PostgreSQL server answered the last question about the lease.
     pub(crate) fn server_answers(&self) -> bool {
         self.answers.load(Ordering::Relaxed)
@@ -97,6 +110,8 @@ pub(crate) struct Candidate {
     until: Arc<AtomicU64>,
     resigned: Arc<Notify>,
     answers: Arc<AtomicBool>,
+    epoch: Arc<AtomicI64>,
+    renewed: Arc<AtomicU64>,
 }
 
 impl Candidate {
@@ -117,6 +132,8 @@ impl Candidate {
             until: Arc::default(),
             resigned: Arc::default(),
             answers: Arc::default(),
+            epoch: Arc::default(),
+            renewed: Arc::default(),
         };
         let leadership = Leadership {
             part: candidate.part.subscribe(),
@@ -124,6 +141,8 @@ impl Candidate {
             until: candidate.until.clone(),
             resigned: candidate.resigned.clone(),
             answers: candidate.answers.clone(),
+            epoch: candidate.epoch.clone(),
+            renewed: candidate.renewed.clone(),
         };
         tokio::spawn(candidate.run());
         Ok(leadership)
@@ -166,6 +185,11 @@ impl Candidate {
                 answer = answer => {
                     asking = None;
                     self.answers.store(!matches!(answer, Answer::Failed), Ordering::Relaxed);
+                    if let Answer::Held { epoch } = answer {
+                        let now = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                        self.epoch.store(epoch, Ordering::Relaxed);
+                        self.renewed.store(now, Ordering::Relaxed);
+                    }
                     self.election.answered(self.started.elapsed(), answer);
                     self.note_leader();
                 }

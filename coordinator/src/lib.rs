@@ -16,6 +16,7 @@ mod leader;
 mod logtext;
 mod memory;
 mod metrics;
+pub mod migrate;
 mod net;
 mod priority;
 mod public_url;

@@ -5,7 +5,7 @@
 //! the labels that workers offer have a maximum number of series.
 
 use crate::shared::{Shared, VERSION, wall_ms};
-use crate::store::{AttemptEnding, JobRecord};
+use crate::store::{AttemptEnding, JobRecord, meter};
 use buildpool_pool::WorkerView;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
@@ -14,6 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// Media type of the response.
@@ -77,6 +78,9 @@ pub(crate) struct Metrics {
     descriptors: Gauge,
     free_bytes: Gauge,
     ready: Gauge,
+    leader: Gauge,
+    leader_epoch: Gauge,
+    lease_age: Gauge<f64, AtomicU64>,
 }
 
 impl Default for Metrics {
@@ -111,6 +115,9 @@ impl Default for Metrics {
             descriptors: Gauge::default(),
             free_bytes: Gauge::default(),
             ready: Gauge::default(),
+            leader: Gauge::default(),
+            leader_epoch: Gauge::default(),
+            lease_age: Gauge::default(),
         };
         metrics.registry = metrics.register();
         metrics.started.set(wall_ms() / 1000);
@@ -129,6 +136,17 @@ impl Metrics {
             self.queued.clone(),
         );
         all.register_with_unit("job_run", "How long a job's process ran", seconds(), self.ran.clone());
+        all.register_with_unit(
+            "store_request",
+            "Time of one request to a shared store",
+            seconds(),
+            meter::TIMES.clone(),
+        );
+        all.register("store_errors", "Requests to a shared store that failed", meter::ERRORS.clone());
+        all.register("leader", "1 while this coordinator leads", self.leader.clone());
+        all.register("leader_epoch", "Number of its leadership", self.leader_epoch.clone());
+        let help = "Time since the lease was renewed";
+        all.register_with_unit("lease_age", help, seconds(), self.lease_age.clone());
         all.register_with_unit(
             "digest",
             "From the end of a log to its verdict",
@@ -296,6 +314,11 @@ impl Metrics {
         let set = |family: &Family<ByState, Gauge>, state, number: usize| {
             family.get_or_create(&ByState { state }).set(count(number));
         };
+        if let Some(leadership) = &shared.leadership {
+            self.leader.set(i64::from(leadership.holds()));
+            self.leader_epoch.set(leadership.epoch());
+            self.lease_age.set(leadership.lease_age().as_secs_f64());
+        }
         let jobs = shared.runtime.load().await;
         set(&self.jobs, "queued", jobs.queued);
         set(&self.jobs, "preparing", jobs.preparing);

@@ -5,6 +5,7 @@
 mod copies;
 mod shares;
 
+pub(crate) use copies::{export_input, import_input, inputs_in};
 pub(crate) use shares::Free;
 
 use crate::shared::Shared;
@@ -25,6 +26,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
+/// Name of the directory.
+const DIRECTORY: &str = "stdin";
 /// Extension of the file that holds the end of an input.
 const END: &str = "end";
 /// For this user only.
@@ -98,7 +101,7 @@ impl Inputs {
     /// `free` returns the free space of the disk.
     pub(crate) fn new(data_dir: &Path, objects: Option<Objects>, patience: Duration, free: Free) -> Self {
         Self {
-            directory: data_dir.join("stdin"),
+            directory: data_dir.join(DIRECTORY),
             objects,
             opening: Mutex::default(),
             patience,

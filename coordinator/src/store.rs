@@ -14,6 +14,8 @@ mod error;
 mod events;
 pub mod limits;
 mod logs;
+pub(crate) mod meter;
+mod migrate;
 mod objects;
 mod open;
 mod reader;
@@ -30,14 +32,16 @@ pub use disk::{Disk, Hook, Operation};
 pub use error::StoreError;
 pub(crate) use events::members;
 pub use events::{Event, EventKind, EventRange, NewEvent, TokenUse, UnknownKind};
-pub(crate) use logs::each_chunk;
 pub use logs::{
     Appended, LogError, LogReader, LogWriter, Logs, Progress, Retained, Retention, SealError, Sealed,
     Shortened,
 };
+pub(crate) use logs::{each_chunk, export_logs, import_log};
+pub(crate) use migrate::Databases;
 pub(crate) use objects::{Item, Key, Kind};
 pub use objects::{ObjectError, Objects, ObjectsUrl, Provider, check_objects};
 pub use open::Store;
+pub(crate) use open::hold_directory;
 pub(crate) use open::{make_directory, setup_lock};
 pub use reader::{Lookup, Reader, ResolveError};
 pub use records::{

@@ -215,6 +215,11 @@ impl Pool {
         index
     }
 
+    /// Sets a variable of the environment of all later commands.
+    pub fn set(&mut self, name: &str, value: impl Into<String>) {
+        self.place.set(name, value);
+    }
+
     /// Sets the arguments for the coordinator's next start.
     pub fn set_coordinator_arguments(&mut self, arguments: &[&str]) {
         self.coordinator_arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();

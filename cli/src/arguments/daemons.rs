@@ -26,7 +26,10 @@ pub(crate) struct DaemonOptions {
 }
 
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct CoordinatorArguments {
+    #[command(subcommand)]
+    pub(crate) action: Option<CoordinatorAction>,
     #[command(flatten)]
     pub(crate) daemon: DaemonOptions,
     /// Address to listen on; port 0 selects a free port
@@ -38,6 +41,32 @@ pub(crate) struct CoordinatorArguments {
     /// Private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
+}
+
+#[derive(clap::Subcommand, Debug)]
+pub(crate) enum CoordinatorAction {
+    /// Move a pool from a data directory to PostgreSQL and shared objects, or back
+    ///
+    /// Stop all coordinators first. The source stays as it is. After an interruption, run the same command again.
+    Migrate(MigrateArguments),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct MigrateArguments {
+    /// Target of the records: postgres://USER@HOST/DATABASE, or file:///DIRECTORY for a new data directory
+    #[arg(long, value_name = "URL")]
+    pub(crate) to: String,
+    /// Shared objects (target, or source of a move to a directory): s3://, gs://, az:// or file:///DIRECTORY
+    #[arg(long, value_name = "URL")]
+    pub(crate) objects: Option<String>,
+    /// Data directory to move; the default is that of the coordinator
+    #[arg(long, value_name = "DIR")]
+    pub(crate) from_data_dir: Option<PathBuf>,
+    /// Configuration file (TOML) with the password file and, for a move to a directory, the present store
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) form: Form,
 }
 
 /// Log format of a daemon.

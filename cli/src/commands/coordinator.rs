@@ -1,6 +1,8 @@
 //! `buildpool coordinator`
 
-use crate::arguments::{CoordinatorArguments, DataPlace};
+mod migrate;
+
+use crate::arguments::{CoordinatorAction, CoordinatorArguments, DataPlace};
 use crate::failure::{Failure, POOL, USAGE};
 use crate::terminal;
 use buildpool_client::directories;
@@ -23,6 +25,9 @@ const SYSTEM_FILE: &str = "/etc/buildpool/coordinator.toml";
 const SYSTEM_DATA: &str = "/var/lib/buildpool";
 
 pub(crate) fn run(arguments: CoordinatorArguments) -> Result<ExitCode, Failure> {
+    if let Some(CoordinatorAction::Migrate(arguments)) = &arguments.action {
+        return migrate::run(arguments);
+    }
     let format = arguments.daemon.log_format;
     let config = config(arguments)?;
     let (data_dir, protection) = (config.data_dir.clone(), config.protection.clone());

@@ -1,7 +1,7 @@
 //! Copies of an input in the objects that several coordinators share: its parts, each named by its position, and its end.
 //! The next leader goes on with them, so a part is copied before the client hears that it is stored.
 
-use super::{END, PRIVATE};
+use super::{DIRECTORY, END, PRIVATE};
 use crate::store::{Key, Kind, Objects};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::stdin::StdinEnd;
@@ -96,5 +96,46 @@ pub(super) fn remove(objects: &Objects, owner: &str) {
             error,
             "the shared input of a job that is done can't be removed; the next start tries again"
         );
+    }
+}
+
+/// Returns the jobs whose inputs are in a data directory.
+pub(crate) fn inputs_in(data_directory: &Path) -> Vec<JobId> {
+    let listing = std::fs::read_dir(data_directory.join(DIRECTORY)).into_iter().flatten().flatten();
+    let mut jobs: Vec<JobId> =
+        listing.filter_map(|entry| entry.path().file_stem()?.to_str()?.parse().ok()).collect();
+    jobs.sort();
+    jobs.dedup();
+    jobs
+}
+
+/// Copies an input from a data directory that no coordinator uses to shared objects. Blocks.
+///
+/// # Errors
+/// If the disk or the object store fails.
+pub(crate) fn export_input(data_directory: &Path, objects: &Objects, job: JobId) -> io::Result<()> {
+    let path = data_directory.join(DIRECTORY).join(job.to_string());
+    let copies = Copies::new(objects, job);
+    let file = File::open(&path)?;
+    copies.extend(&file, file.metadata()?.len())?;
+    match std::fs::read(path.with_extension(END)) {
+        Ok(end) => copies.put(END, &end),
+        Err(error) => missing(error),
+    }
+}
+
+/// Copies an input from shared objects to a data directory that no coordinator uses. Blocks.
+///
+/// # Errors
+/// If the disk or the object store fails.
+pub(crate) fn import_input(data_directory: &Path, objects: &Objects, owner: &str) -> io::Result<()> {
+    let Ok(job) = owner.parse() else { return Ok(()) };
+    let directory = data_directory.join(DIRECTORY);
+    std::fs::create_dir_all(&directory)?;
+    let path = directory.join(owner);
+    let (_, end) = Copies::restore(objects, job, &path)?;
+    match end {
+        Some(end) => std::fs::write(path.with_extension(END), serde_json::to_vec(&end)?),
+        None => Ok(()),
     }
 }

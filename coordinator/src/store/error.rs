@@ -51,6 +51,18 @@ pub enum StoreError {
     },
     /// The shared objects can't be used.
     Objects(Box<ObjectError>),
+    /// The target of a migration can't be used.
+    Occupied {
+        /// The reason, and the next step.
+        reason: &'static str,
+    },
+    /// A copied table differs from its source.
+    Differs {
+        /// The table.
+        table: String,
+    },
+    /// A migration into this store is not complete.
+    Migrating,
     /// A record does not parse.
     Record {
         /// The job of the record.
@@ -70,6 +82,9 @@ impl StoreError {
             | Self::Newer { .. }
             | Self::Corrupt { .. }
             | Self::Objects(_)
+            | Self::Occupied { .. }
+            | Self::Differs { .. }
+            | Self::Migrating
             | Self::Record { .. } => false,
         }
     }
@@ -111,6 +126,14 @@ impl fmt::Display for StoreError {
             Self::Corrupt { path, detail } => write!(f, "{} is damaged: {detail}", path.display()),
             Self::File { doing, path, .. } => write!(f, "can't {doing} {}", path.display()),
             Self::Database { doing, .. } => write!(f, "can't {doing}"),
+            Self::Occupied { reason } => write!(f, "the target can't be used: {reason}"),
+            Self::Differs { table } => write!(
+                f,
+                "the copy of table `{table}` differs from its source; remove the target and migrate again"
+            ),
+            Self::Migrating => f.write_str(
+                "a migration into this store is not complete; run `buildpool coordinator migrate` again",
+            ),
             Self::Objects(_) => write!(f, "the objects of `store.objects` can't be used"),
             Self::Record { job, .. } => write!(f, "the record of job {job} does not parse"),
         }
@@ -124,7 +147,12 @@ impl std::error::Error for StoreError {
             Self::Database { source, .. } => Some(source),
             Self::Objects(error) => Some(&**error),
             Self::Record { source, .. } => Some(source),
-            Self::InUse { .. } | Self::Newer { .. } | Self::Corrupt { .. } => None,
+            Self::InUse { .. }
+            | Self::Newer { .. }
+            | Self::Corrupt { .. }
+            | Self::Occupied { .. }
+            | Self::Differs { .. }
+            | Self::Migrating => None,
         }
     }
 }

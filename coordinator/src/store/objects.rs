@@ -19,6 +19,7 @@ pub use error::ObjectError;
 pub(crate) use rows::Item;
 pub use url::{ObjectsUrl, Provider};
 
+use super::meter::{OBJECTS, measured};
 use super::reader::Reader;
 use super::sql::Connection;
 use blake3::Hasher;
@@ -53,6 +54,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    pub(crate) const ALL: [Self; 4] = [Self::Log, Self::Artifact, Self::Snapshot, Self::Stdin];
+
     fn name(self) -> &'static str {
         match self {
             Self::Log => "log",
@@ -123,6 +126,38 @@ impl Objects {
         Ok(Self { inner: Arc::new(inner) })
     }
 
+    /// Prepares access for a migration, which has no leader's start.
+    ///
+    /// # Errors
+    /// [`ObjectError`]
+    pub(crate) fn for_migration(
+        url: &ObjectsUrl,
+        data_directory: &Path,
+        reader: Reader,
+        environment: impl Iterator<Item = (String, String)>,
+    ) -> Result<Self, ObjectError> {
+        Self::open(url, data_directory, (reader, 0), environment)
+    }
+
+    /// Reads all objects and checks them. Returns their number and bytes. Blocks for long.
+    ///
+    /// # Errors
+    /// [`ObjectError`] with the first object that can't be read.
+    pub(crate) fn verify(&self) -> Result<(u64, u64), ObjectError> {
+        let nowhere = Path::new("/dev/null");
+        let (mut count, mut bytes) = (0, 0);
+        for kind in Kind::ALL {
+            for owner in self.owners(kind)? {
+                for item in self.items(kind, &owner.name)? {
+                    let file = File::options().write(true).open(nowhere);
+                    self.read(&item, file.map_err(ObjectError::file("open", nowhere))?)?;
+                    (count, bytes) = (count + 1, bytes + item.bytes);
+                }
+            }
+        }
+        Ok((count, bytes))
+    }
+
     /// Stores a file, and replaces the object with this key. When this returns, the object is durable. It may be called
     /// again after an error: the upload of a long file goes on where it was. Blocks.
     ///
@@ -133,7 +168,7 @@ impl Objects {
         let id = blake3::hash(format!("{}/{}/{}", key.kind.name(), key.owner, key.item).as_bytes());
         let progress = self.inner.uploads.join(format!("{}.json", &id.to_hex().as_str()[..32]));
         let upload = Upload { path: progress, blake3, bytes };
-        let name = self.inner.bucket.put_file(self.new_name(key), path, &upload)?;
+        let name = measured(&OBJECTS, || self.inner.bucket.put_file(self.new_name(key), path, &upload))?;
         self.name(key, Item::new(key.item, name, upload.bytes, upload.blake3.clone()))?;
         upload.forget();
         Ok(())
@@ -145,7 +180,7 @@ impl Objects {
     /// [`ObjectError`]
     pub(crate) fn put(&self, key: Key<'_>, bytes: &[u8]) -> Result<(), ObjectError> {
         let name = self.new_name(key);
-        self.inner.bucket.put(&name, bytes)?;
+        measured(&OBJECTS, || self.inner.bucket.put(&name, bytes))?;
         let blake3 = blake3::hash(bytes).to_hex().to_string();
         self.name(key, Item::new(key.item, name, bytes.len() as u64, blake3))
     }
@@ -181,7 +216,7 @@ impl Objects {
     /// [`ObjectError`]. A part may be written then.
     pub(crate) fn read(&self, item: &Item, file: File) -> Result<File, ObjectError> {
         let mut copy = Hashed { file, hasher: Hasher::new() };
-        self.inner.bucket.read(&item.name, item.bytes, &mut copy)?;
+        measured(&OBJECTS, || self.inner.bucket.read(&item.name, item.bytes, &mut copy))?;
         let agrees =
             copy.hasher.count() == item.bytes && copy.hasher.finalize().to_hex().as_str() == item.blake3;
         if agrees { Ok(copy.file) } else { Err(ObjectError::Damaged { name: item.name.clone() }) }
@@ -230,7 +265,7 @@ impl Objects {
 
     /// Removes bytes whose row is gone. What stays after an error is removed by the sweep.
     fn remove_bytes(&self, name: &str) {
-        if let Err(error) = self.inner.bucket.remove(name) {
+        if let Err(error) = measured(&OBJECTS, || self.inner.bucket.remove(name)) {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(name, error, "the bytes of an object can't be removed; the sweep tries again");
         }

@@ -5,6 +5,7 @@ use super::database::{self, Database};
 use super::disk::Disk;
 use super::error::StoreError;
 use super::logs::Logs;
+use super::migrate::{BEGUN, MIGRATING};
 use super::objects::{Objects, ObjectsUrl};
 use super::reader::Reader;
 use super::reserve::{RESERVE_BYTES, Reserve};
@@ -206,6 +207,14 @@ pub(crate) fn setup_lock(directory: &Path) -> Result<File, StoreError> {
     Ok(file)
 }
 
+/// Locks a data directory, as a coordinator does, until the result is dropped.
+///
+/// # Errors
+/// [`StoreError::InUse`] if a coordinator runs on it.
+pub(crate) fn hold_directory(directory: &Path) -> Result<Flock<File>, StoreError> {
+    lock(directory)
+}
+
 fn lock(directory: &Path) -> Result<Flock<File>, StoreError> {
     let path = directory.join("lock");
     let failed = |source| StoreError::File { doing: "lock", path: path.clone(), source };
@@ -260,11 +269,15 @@ fn begin(connection: &Connection, path: &Path) -> Result<u64, StoreError> {
     {
         database::quick_check(connection, path)?;
     }
+    if value(MIGRATING)? == BEGUN {
+        return Err(StoreError::Migrating);
+    }
     let start = (value("start")? + 1).max(super::now_ms() / 1000);
     let write = || {
         let transaction = connection.transaction()?;
         transaction.execute(SET_META, params!["clean", 0_i64])?;
         transaction.execute(SET_META, params!["start", start])?;
+        transaction.execute("DELETE FROM meta WHERE key = ?1", params![MIGRATING])?;
         if connection.kind() == Kind::Server {
             transaction.execute(SET_META, params![WRITTEN, 0_i64])?;
         }

@@ -95,6 +95,16 @@ impl Reader {
         Self { pool: Arc::new(ConnectionPool { database, idle: Mutex::new(Vec::new()) }) }
     }
 
+    /// Reads the records of a data directory without a coordinator.
+    pub(crate) fn in_directory(directory: &std::path::Path) -> Self {
+        Self::new(Database::File(super::open::records_path(directory)))
+    }
+
+    /// Reads the records on a server.
+    pub(crate) fn on_server(server: &super::Server) -> Self {
+        Self::new(Database::Server(server.clone()))
+    }
+
     pub(super) fn with<T>(
         &self,
         read: impl FnOnce(&Connection) -> Result<T, StoreError>,

@@ -17,6 +17,7 @@ mod hoarding;
 mod hostile_jobs;
 mod leaving;
 mod links;
+mod migration;
 mod output;
 mod parts;
 mod readers;

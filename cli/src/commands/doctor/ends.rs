@@ -43,12 +43,36 @@ pub(super) async fn coordinator(file: Option<&Path>, data_dir: Option<&Path>, de
         Check::new("data", state, format!("{}: {}", remark.path.display(), remark.text))
             .mended_by(remark.remedy)
     }));
+    checks.extend(shared_store(&config));
     checks.extend(network_time());
     let known = own_certificate(&config, &mut checks);
     if runs {
         checks.extend(answers(&directory, known).await);
     }
     checks
+}
+
+/// Checks the PostgreSQL server and the objects that several coordinators share.
+fn shared_store(config: &Config) -> Vec<Check> {
+    let (Some(url), Some(objects)) = (&config.store.url, &config.store.objects) else { return Vec::new() };
+    let server = config.store.server().map_err(|error| chain(&error));
+    let leader = server
+        .and_then(|server| server.map_or(Ok(None), |server| server.leader().map_err(|error| chain(&error))));
+    let postgres = match leader {
+        Ok(Some(leader)) => Check::new("postgresql", State::Ok, format!("{url} answers; {leader} leads")),
+        Ok(None) => Check::new("postgresql", State::Warning, format!("{url} answers; no coordinator leads"))
+            .mended_by("start a coordinator, or wait a few seconds"),
+        Err(reason) => Check::new("postgresql", State::Failed, format!("{url}: {reason}"))
+            .mended_by("see that the server runs and accepts this role; docs/scaling.md has the set-up"),
+    };
+    let bucket = match store::check_objects(objects) {
+        Ok(()) => Check::new("objects", State::Ok, format!("{objects} can be written, read and cleaned")),
+        Err(error) => Check::new("objects", State::Failed, format!("{objects}: {}", chain(&error)))
+            .mended_by(
+                "set the provider's environment variables as for the coordinator; docs/scaling.md lists them",
+            ),
+    };
+    vec![postgres, bucket]
 }
 
 /// Checks the free space for records and logs. A coordinator with less than its reserve refuses jobs.

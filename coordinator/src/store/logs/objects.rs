@@ -4,12 +4,15 @@
 //! own files when a reader needs it.
 
 use super::error::LogError;
+use super::examine::{copy, stored_attempts};
 use super::layout::{Layout, Place};
 use super::pack::Growth;
 use super::read::LogReader;
 use super::registry::Logs;
+use crate::store::disk::Disk;
 use crate::store::limits::READ_BYTES_MAX;
-use crate::store::objects::{Key, Kind};
+use crate::store::objects::{Key, Kind, Objects};
+use crate::store::reader::{Lookup, Reader};
 use buildpool_protocol::AttemptId;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -91,6 +94,51 @@ impl Logs {
         }
         moved
     }
+}
+
+/// Copies the whole logs of a data directory that no coordinator uses to shared objects, unless they are there. Blocks.
+///
+/// # Errors
+/// [`LogError`], with a part of the work done.
+pub(crate) fn export_logs(directory: &Path, objects: &Objects, reader: &Reader) -> Result<(), LogError> {
+    let root = directory.join("logs");
+    let staging = directory.join("uploads/logs");
+    for attempt in stored_attempts(&root) {
+        let Lookup::Found(record) = reader.job(attempt.job)? else { continue };
+        let known = record.attempts.iter().find(|known| known.number == attempt.number);
+        let Some(length) = known.and_then(|known| Some(known.ended.as_ref()?.log_length)) else { continue };
+        let (owner, item) = (owner(attempt), length.to_string());
+        if objects.items(Kind::Log, &owner)?.iter().any(|known| known.item == item) {
+            continue;
+        }
+        let place = Place::new(&staging, attempt);
+        place.remove_all(&Disk::default())?;
+        if copy(&root, &staging, attempt, length)? == length && length > 0 {
+            objects.put_file(Key { kind: Kind::Log, owner: &owner, item: &item }, &place.pack())?;
+            remove(&place.pack());
+        } else {
+            tracing::warn!(%attempt, "a log that is not whole stays in the data directory");
+        }
+    }
+    Ok(())
+}
+
+/// Copies a log from shared objects to a data directory that no coordinator uses, unless it is there. Blocks.
+///
+/// # Errors
+/// [`LogError`]
+pub(crate) fn import_log(directory: &Path, objects: &Objects, owner: &str) -> Result<(), LogError> {
+    let Some(attempt) = attempt_of(owner) else { return Ok(()) };
+    let place = Place::new(&directory.join("logs"), attempt);
+    let path = place.pack();
+    if path.exists() {
+        return Ok(());
+    }
+    let Some(item) = objects.items(Kind::Log, owner)?.pop() else { return Ok(()) };
+    crate::store::make_directory(&place.directory)?;
+    let written = unfinished(&place);
+    objects.get_file(Key { kind: Kind::Log, owner, item: &item.item }, &written)?;
+    finish(&written, &path)
 }
 
 /// Returns a new name for a file that is being written. It is not the name of a log.

@@ -11,6 +11,7 @@ pub use source::{SourceError, StoreUrl};
 
 use super::{Error, Result, Value};
 use crate::store::background::Background;
+use crate::store::meter::{POSTGRESQL, measured};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
@@ -72,6 +73,19 @@ impl Server {
         &self.inner.url
     }
 
+    /// Returns the URL of the leader, or `None` if no coordinator leads.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    pub fn leader(&self) -> Result<Option<String>> {
+        let session = self.session();
+        session.batch("SELECT 1")?;
+        let sql = "SELECT url FROM lease WHERE expires_at >= clock_timestamp()";
+        // There is no table before the first start.
+        let rows = session.query(sql, &[]).unwrap_or_default();
+        Ok(rows.first().and_then(|row| row.try_get(0).ok()))
+    }
+
     /// From now on, each write of each connection requires this leadership.
     pub(crate) fn set_fence(&self, fence: Fence) {
         *self.inner.fence.write().unwrap_or_else(PoisonError::into_inner) = Some(fence);
@@ -113,7 +127,7 @@ impl Server {
     }
 
     fn wait_for<T>(&self, limit: Duration, future: impl Future<Output = Result<T>>) -> Result<T> {
-        self.inner.background.wait(limit, future).unwrap_or(Err(Error::Late))
+        measured(&POSTGRESQL, || self.inner.background.wait(limit, future).unwrap_or(Err(Error::Late)))
     }
 }
 

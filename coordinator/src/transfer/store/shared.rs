@@ -4,7 +4,7 @@
 //! what the snapshots before it in the chain lack. So a small change is a small object, and a chain is short.
 //! An object is the manifest and the base tree as one line of JSON, and then the pack.
 
-use super::{IDLE_AFTER, TransferStore, create_private, log_failure};
+use super::{IDLE_AFTER, TransferStore, create_private, directories, log_failure, opened};
 use crate::store::{Item, Key, Kind, ObjectError, Objects, now_ms};
 use buildpool_objects::cache::ObjectCache;
 use buildpool_objects::{CacheError, GitError, record};
@@ -80,8 +80,19 @@ impl TransferStore {
     pub(crate) fn share_snapshot(&self, manifest: &Manifest) -> Result<(), CacheError> {
         let Some(objects) = &self.objects else { return Ok(()) };
         let owner = self.owner(&manifest.project, &manifest.tree);
-        let _alone = changing(&owner);
-        let items = objects.items(Kind::Snapshot, &owner).map_err(unusable)?;
+        let cache = self.cache(&manifest.project, manifest.tree.format())?;
+        self.share_from(objects, &owner, &cache, manifest)
+    }
+
+    fn share_from(
+        &self,
+        objects: &Objects,
+        owner: &str,
+        cache: &ObjectCache,
+        manifest: &Manifest,
+    ) -> Result<(), CacheError> {
+        let _alone = changing(owner);
+        let items = objects.items(Kind::Snapshot, owner).map_err(unusable)?;
         let links: Vec<(Link, u64)> =
             items.iter().filter_map(|item| Some((Link::read(&item.item)?, item.bytes))).collect();
         let name = record::name(manifest);
@@ -101,9 +112,8 @@ impl TransferStore {
         let trees: Vec<ObjectId> = chain.iter().rev().map(|(link, _)| link.tree.clone()).collect();
         let known: Vec<Checksum> = chain.iter().map(|(link, _)| link.key.clone()).collect();
         let item = Link::name(number, chain.len(), manifest);
-        let key = Key { kind: Kind::Snapshot, owner: &owner, item: &item };
+        let key = Key { kind: Kind::Snapshot, owner, item: &item };
         let work = Work::new(self)?;
-        let cache = self.cache(&manifest.project, manifest.tree.format())?;
         let (_, manifest, base) = cache.pack(&name, &trees, &known, &work.pack)?;
         work.join(&Header { manifest, base }).map_err(work.failed())?;
         objects.put_file(key, &work.object).map_err(unusable)
@@ -173,8 +183,7 @@ impl TransferStore {
 
     /// Returns the owner of the objects of a project: the name of its directory.
     fn owner(&self, project: &str, tree: &ObjectId) -> String {
-        let directory = self.project(project, tree.format());
-        directory.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned()
+        name_of(&self.project(project, tree.format()))
     }
 
     /// Returns true if an artifact is stored.
@@ -208,12 +217,78 @@ impl TransferStore {
         let (owner, item) = (&job.to_string(), blake3.as_str());
         let directory = file.parent().unwrap_or(&self.root);
         create_private(directory)?;
+        create_private(&self.incoming())?;
         let written = self.incoming().join(Uuid::now_v7().to_string());
         if !objects.get_file(Key { kind: Kind::Artifact, owner, item }, &written)? {
             return Ok(None);
         }
         fs::rename(&written, &file)?;
         Ok(Some(file))
+    }
+
+    /// Copies all snapshots to the shared objects, unless they have them. Blocks.
+    ///
+    /// # Errors
+    /// If git or the object store fails.
+    pub(crate) fn export_snapshots(&self) -> Result<(), CacheError> {
+        let Some(objects) = &self.objects else { return Ok(()) };
+        for directory in directories(&self.root.join("projects")) {
+            let (cache, owner) = (opened(&directory)?, name_of(&directory));
+            // Oldest first, so that a chain grows as it did.
+            for manifest in cache.manifests().iter().rev() {
+                self.share_from(objects, &owner, &cache, manifest)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies all snapshots of an owner from the shared objects, unless they are here. Blocks.
+    ///
+    /// # Errors
+    /// If git or the object store fails.
+    pub(crate) fn import_snapshots(&self, owner: &str) -> Result<(), CacheError> {
+        let Some(objects) = &self.objects else { return Ok(()) };
+        let directory = self.root.join("projects").join(owner);
+        create_private(&directory).map_err(GitError::io(format!("creating {}", directory.display())))?;
+        let cache = opened(&directory)?;
+        let known: Vec<Checksum> = cache.manifests().iter().map(record::key).collect();
+        for item in objects.items(Kind::Snapshot, owner).map_err(unusable)? {
+            if Link::read(&item.item).is_some_and(|link| !known.contains(&link.key)) {
+                self.fetch_link(objects, &cache, &item)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies all artifacts to the shared objects, unless they have them. Blocks.
+    ///
+    /// # Errors
+    /// If the disk or the object store fails.
+    pub(crate) fn export_artifacts(&self) -> io::Result<()> {
+        for directory in directories(&self.artifacts()) {
+            let Ok(job) = name_of(&directory).parse() else { continue };
+            for file in fs::read_dir(&directory)?.flatten().map(|entry| entry.path()) {
+                let Ok(blake3) = name_of(&file).parse() else { continue };
+                if !self.has_artifact(job, &blake3, fs::metadata(&file)?.len()) {
+                    self.share_artifact(job, &blake3, &file)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies all artifacts of a job from the shared objects, unless they are here. Blocks.
+    ///
+    /// # Errors
+    /// If the disk or the object store fails.
+    pub(crate) fn import_artifacts(&self, owner: &str) -> io::Result<()> {
+        let (Some(objects), Ok(job)) = (&self.objects, owner.parse()) else { return Ok(()) };
+        for item in objects.items(Kind::Artifact, owner)? {
+            if let Ok(blake3) = item.item.parse() {
+                self.artifact_file(job, &blake3)?;
+            }
+        }
+        Ok(())
     }
 
     /// Removes shared artifacts and snapshots that no job needs.
@@ -240,6 +315,10 @@ impl TransferStore {
         }
         objects.sweep_sometimes()
     }
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned()
 }
 
 /// Removes the older chains of a project, and all chains of a project that was not used for long.
