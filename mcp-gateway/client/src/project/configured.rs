@@ -43,7 +43,7 @@ pub(super) fn configured(
 /// Returns true if the text is inside single quotes, double quotes or backquotes of a shell
 /// command, or after the start of a here-document. The shell expands a here-document as it expands
 /// double quotes, and the quotes of the value do not count there.
-fn is_quoted(command: &str, placeholder: &str) -> bool {
+pub(super) fn is_quoted(command: &str, placeholder: &str) -> bool {
     let mut quote = None;
     let mut escaped = false;
     for (at, c) in command.char_indices() {

@@ -27,9 +27,9 @@ const PATTERNS: [(&[&str], &str); 10] = [
     (&["go"], r"(?m)^func\s+((?:Test|Fuzz|Benchmark|Example)\w*)\("),
     (
         &["js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts"],
-        r#"\b(?:it|test|describe|specify|suite)(?:\.\w+)*\s*\(\s*(?:'([^'\n]+)'|"([^"\n]+)"|`([^`\n]+)`)"#,
+        r#"\b(?:it|test|describe|specify|suite)(?:\.\w+)*\s*\(\s*(?:'((?:[^'\\\n]|\\.)+)'|"((?:[^"\\\n]|\\.)+)"|`([^`\n]+)`)"#,
     ),
-    (&["txt", "cmake"], r#"(?i)\badd_test\s*\(\s*(?:NAME\s+)?"?([^\s")]+)"#),
+    (&["txt", "cmake"], r#"(?i)\badd_test\s*\(\s*(?:NAME\s+)?(?:"([^"\n]+)"|([^\s")]+))"#),
     (&["java", "kt"], r"@(?:Parameterized|Repeated)?Test\b[^{;]*?(?:void|fun)\s+(\w+)"),
     (&["swift"], r"\bfunc\s+(test\w*)\s*\("),
     (&["c", "cc", "cpp", "cxx"], r"\bTEST(?:_F|_P)?\s*\(\s*(\w+)\s*,\s*(\w+)"),
@@ -96,7 +96,8 @@ fn names(directory: &Path) -> BTreeSet<String> {
         let Ok(text) = std::fs::read_to_string(file.path()) else { continue };
         for found in pattern.captures_iter(&text) {
             let groups = found.iter().skip(1).flatten().map(|group| group.as_str());
-            names.insert(groups.collect::<Vec<_>>().join("."));
+            // A string of the source escapes its own quotes.
+            names.insert(groups.collect::<Vec<_>>().join(".").replace("\\\"", "\"").replace("\\'", "'"));
             if names.len() == NAMES_MAX {
                 return names;
             }

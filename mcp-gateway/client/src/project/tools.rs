@@ -15,6 +15,7 @@ mod gradle;
 mod just;
 mod make;
 mod maven;
+mod meson;
 mod mix;
 mod monorepo;
 mod node;
@@ -103,7 +104,7 @@ impl Detected {
 type Detector = fn(&Directory<'_>) -> Option<Detected>;
 
 /// In order of precedence: tools that select single tests come before tools that wrap others.
-const DETECTORS: [Detector; 20] = [
+const DETECTORS: [Detector; 21] = [
     cargo::detect,
     swift::detect,
     xcode::detect,
@@ -122,6 +123,7 @@ const DETECTORS: [Detector; 20] = [
     python::detect,
     bazel::detect,
     cmake::detect,
+    meson::detect,
     just::detect,
     make::detect,
 ];

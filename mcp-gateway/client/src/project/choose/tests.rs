@@ -344,3 +344,95 @@ fn projects_below_are_listed_where_nothing_shows_a_tool() {
         "{error}"
     );
 }
+
+/// A file, and a test in it, in the forms that the runners of each language print.
+#[test]
+fn a_filter_reaches_the_runner_in_its_own_form() {
+    let jest = ("package.json", r#"{"scripts":{"test":"jest"}}"#);
+    let mocha = ("package.json", r#"{"scripts":{"test":"mocha 'test/**/*.js'"}}"#);
+    let path = "PATH=\"$PWD/node_modules/.bin:$PATH\"; ";
+    let deno = r#"{"tasks": {"test": "deno test --allow-read"}}"#;
+    let chained = r#"{"tasks": {"test": "deno lint && deno test src/"}}"#;
+    let scheme = ("App.xcodeproj/xcshareddata/xcschemes/App.xcscheme", "");
+    let rake = [("Gemfile", ""), ("Rakefile", "")];
+    for (files, filter, expected) in [
+        (vec![jest], "src/a.test.ts", "npm test -- src/a.test.ts"),
+        (vec![jest, ("pnpm-lock.yaml", "")], "a.test.ts", "pnpm test a.test.ts"),
+        (vec![jest], "a.test.ts > it's (b) [c]", "npm test -- -t \"it's \\\\(b\\\\) \\\\[c\\\\]\" a.test.ts"),
+        (vec![mocha], "test/a.js", &format!("{path}mocha test/a.js")),
+        (vec![("package.json", "{}"), ("bun.lock", "")], "a.test.ts", "bun test a.test.ts"),
+        (vec![("deno.json", deno)], "a_test.ts", "deno task test a_test.ts"),
+        (vec![("deno.json", deno)], "adds › two", "deno task test --filter 'adds two'"),
+        (vec![("deno.json", chained)], "a_test.ts", "deno lint && deno test a_test.ts"),
+        (vec![("Cargo.toml", "")], "tests/it.rs", "cargo test --test it"),
+        (vec![("Cargo.toml", "")], "src/m.rs", "cargo test m::"),
+        (vec![("go.mod", "")], "./sub", "go test -json ./sub"),
+        (vec![("go.mod", "")], "TestA/it's_(1)", "go test -json ./... -run \"TestA/it's_\\\\(1\\\\)\""),
+        (
+            vec![("pom.xml", "")],
+            "src/test/java/a/ATest.java",
+            "mvn --batch-mode test -Dtest=ATest -Dsurefire.failIfNoSpecifiedTests=false",
+        ),
+        (vec![("build.gradle", "")], "src/test/kotlin/a/ATest.kt", "gradle --no-daemon test --tests ATest"),
+        (
+            vec![("settings.gradle", "")],
+            "app/core/src/test/java/a/ATest.java",
+            "gradle --no-daemon :app:core:test --tests ATest",
+        ),
+        (vec![("build.gradle", "")], "ATest > adds()", "gradle --no-daemon test --tests ATest.adds"),
+        (vec![("build.sbt", "")], "src/test/scala/a/ASpec.scala", "sbt -batch 'testOnly *ASpec'"),
+        (vec![("build.sbt", "")], "a.ASpec", "sbt -batch 'testOnly *a.ASpec'"),
+        (vec![("build.sbt", "")], "adds", "sbt -batch 'testOnly * -- -z \"adds\"'"),
+        (vec![("mix.exs", "")], "test/a_test.exs:7", "mix test test/a_test.exs:7"),
+        (vec![("A.sln", "")], "tests/ATests.cs", "dotnet test --filter 'FullyQualifiedName~ATests'"),
+        (vec![("A.sln", "")], "Adds(1)", "dotnet test --filter \"FullyQualifiedName~Adds\\\\(1\\\\)\""),
+        (rake.to_vec(), "test/a_test.rb", "bundle exec rake test TEST=test/a_test.rb"),
+        (vec![("Gemfile", ""), (".rspec", "")], "spec/a_spec.rb:3", "bundle exec rspec spec/a_spec.rb:3"),
+        (
+            vec![("composer.json", "\"phpunit/phpunit\"")],
+            "tests/ATest.php",
+            "vendor/bin/phpunit tests/ATest.php",
+        ),
+        (vec![("Package.swift", "")], "Tests/AppTests/LoginTests.swift", "swift test --filter LoginTests"),
+        (
+            vec![scheme],
+            "AppTests/Sign In/LoginTests.swift",
+            "xcodebuild test -project App.xcodeproj -scheme App -only-testing:AppTests/LoginTests",
+        ),
+        (vec![("justfile", "test *args:\n  pytest {{args}}\n")], "A.adds", "just test \"-k 'A and adds'\""),
+        (vec![("pytest.ini", "")], "A.test_x[it's 1]", "python3 -m pytest -k 'A and test_x[it and s and 1]'"),
+        (
+            vec![("meson.build", "")],
+            "adds [x]",
+            "{ test -f build/build.ninja || meson setup build; } && meson test -C build --print-errorlogs 'adds [[]x]'",
+        ),
+    ] {
+        let goal = Goal::Test { filter: Some(filter) };
+        assert_eq!(chosen(&files, goal).unwrap().command, expected, "{files:?} {filter}");
+    }
+    let turbo = [("package.json", r#"{"packageManager":"pnpm@9.0.0"}"#), ("turbo.json", "{}")];
+    assert_eq!(chosen(&turbo, TEST).unwrap().command, "pnpm exec turbo run test");
+}
+
+#[test]
+fn a_filter_that_can_not_reach_a_runner_is_refused_with_the_next_step() {
+    let script = |text| vec![("package.json", text)];
+    for (files, filter, reason) in [
+        (
+            script(r#"{"scripts":{"test":"jest && mocha"}}"#),
+            "a",
+            "it calls several test runners (jest, mocha)",
+        ),
+        (script(r#"{"scripts":{"test":"turbo run test"}}"#), "a", "give the directory of one as `cwd`"),
+        (script(r#"{"scripts":{"test":"npm test -ws"}}"#), "a", "give the directory of one as `cwd`"),
+        (vec![("package.json", "{}"), ("nx.json", "")], "a", "give the directory of one package as `cwd`"),
+        (vec![("go.mod", "")], "sub/a_test.go", "give a test, or the package ./sub of the file"),
+        (vec![("Makefile", "test:\n")], "a", "give the whole command as `command`"),
+        (vec![("justfile", "test:\n  pytest\n")], "a", "add a parameter to the recipe"),
+        (vec![("build.zig", "")], "a", "add an option `test-filter`"),
+        (vec![("tox.ini", "[testenv]\ncommands = pytest")], "a", "use posargs"),
+    ] {
+        let error = chosen(&files, Goal::Test { filter: Some(filter) }).unwrap_err().to_string();
+        assert!(error.contains(reason), "{files:?}: {error}");
+    }
+}

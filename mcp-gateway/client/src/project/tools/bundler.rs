@@ -26,6 +26,10 @@ impl Tool for Bundler {
             }
             (true, _, Some(name)) => Ok(format!("bundle exec rspec --example {}", quoted(name))),
             (false, true, None) => Ok("bundle exec rake test".to_owned()),
+            // The Rakefile of a test task takes a file from the variable `TEST`.
+            (false, true, Some(file)) if file.ends_with(".rb") => {
+                Ok(format!("bundle exec rake test TEST={}", quoted(file)))
+            }
             (false, true, Some(name)) => {
                 // Minitest takes a name or an expression between slashes.
                 let option = format!("--name=/{}/", filter::pattern(name).replace('/', "\\/"));

@@ -24,6 +24,9 @@ pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
 impl Tool for Composer {
     fn test(&self, filter: Option<&str>, _: Parallel) -> Result<String, Refusal> {
         if self.has_phpunit {
+            if let Some(file) = filter.filter(|filter| filter.ends_with(".php")) {
+                return Ok(with_filter("vendor/bin/phpunit", "", Some(file)));
+            }
             // PHPUnit prints `Class::method`; `--filter` is an expression over that form.
             let pattern = filter.map(filter::pattern);
             return Ok(with_filter("vendor/bin/phpunit", "--filter ", pattern.as_deref()));

@@ -24,14 +24,24 @@ impl Gradle {
     }
 }
 
+/// Returns the path of the project that contains a file, as the beginning of a task's path. The other projects
+/// have no such test, and Gradle fails for each of them.
+fn project_of(file: &str) -> String {
+    let directory = file.trim_start_matches("./").split_once("/src/").map(|(directory, _)| directory);
+    directory.map_or(String::new(), |directory| format!(":{}:", directory.replace('/', ":")))
+}
+
 impl Tool for Gradle {
     fn test(&self, filter: Option<&str>, _: Parallel) -> Result<String, Refusal> {
-        let form = |filter: &str| match filter::class_and_method(filter) {
-            Some((class, method)) => format!("{class}.{method}"),
-            None => filter.to_owned(),
-        };
-        let filter = filter.map(form);
-        Ok(with_filter(&format!("{} test", self.command()), "--tests ", filter.as_deref()))
+        let mut task = "test".to_owned();
+        let filter = filter.map(|filter| match filter::class_and_method(filter) {
+            Some((class, method)) if !filter.contains('/') => format!("{class}.{method}"),
+            _ => {
+                task = format!("{}test", project_of(filter));
+                filter::class_of_file(filter, &filter::JVM).unwrap_or(filter).to_owned()
+            }
+        });
+        Ok(with_filter(&format!("{} {task}", self.command()), "--tests ", filter.as_deref()))
     }
 
     fn build(&self, target: Option<&str>, release: bool, _: Parallel) -> Result<String, Refusal> {

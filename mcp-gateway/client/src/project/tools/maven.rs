@@ -19,9 +19,10 @@ impl Tool for Maven {
     fn test(&self, filter: Option<&str>, _: Parallel) -> Result<String, Refusal> {
         let command = format!("{} --batch-mode test", self.program);
         let Some(filter) = filter else { return Ok(command) };
+        let class = filter::class_of_file(filter, &filter::JVM);
         let test = match filter::class_and_method(filter) {
-            Some((class, method)) => format!("{class}#{method}"),
-            None => filter.to_owned(),
+            Some((class, method)) if !filter.contains('/') => format!("{class}#{method}"),
+            _ => class.unwrap_or(filter).to_owned(),
         };
         // Without the second option, a module without such a test fails the whole run.
         Ok(format!("{command} -Dtest={} -Dsurefire.failIfNoSpecifiedTests=false", quoted(&test)))

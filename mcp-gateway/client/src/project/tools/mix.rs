@@ -16,6 +16,7 @@ impl Tool for Mix {
         // name with the prefix "test ".
         Ok(match filter {
             None => "mix test".to_owned(),
+            // A path may have a line: `test/a_test.exs:7`.
             Some(path) if path.contains(".exs") => format!("mix test {}", quoted(path)),
             Some(name) => {
                 let name = name.strip_prefix("test ").unwrap_or(name);

@@ -5,23 +5,31 @@ use super::{Detected, Parallel, Refusal, Tool, no_option};
 use crate::project::directory::Directory;
 use buildpool_protocol::shell::quoted;
 
-enum Monorepo {
+enum Runner {
     Nx,
     Turbo,
 }
 
+struct Monorepo {
+    runner: Runner,
+    /// Runs a program of the project's packages.
+    exec: &'static str,
+}
+
 pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
+    let exec = super::node::exec(directory);
     if let Some(marker) = directory.first_file(&["nx.json"]) {
-        return Some(Detected::new(Monorepo::Nx, marker));
+        return Some(Detected::new(Monorepo { runner: Runner::Nx, exec }, marker));
     }
-    Some(Detected::new(Monorepo::Turbo, directory.first_file(&["turbo.json", "turbo.jsonc"])?))
+    let marker = directory.first_file(&["turbo.json", "turbo.jsonc"])?;
+    Some(Detected::new(Monorepo { runner: Runner::Turbo, exec }, marker))
 }
 
 impl Monorepo {
     fn name(&self) -> &'static str {
-        match self {
-            Self::Nx => "nx",
-            Self::Turbo => "turbo",
+        match self.runner {
+            Runner::Nx => "nx",
+            Runner::Turbo => "turbo",
         }
     }
 }
@@ -32,22 +40,22 @@ impl Tool for Monorepo {
             let instead = "give the directory of one package as `cwd`";
             return Err(no_option(self.name(), "filter", instead));
         }
-        Ok(match self {
-            Self::Nx => "npx nx run-many --target=test",
-            Self::Turbo => "npx turbo run test",
-        }
-        .to_owned())
+        Ok(match self.runner {
+            Runner::Nx => format!("{} nx run-many --target=test", self.exec),
+            Runner::Turbo => format!("{} turbo run test", self.exec),
+        })
     }
 
     fn build(&self, target: Option<&str>, release: bool, _: Parallel) -> Result<String, Refusal> {
         if release {
             return Err(no_option(self.name(), "release", "give the whole command as `command`"));
         }
-        Ok(match (self, target) {
-            (Self::Nx, None) => "npx nx run-many --target=build".to_owned(),
-            (Self::Nx, Some(project)) => format!("npx nx build {}", quoted(project)),
-            (Self::Turbo, None) => "npx turbo run build".to_owned(),
-            (Self::Turbo, Some(package)) => format!("npx turbo run build --filter={}", quoted(package)),
-        })
+        let command = match (&self.runner, target) {
+            (Runner::Nx, None) => "nx run-many --target=build".to_owned(),
+            (Runner::Nx, Some(project)) => format!("nx build {}", quoted(project)),
+            (Runner::Turbo, None) => "turbo run build".to_owned(),
+            (Runner::Turbo, Some(package)) => format!("turbo run build --filter={}", quoted(package)),
+        };
+        Ok(format!("{} {command}", self.exec))
     }
 }

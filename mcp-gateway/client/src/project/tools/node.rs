@@ -22,6 +22,8 @@ enum Manager {
     Bun,
 }
 
+/// The command of bun's own test runner.
+const BUN_TEST: &str = "bun test";
 /// Part of the script that `npm init` writes when there are no tests.
 const NO_TESTS: &str = "no test specified";
 
@@ -31,6 +33,17 @@ pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
     let manager = Manager::of_package(&package, directory);
     let has_task_runner = directory.first_file(&["nx.json", "turbo.json", "turbo.jsonc"]).is_some();
     Some(Detected::new(Node { manager, package, has_task_runner }, marker))
+}
+
+/// Returns the command that runs a program of the directory's packages.
+pub(super) fn exec(directory: &Directory<'_>) -> &'static str {
+    let text = directory.text("package.json").unwrap_or_default();
+    match Manager::of_package(&serde_json::from_str(&text).unwrap_or_default(), directory) {
+        Manager::Npm => "npx",
+        Manager::Pnpm => "pnpm exec",
+        Manager::Yarn => "yarn",
+        Manager::Bun => "bunx",
+    }
 }
 
 impl Manager {
@@ -82,20 +95,19 @@ impl Node {
     /// manager.
     fn rewritten(&self, text: &str) -> String {
         let before = self.script("pretest").map(|_| format!("{} run pretest && ", self.manager.name()));
-        format!("{}PATH=\"$PWD/node_modules/.bin:$PATH\"; {text}", before.unwrap_or_default())
+        let path = if script::needs_packages(text) { "PATH=\"$PWD/node_modules/.bin:$PATH\"; " } else { "" };
+        format!("{}{path}{text}", before.unwrap_or_default())
     }
 }
 
 impl Tool for Node {
     fn test(&self, filter: Option<&str>, _: Parallel) -> Result<String, Refusal> {
-        let Some(script) = self.script("test") else {
-            return match (self.manager, filter) {
-                (Manager::Bun, None) => Ok("bun test".to_owned()),
-                (Manager::Bun, Some(filter)) => Ok(format!("bun test -t {}", quoted(filter))),
-                _ => Err(Refusal::Goal("it has no script `test`".to_owned())),
-            };
+        // Without a script, bun's own test runner runs the tests.
+        let (script, command) = match (self.script("test"), self.manager) {
+            (Some(script), manager) => (script, manager.test()),
+            (None, Manager::Bun) => (BUN_TEST.to_owned(), BUN_TEST),
+            (None, _) => return Err(Refusal::Goal("it has no script `test`".to_owned())),
         };
-        let command = self.manager.test();
         let Some(filter) = filter else { return Ok(command.to_owned()) };
         let filtered = script::filtered(&script, filter, &|name| self.script(name)).map_err(|reason| {
             no_option(

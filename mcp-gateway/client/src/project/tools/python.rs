@@ -111,7 +111,7 @@ impl Environment {
 ///
 /// Node ids and paths are arguments. `Class.test`, `Class::test` and unittest's `test (module.Class)`
 /// become an expression for `-k`.
-fn selection(filter: &str) -> String {
+pub(super) fn selection(filter: &str) -> String {
     static DOTTED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^\w+(?:\.\w+)+$").ok());
     static UNITTEST: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^(\w+) \(([\w.]+)\)$").ok());
     // A node id begins with a file. pytest refuses one that begins with a class.
@@ -134,7 +134,15 @@ fn selection(filter: &str) -> String {
         let parts: Vec<&str> = name.rsplitn(3, '.').take(2).collect();
         name = parts.into_iter().rev().collect::<Vec<_>>().join(" and ");
     }
-    format!("-k {}", quoted(&(name + parameters)))
+    format!("-k {}", quoted(&(name + &keywords(parameters))))
+}
+
+/// Returns parameters as a part of an expression for `-k`. Between words, the expression accepts only some
+/// characters (pytest source, `_pytest/mark/expression.py`). The parts between the others are joined by `and`.
+fn keywords(parameters: &str) -> String {
+    let is_part = |c: char| c.is_alphanumeric() || "_:+-.[]\\/".contains(c);
+    let parts = parameters.split(|c| !is_part(c)).filter(|part| !matches!(*part, "" | "and" | "or" | "not"));
+    parts.collect::<Vec<_>>().join(" and ")
 }
 
 impl Tool for Python {
@@ -193,6 +201,7 @@ mod tests {
             ("TestLogin::test_ok", "-k 'TestLogin and test_ok'"),
             ("test_x[1]", "-k 'test_x[1]'"),
             ("test_x[a::b]", "-k 'test_x[a::b]'"),
+            ("test_x[it's a (b) or c]", "-k 'test_x[it and s and a and b and c]'"),
             ("TestLogin::test_ok[1.5]", "-k 'TestLogin and test_ok[1.5]'"),
         ] {
             assert_eq!(selection(filter), expected, "{filter}");

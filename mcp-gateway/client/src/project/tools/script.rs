@@ -9,18 +9,28 @@ const DEPTH_MAX: usize = 4;
 /// A filtered script.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Filtered {
-    /// Options to append. The runner is the last command of the script itself.
+    /// Arguments to append. The runner is the last command of the script itself.
     Appended(String),
-    /// The whole script, with the options inserted.
+    /// The whole script, with the arguments inserted.
     Rewritten(String),
 }
 
-/// The options that select tests by name, and their position.
-enum Options {
-    /// After the arguments.
-    Last(String),
-    /// After this argument.
-    After(&'static str, String),
+/// The arguments that select tests, quoted for a shell.
+#[derive(Default)]
+struct Selection {
+    /// A file with tests.
+    file: Option<String>,
+    /// Options that select by name.
+    options: Option<String>,
+    /// The argument after which the options stand. Without one, they stand at the end.
+    after: Option<&'static str>,
+}
+
+/// A runner in a script.
+struct Found {
+    name: String,
+    /// The arguments that could be appended to the script instead of a change in it.
+    appended: Option<String>,
 }
 
 /// Adds a filter to a script.
@@ -34,50 +44,59 @@ pub(super) fn filtered(
 ) -> Result<Filtered, String> {
     let mut found = Vec::new();
     let rewritten = rewrite(script, filter, scripts, 0, &mut found);
-    match found.as_slice() {
+    match found.as_mut_slice() {
+        [] if calls_packages(script) => {
+            Err(format!("`{script}` runs the tests of several packages; give the directory of one as `cwd`"))
+        }
         [] => Err(format!("no known test runner is in `{script}`")),
-        [_] => match last_options(script, filter) {
-            Some(options) => Ok(Filtered::Appended(options)),
+        [runner] => match runner.appended.take() {
+            Some(arguments) => Ok(Filtered::Appended(arguments)),
             None => Ok(Filtered::Rewritten(rewritten)),
         },
-        several => Err(format!("it calls several test runners ({})", several.join(", "))),
+        several => {
+            let names: Vec<&str> = several.iter().map(|runner| runner.name.as_str()).collect();
+            Err(format!("it calls several test runners ({})", names.join(", ")))
+        }
     }
 }
 
-/// Returns the options if the script's last command is the runner and accepts them at the end.
-fn last_options(script: &str, filter: &str) -> Option<String> {
-    let (_, last) = commands(script).pop()?;
-    match runner(last).and_then(|(name, words)| options(name, &words, filter))? {
-        Options::Last(options) => Some(options),
-        Options::After(..) => None,
-    }
+/// Returns true if a script may run programs of the project's packages.
+pub(super) fn needs_packages(script: &str) -> bool {
+    let is_installed = |program: &str| program == "node" || MANAGERS.contains(&program);
+    commands(script)
+        .iter()
+        .any(|(_, command)| !runner(command).is_some_and(|(program, _)| is_installed(program)))
 }
 
-/// Returns the script with options for each of its runners. Adds the names of the runners to
-/// `found`.
+/// Returns the arguments that select tests, to append to a command with a known runner.
+pub(super) fn arguments(command: &str, filter: &str) -> Option<String> {
+    let (name, words) = runner(command)?;
+    selection(name, &words, filter)?.appended(command)
+}
+
+/// Returns the script with arguments for each of its runners. Adds the runners to `found`.
 fn rewrite(
     script: &str,
     filter: &str,
     scripts: &dyn Fn(&str) -> Option<String>,
     depth: usize,
-    found: &mut Vec<String>,
+    found: &mut Vec<Found>,
 ) -> String {
     let mut text = String::new();
-    for (separator, command) in commands(script) {
+    let commands = commands(script);
+    let last = commands.len() - 1;
+    for (at, (separator, command)) in commands.into_iter().enumerate() {
         text.push_str(separator);
-        let with_options = runner(command).and_then(|(name, words)| {
-            let options = options(name, &words, filter)?;
-            found.push(name.to_owned());
-            Some(match options {
-                Options::Last(options) => format!("{} {options} ", command.trim_end()),
-                Options::After(word, options) => command.replacen(word, &format!("{word} {options}"), 1),
-            })
-        });
-        if let Some(command) = with_options {
-            text.push_str(&command);
+        let selected =
+            runner(command).and_then(|(name, words)| Some((name, selection(name, &words, filter)?)));
+        if let Some((name, selection)) = selected {
+            let appended = selection.appended(command).filter(|_| depth == 0 && at == last);
+            found.push(Found { name: name.to_owned(), appended });
+            text.push_str(&selection.inserted(command));
             continue;
         }
-        let inner = called_script(command).filter(|_| depth < DEPTH_MAX).and_then(scripts);
+        let inner = called_script(command).filter(|_| depth < DEPTH_MAX);
+        let inner = inner.and_then(|(name, arguments)| Some(format!("{} {arguments}", scripts(name)?)));
         let before = found.len();
         let inner = inner.map(|inner| rewrite(&inner, filter, scripts, depth + 1, found));
         match inner {
@@ -86,6 +105,78 @@ fn rewrite(
         }
     }
     text.trim().to_owned()
+}
+
+impl Selection {
+    /// Returns the arguments to append to a command. Returns `None` if the command itself must change: it
+    /// names files, or the options stand elsewhere.
+    fn appended(&self, command: &str) -> Option<String> {
+        let must_change = self.after.is_some() && self.options.is_some()
+            || self.file.is_some() && without_files(command) != command;
+        (!must_change).then(|| self.end())
+    }
+
+    /// Returns the arguments for the end of a command.
+    fn end(&self) -> String {
+        let options = self.options.as_ref().filter(|_| self.after.is_none());
+        options.into_iter().chain(&self.file).map(String::as_str).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Returns the command with the arguments.
+    fn inserted(&self, command: &str) -> String {
+        let mut text = match self.file {
+            Some(_) => without_files(command),
+            None => command.to_owned(),
+        };
+        if let (Some(word), Some(options)) = (self.after, &self.options) {
+            text = text.replacen(word, &format!("{word} {options}"), 1);
+        }
+        let end = self.end();
+        if end.is_empty() { text } else { format!("{} {end} ", text.trim_end()) }
+    }
+}
+
+/// Options of runners whose value is a path.
+const PATH_OPTIONS: [&str; 20] = [
+    "-c",
+    "-r",
+    "-p",
+    "--config",
+    "--require",
+    "--import",
+    "--loader",
+    "--experimental-loader",
+    "--project",
+    "--tsconfig",
+    "--root",
+    "--rootDir",
+    "--dir",
+    "--file",
+    "--ignore",
+    "--exclude",
+    "--reporter",
+    "--outputFile",
+    "--coverageDirectory",
+    "--globalSetup",
+];
+
+/// Returns a command without the files and patterns of files in its arguments.
+fn without_files(command: &str) -> String {
+    let is_path = |word: &str| {
+        let bare = word.trim_matches(['\'', '"']);
+        !bare.starts_with('-')
+            && (bare.contains(['/', '*'])
+                || filter::SCRIPTS.iter().any(|extension| bare.ends_with(extension)))
+    };
+    let Some((_, arguments)) = runner(command) else { return command.to_owned() };
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let first = words.len() - arguments.len();
+    let is_kept = |at: usize| at < first || !is_path(words[at]) || PATH_OPTIONS.contains(&words[at - 1]);
+    if (first..words.len()).all(is_kept) {
+        return command.to_owned();
+    }
+    let kept: Vec<&str> = (0..words.len()).filter(|at| is_kept(*at)).map(|at| words[at]).collect();
+    format!(" {} ", kept.join(" "))
 }
 
 /// Returns the commands of a script, each with the operator before it.
@@ -157,42 +248,75 @@ fn runner(command: &str) -> Option<(&str, Vec<&str>)> {
 /// Runners that a package manager starts by name.
 const RUNNERS: [&str; 6] = ["jest", "vitest", "mocha", "ava", "playwright", "jasmine"];
 
-/// Returns the script that a command of a package manager calls.
-fn called_script(command: &str) -> Option<&str> {
-    let words: Vec<&str> = command.split_whitespace().filter(|word| !word.starts_with('-')).collect();
-    match words.as_slice() {
-        [manager, "run" | "run-script", name, ..] if MANAGERS.contains(manager) => Some(name),
-        [manager, name, ..] if MANAGERS.contains(manager) => Some(name),
-        _ => None,
-    }
+/// Options of package managers that run a script in other packages.
+const OTHER_PACKAGES: [&str; 10] =
+    ["-w", "--workspace", "--workspaces", "-ws", "-r", "--recursive", "--filter", "--prefix", "-C", "--cwd"];
+/// Programs that run the scripts of several packages.
+const TASK_RUNNERS: [&str; 4] = ["turbo", "nx", "lerna", "wireit"];
+
+fn is_for_other_packages(word: &&str) -> bool {
+    OTHER_PACKAGES.contains(&word.split('=').next().unwrap_or(word))
 }
 
-/// Returns the options of a runner that select tests by name.
-fn options(program: &str, words: &[&str], name: &str) -> Option<Options> {
+/// Returns true if a script runs the tests of other packages.
+fn calls_packages(script: &str) -> bool {
+    commands(script).iter().any(|(_, command)| {
+        let program = runner(command).map(|(program, _)| program).unwrap_or_default();
+        let is_manager = MANAGERS.contains(&program);
+        TASK_RUNNERS.contains(&program)
+            || is_manager && command.split_whitespace().any(|word| is_for_other_packages(&word))
+    })
+}
+
+/// Returns the script that a command of a package manager calls, and the arguments for it.
+fn called_script(command: &str) -> Option<(&str, String)> {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let (manager, rest) = words.split_first()?;
+    let own = rest.iter().position(|word| *word == "--").unwrap_or(rest.len());
+    if !MANAGERS.contains(manager) || rest[..own].iter().any(is_for_other_packages) {
+        return None;
+    }
+    let mut at = rest.iter().position(|word| !word.starts_with('-'))?;
+    if ["run", "run-script"].contains(&rest[at]) {
+        at += 1 + rest[at + 1..].iter().position(|word| !word.starts_with('-'))?;
+    }
+    let arguments = &rest[at + 1..];
+    let arguments = arguments.strip_prefix(&["--"]).unwrap_or(arguments);
+    Some((rest[at], arguments.join(" ")))
+}
+
+/// Returns the arguments of a runner that select tests.
+fn selection(program: &str, words: &[&str], text: &str) -> Option<Selection> {
     let has = |word: &str| words.contains(&word);
-    let spaced = filter::spaced(name);
-    let pattern = quoted(&filter::pattern(&spaced));
-    Some(match program {
-        "jest" => Options::Last(format!("-t {pattern}")),
-        "react-scripts" | "craco" | "razzle" if has("test") => Options::Last(format!("-t {pattern}")),
+    let (file, name) = filter::file_and_name(text, &filter::SCRIPTS);
+    let spaced = name.map(filter::spaced);
+    let plain = |option: &str| spaced.as_deref().map(|name| format!("{option}{}", quoted(name)));
+    let pattern =
+        |option: &str| spaced.as_deref().map(|name| format!("{option}{}", quoted(&filter::pattern(name))));
+    let file = file.map(quoted);
+    let options = match program {
+        "jest" => pattern("-t "),
+        "react-scripts" | "craco" | "razzle" if has("test") => pattern("-t "),
         // Without `run`, vitest waits for changes on a terminal.
-        "vitest" if has("run") || has("--run") || has("related") => Options::Last(format!("-t {pattern}")),
-        "vitest" => Options::Last(format!("--run -t {pattern}")),
-        "mocha" | "ts-mocha" | "electron-mocha" => Options::Last(format!("--grep {pattern}")),
-        "ava" => Options::Last(format!("--match={}", quoted(&format!("*{spaced}*")))),
-        "playwright" if has("test") => Options::Last(format!("--grep {pattern}")),
-        "jasmine" => Options::Last(format!("--filter={pattern}")),
-        "qunit" => Options::Last(format!("--filter {}", quoted(&spaced))),
-        "bun" if has("test") => Options::Last(format!("-t {pattern}")),
-        "deno" if has("test") => Options::Last(format!("--filter {}", quoted(&spaced))),
+        "vitest" if has("run") || has("--run") || has("related") => pattern("-t "),
+        "vitest" => Some(format!("--run {}", pattern("-t ").unwrap_or_default()).trim_end().to_owned()),
+        "mocha" | "ts-mocha" | "electron-mocha" => pattern("--grep "),
+        "ava" => spaced.as_deref().map(|name| format!("--match={}", quoted(&format!("*{name}*")))),
+        "playwright" if has("test") => pattern("--grep "),
+        "jasmine" => pattern("--filter="),
+        "qunit" => plain("--filter "),
+        "bun" if has("test") => pattern("-t "),
+        "deno" if has("test") => plain("--filter "),
         // Node passes arguments after a file to that file.
         "node" | "tsx" if has("--test") => {
             // Node 20 compares a pattern with a test's own name, without the names of its suites.
-            let own = name.rsplit(" > ").next().unwrap_or(name);
-            Options::After("--test", format!("--test-name-pattern={}", quoted(&filter::pattern(own))))
+            let own = name.map(|name| quoted(&filter::pattern(filter::own_name(name))));
+            let options = own.map(|own| format!("--test-name-pattern={own}"));
+            return Some(Selection { file, options, after: Some("--test") });
         }
         _ => return None,
-    })
+    };
+    Some(Selection { file, options, after: None })
 }
 
 #[cfg(test)]
@@ -219,6 +343,7 @@ mod tests {
             ("npx ava", "--match='*adds two*'"),
             ("yarn playwright test", "--grep 'adds two'"),
             ("react-scripts test", "-t 'adds two'"),
+            ("bun test", "-t 'adds two'"),
         ] {
             assert_eq!(with(script, "adds › two"), Ok(Filtered::Appended(expected.to_owned())), "{script}");
         }
@@ -230,8 +355,37 @@ mod tests {
             ("node --test test/", "node --test --test-name-pattern=adds test/"),
             ("jest && eslint 'a && b'", "jest -t adds && eslint 'a && b'"),
             ("npm run lint && npm run unit", "npm run lint && ( mocha test --grep adds )"),
+            ("npm run -s unit -- --bail", "( mocha test --bail --grep adds )"),
+            ("yarn unit --bail", "( mocha test --bail --grep adds )"),
         ] {
             assert_eq!(with(script, "adds"), Ok(Filtered::Rewritten(expected.to_owned())), "{script}");
+        }
+    }
+
+    #[test]
+    fn a_file_replaces_the_files_of_the_script() {
+        let appended = |text: &str| Ok(Filtered::Appended(text.to_owned()));
+        let rewritten = |text: &str| Ok(Filtered::Rewritten(text.to_owned()));
+        for (script, filter, expected) in [
+            ("jest --ci", "src/a b.test.ts", appended("'src/a b.test.ts'")),
+            ("jest", "a.test.ts > math > adds", appended("-t 'math adds' a.test.ts")),
+            ("vitest", "a.test.ts", appended("--run a.test.ts")),
+            ("ava", "a.test.js", appended("a.test.js")),
+            ("bun test", "a.test.js › adds", appended("-t adds a.test.js")),
+            ("node --test", "a.test.js", appended("a.test.js")),
+            ("node --test test/", "a.test.js", rewritten("node --test a.test.js")),
+            (
+                "node --test test/*.js",
+                "a.test.js::adds",
+                rewritten("node --test --test-name-pattern=adds a.test.js"),
+            ),
+            (
+                "cross-env A=b mocha -r ts/register --recursive 'test/**/*.js' && eslint src/",
+                "a.test.js",
+                rewritten("cross-env A=b mocha -r ts/register --recursive a.test.js && eslint src/"),
+            ),
+        ] {
+            assert_eq!(with(script, filter), expected, "{script}");
         }
     }
 
@@ -246,6 +400,8 @@ mod tests {
         for (script, reason) in [
             ("tape test/*.js", "no known test runner"),
             ("npm run loop", "no known test runner"),
+            ("turbo run test", "give the directory of one as `cwd`"),
+            ("npm run unit --workspace=a", "give the directory of one as `cwd`"),
             ("vitest run && playwright test", "vitest, playwright"),
         ] {
             let error = with(script, "adds").unwrap_err();

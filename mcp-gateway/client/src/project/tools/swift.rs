@@ -15,7 +15,7 @@ impl Tool for Swift {
         // `swift test --filter` matches a regular expression against `Module.Class/method`.
         let form = |filter: &str| match filter::from_objective_c(filter) {
             Some(path) => path.replacen('/', ".", 1),
-            None => filter::pattern(filter),
+            None => filter::pattern(filter::class_of_file(filter, &[".swift"]).unwrap_or(filter)),
         };
         Ok(with_filter("swift test", "--filter ", filter.map(form).as_deref()))
     }

@@ -47,10 +47,21 @@ impl Xcode {
     }
 }
 
+/// Returns `Target/Class` for a file of tests. A target's files are in the directory of its name.
+fn of_file(filter: &str) -> Option<String> {
+    let class = filter::class_of_file(filter, &[".swift", ".m"])?;
+    let (directory, _) = filter.trim_start_matches("./").rsplit_once('/')?;
+    let mut folders = directory.split('/');
+    let target = folders.clone().find(|folder| folder.ends_with("Tests")).or_else(|| folders.next())?;
+    Some(format!("{target}/{class}"))
+}
+
 impl Tool for Xcode {
     fn test(&self, filter: Option<&str>, _: Parallel) -> Result<String, Refusal> {
         let command = self.command("test", None)?;
-        let form = |filter: &str| filter::from_objective_c(filter).unwrap_or_else(|| filter.to_owned());
+        let form = |filter: &str| {
+            filter::from_objective_c(filter).or_else(|| of_file(filter)).unwrap_or_else(|| filter.to_owned())
+        };
         Ok(super::with_filter(&command, "-only-testing:", filter.map(form).as_deref()))
     }
 
