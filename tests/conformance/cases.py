@@ -110,9 +110,12 @@ def javascript_cases():
     yield Case("jest-large", package("jest", **{"path.js": missing, "path.test.js": names}),
                r"separator is not defined", modules=True, needs=("node",), facts=(r"path\.js:1", r"40 of 40"))
     loop = "exports.join = (a, b) => { for (;;) { a = b; } };\n"
-    yield Case("jest-hang", package("jest", **{"path.js": loop, "path.test.js": test}), r"path(\.test)?\.js",
-               arguments={"timeout_secs": 8}, modules=True, needs=("node",),
-               limit="jest names a file on a terminal only, and a native stack has no JavaScript frames")
+    yield Case("jest-hang", package("jest", **{"path.js": loop, "path.test.js": test}), r"join \(.*path\.js:",
+               arguments={"timeout_secs": 8}, modules=True, needs=("node",), facts=(r"while `path\.test\.js` ran",))
+    other = "test('other', () => {});\n"
+    yield Case("jest-hang-workers", package("jest -w 2", **{"path.js": loop, "path.test.js": test, "b.test.js": other, "c.test.js": other}),
+               r"join \(.*path\.js:", arguments={"timeout_secs": 8}, modules=True, needs=("node",),
+               facts=(r"while `path\.test\.js` ran",))
     mocha = text("""
         const assert = require('assert');
         const { join } = require('./path');
@@ -129,6 +132,11 @@ def javascript_cases():
     module = "export const join = (...parts) => parts.filter(Boolean).join('//');\n"
     yield Case("vitest-fail", package("vitest run", **{"path.mjs": module, "path.test.mjs": vitest}), r"a//b",
                modules=True, needs=("node",), facts=(r"path\.test\.mjs:3",))
+    yield Case("mocha-hang", package("mocha path.spec.js", **{"path.js": loop, "path.spec.js": mocha}), r"join \(.*path\.js:",
+               arguments={"timeout_secs": 6}, modules=True, needs=("node",), facts=(r"while `path\.spec\.js` ran",))
+    endless = "export const join = (a, b) => { for (;;) { a = b; } };\n"
+    yield Case("vitest-hang", package("vitest run", **{"path.mjs": endless, "path.test.mjs": vitest}), r"join \(.*path\.mjs:",
+               arguments={"timeout_secs": 8}, modules=True, needs=("node",), facts=(r"while `path\.test\.mjs` ran",))
     node = text("""
         const test = require('node:test');
         const assert = require('assert');
@@ -137,6 +145,8 @@ def javascript_cases():
     """)
     yield Case("node-fail", package("node --test", **{"path.js": broken, "path.test.js": node}), r"a//b",
                needs=("node",), facts=(r"path\.test\.js:4",))
+    yield Case("node-hang", package("node --test", **{"path.js": loop, "path.test.js": node}), r"join \(.*path\.js:",
+               arguments={"timeout_secs": 6}, needs=("node",), facts=(r"while `path\.test\.js` ran",))
     yield Case("node-none", package("node --test", **{"path.js": broken, "path.test.js": node}), r"joins two parts",
                arguments={"filter": "joins three parts"}, needs=("node",), facts=(r"INCONCLUSIVE",))
 

@@ -16,7 +16,7 @@ mod serve;
 mod signals;
 mod spawn;
 pub mod spool;
-mod stacks;
+pub mod stacks;
 mod stdin;
 pub mod tree;
 

@@ -1,8 +1,8 @@
-//! The hidden `buildpool keeper` and `buildpool as-user`. The worker starts them for each job, so
-//! `main` looks for them before it builds the parser of all other subcommands.
+//! The hidden `buildpool keeper`, `buildpool as-user` and `buildpool node-stacks`. The worker and its keepers
+//! start them for jobs, so `main` looks for them before it builds the parser of all other subcommands.
 
 use buildpool_worker::isolation::as_user;
-use buildpool_worker::keeper;
+use buildpool_worker::keeper::{self, stacks::node};
 use std::env;
 use std::process::ExitCode;
 
@@ -12,6 +12,7 @@ pub(crate) fn run_if_requested() -> Option<ExitCode> {
     let subcommand = arguments.next()?;
     let code = match subcommand.to_str()? {
         keeper::SUBCOMMAND => keeper::keeper_main(arguments),
+        node::SUBCOMMAND => node::node_stacks_main(arguments),
         as_user::SUBCOMMAND => as_user::as_user_main(arguments),
         _ => return None,
     };

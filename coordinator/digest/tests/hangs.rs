@@ -54,3 +54,13 @@ fn threads_that_gdb_prints_are_one_finding_with_the_test() {
     assert!(hang.message.contains(frames) && !hang.message.contains("core::"), "{}", hang.message);
     assert!(digest.cause.expect("there is a cause").text.contains("while `hangs` ran"));
 }
+
+#[test]
+fn a_stack_of_node_names_the_file_of_tests_and_the_function() {
+    let digest = timed_out(include_str!("../samples/node/stack.log"));
+    let [hang] = digest.findings.as_slice() else { panic!("{:#?}", digest.findings) };
+    assert_eq!(hang.test.as_deref(), Some("path.test.js"));
+    let place = hang.location.as_ref().expect("the frame of the project");
+    assert_eq!((place.file.as_str(), place.line), ("/w/jest-hang/path.js", Some(2)));
+    assert!(digest.cause.expect("there is a cause").text.contains("while `path.test.js` ran"));
+}

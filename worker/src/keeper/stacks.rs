@@ -1,7 +1,9 @@
 //! Requests the stacks of a job's processes before a timeout ends them. Only processes whose
 //! runtime prints stacks at a signal get one: Go and Java at SIGQUIT, Python with `faulthandler` at
-//! SIGABRT. Other processes are examined by a program of the machine, if there is one. The output
-//! goes to the job's log.
+//! SIGABRT. Node.js processes are examined through their inspector, and other processes by a program of
+//! the machine, if there is one. The output goes to the job's log.
+
+pub mod node;
 
 use crate::platform::{self, Process};
 use nix::sys::signal::{Signal, kill};
@@ -24,7 +26,9 @@ const BUILD_ID: &[u8] = b"\xff Go build ID: \"";
 const EXAMINED_MAX: usize = 4;
 /// Programs whose native stack explains no hang: they wait for others, or they run code that a
 /// debugger does not know.
-const UNEXPLAINED: [&str; 9] = ["sh", "bash", "dash", "zsh", "sleep", "tail", "node", "bun", "deno"];
+const UNEXPLAINED: [&str; 8] = ["sh", "bash", "dash", "zsh", "sleep", "tail", "bun", "deno"];
+/// The program of Node.js.
+const NODE: &str = "node";
 
 /// Result of a request.
 #[derive(Debug, Default)]
@@ -39,6 +43,7 @@ pub(super) struct Requested {
 /// child, the other ones are examined by a program of the machine.
 pub(super) fn request(processes: &[Process], may_examine: bool) -> Requested {
     let mut requested = Requested::default();
+    let (mut nodes, mut parents) = (Vec::new(), Vec::new());
     for process in processes.iter().take(PROCESSES_MAX) {
         let signal = signal_of(process.pid);
         if signal.is_some_and(|signal| kill(Pid::from_raw(process.pid), signal).is_ok()) {
@@ -46,11 +51,28 @@ pub(super) fn request(processes: &[Process], may_examine: bool) -> Requested {
             continue;
         }
         let has_child = processes.iter().any(|other| other.parent == process.pid);
-        if may_examine && !has_child && requested.printers.len() < EXAMINED_MAX {
-            let name =
-                platform::program_name(process.pid).filter(|name| !UNEXPLAINED.contains(&name.as_str()));
+        if !may_examine {
+            continue;
+        }
+        let name = platform::program_name(process.pid).filter(|name| !UNEXPLAINED.contains(&name.as_str()));
+        if name.as_deref() == Some(NODE) {
+            if platform::catches(process.pid, Signal::SIGUSR1) != Some(false) {
+                if has_child { &mut parents } else { &mut nodes }.push(process.pid.to_string());
+            }
+        } else if !has_child && requested.printers.len() < EXAMINED_MAX {
             requested.printers.extend(name.and_then(|name| platform::stack_printer(process.pid, &name)));
         }
+    }
+    // A process without a child runs the test. A package manager and a runner wait for it.
+    nodes.truncate(EXAMINED_MAX);
+    parents.truncate(EXAMINED_MAX);
+    if nodes.len() + parents.len() > 0
+        && let Ok(program) = platform::own_executable()
+    {
+        let words = [node::SUBCOMMAND, node::PARENTS].map(str::to_owned);
+        let [subcommand, separator] = words;
+        let arguments = [vec![subcommand], nodes, vec![separator], parents].concat();
+        requested.printers.push((program, arguments));
     }
     requested
 }

@@ -53,7 +53,47 @@ fn with_stack(draft: &mut Draft) {
     draft.spurious = !draft.lines.iter().skip(1).any(|line| line.trim_start().starts_with("at "));
 }
 
+/// Returns true for a frame that is not of the project.
+fn is_foreign(line: &str) -> bool {
+    let place = line.rsplit_once('(').map_or(line, |(_, place)| place);
+    line.starts_with("    at ")
+        && (place.contains("node_modules") || place.contains("node:") || !place.contains('/'))
+}
+
+/// The frames of a process, up to the end of its stack.
+fn paused(_: &[String], line: &str) -> Next {
+    if line.starts_with("    at ") { Next::Part } else { Next::Beyond }
+}
+
+/// A stack of a process that hangs. The first frame of a file of tests names the test's file.
+fn hang(draft: &mut Draft) {
+    js_place(draft);
+    draft.lines.retain(|line| !is_foreign(line));
+    let is_test = |file: &&str| {
+        [".test.", ".spec.", "/test/", "/tests/", "/__tests__/"].iter().any(|part| file.contains(part))
+    };
+    let file = |line: &String| {
+        let place = line.trim_start().strip_prefix("at ")?.rsplit('(').next()?.trim_end_matches(')');
+        let file = place.rsplitn(3, ':').nth(2).filter(is_test)?;
+        file.rsplit('/').next().map(str::to_owned)
+    };
+    let test = draft.lines.iter().find_map(file);
+    draft.test = draft.test.take().or(test);
+}
+
 const RULES: &[Rule] = &[
+    Rule {
+        name: "node.stack",
+        pattern: r"^Stack of node \(pid \d+\)(?:, with lines of the transformed code)?:$",
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Runtime, 90)
+                .follow(paused)
+                .dispensable(is_foreign)
+                .owning()
+                .refine(hang)
+                .role(Role::Stacks),
+        )],
+    },
     Rule {
         name: "node.uncaught",
         pattern: r"^(?:node:\S+|file://\S+|/\S+\.[cm]?[jt]sx?):\d+$",
