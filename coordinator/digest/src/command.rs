@@ -30,6 +30,8 @@ const SELECTIONS: &[&str] = &[
     "-g",
     "--grep",
     "--match",
+    "--only",
+    "--example",
     "-k",
     "-run",
     "-R",
@@ -55,6 +57,9 @@ const RUNNERS: &[&str] = &[
     "rspec",
     "dotnet test",
 ];
+/// Ends of the names of test files. A line number may follow: `a_spec.rb:7`.
+const TEST_FILES: &[&str] =
+    &[".py", ".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts", ".rb", ".exs", ".php", ".go"];
 /// Beginning of xcodebuild's option that selects tests.
 const ONLY_TESTING: &str = "-only-testing:";
 /// Maximum length of a command that is parsed, in bytes.
@@ -147,7 +152,23 @@ impl Command {
             let name = word.split('=').next().unwrap_or_default();
             SELECTIONS.contains(&name) || word.starts_with(ONLY_TESTING) || word.contains(".py::")
         };
-        self.0.iter().any(|part| part.words.iter().skip(1).any(is_selection))
+        // meson's names are arguments without an option.
+        let is_meson_name =
+            |pair: &[String]| pair[0] != "-C" && !pair[1].starts_with('-') && pair[1] != "test";
+        self.0.iter().any(|part| {
+            part.words.iter().skip(1).any(is_selection)
+                || part.is_of(&["meson test"]) && part.words.windows(2).any(is_meson_name)
+        })
+    }
+
+    /// Returns true if an argument of the command is a source file. In the command of a test run, such an argument
+    /// selects tests.
+    pub(crate) fn names_files(&self) -> bool {
+        let is_file = |word: &String| {
+            let file = word.trim_end_matches(|c: char| c.is_ascii_digit() || c == ':');
+            !word.starts_with('-') && TEST_FILES.iter().any(|end| file.ends_with(end))
+        };
+        self.0.iter().any(|part| part.words.iter().skip(1).any(is_file))
     }
 
     /// Returns true if the command runs a test runner by itself.
@@ -285,11 +306,25 @@ mod tests {
             "python3 -m pytest tests/test_a.py::test_b",
             "mvn test -Dtest=A#b",
             "xcodebuild test -scheme A -only-testing:T/C/m",
+            "{ test -f b || meson setup b; } && meson test -C build --print-errorlogs 'a b'",
         ] {
             assert!(Command::new(line).selects_tests(), "{line}");
         }
-        for line in ["npm test", "pytest -q tests", "cargo test", "npm test && echo 'a -t b'"] {
+        for line in
+            ["npm test", "pytest -q tests", "cargo test", "npm test && echo 'a -t b'", "meson test -C b"]
+        {
             assert!(!Command::new(line).selects_tests(), "{line}");
+        }
+    }
+
+    #[test]
+    fn arguments_that_are_source_files_are_known() {
+        for line in ["npm test -- a.test.ts", "pytest tests/test_a.py", "bundle exec rspec spec/a_spec.rb:7"]
+        {
+            assert!(Command::new(line).names_files(), "{line}");
+        }
+        for line in ["npm test", "./run.py", "pytest --config=a.py", "go test ./..."] {
+            assert!(!Command::new(line).names_files(), "{line}");
         }
     }
 

@@ -89,6 +89,8 @@ pub struct Digest {
     pub(crate) tails: [Vec<TailLine>; 2],
     /// Raw output, of a passed job only.
     pub(crate) ends: Option<[Ends; 2]>,
+    /// First lines of each stream, of a job that did not pass.
+    pub(crate) heads: [Vec<String>; 2],
     /// Lines of a short log, complete.
     pub(crate) whole: Option<Vec<String>>,
     pub(crate) counts: [(u64, u64); 2],
@@ -192,7 +194,8 @@ impl Digest {
             failures_are_past: tally.failures_are_past(),
             last_line: last_line(&tails),
             is_test_run: options.purpose == Purpose::Tests || command.runs_tests(),
-            selects_tests: command.selects_tests(),
+            selects_tests: command.selects_tests()
+                || options.purpose == Purpose::Tests && command.names_files(),
         });
         let mut ruling = verdict::decide(&case.as_case(facts, &signs));
         prompts::explain(&mut ruling.cause, ruling.verdict, &tails);
@@ -200,7 +203,11 @@ impl Digest {
         crash_indicators.tests_unfinished = unfinished > 0;
         crash_indicators.test_count_collapsed = collapsed.is_some();
         let verdict = ruling.verdict;
-        if let (Row::CodeNoTests | Row::CodeNoneSelected, Some(seen)) = (ruling.rule, &signs.no_tests) {
+        // The runner's own error is the finding, if it printed one.
+        let is_found = ruling.rule == Row::CodeNoTests && !finds.errors.is_empty();
+        if let (Row::CodeNoTests | Row::CodeNoneSelected, Some(seen), false) =
+            (ruling.rule, &signs.no_tests, is_found)
+        {
             finds.errors.push(no_tests(seen));
             ranked = tier::rank(&finds, facts.ending.is_some());
         }
@@ -247,6 +254,10 @@ impl Digest {
             summary,
             capture,
             tails,
+            heads: match verdict {
+                Verdict::Passed => Default::default(),
+                _ => [ends[0].first_lines(), ends[1].first_lines()],
+            },
             ends: Some(ends).filter(|_| verdict == Verdict::Passed),
             whole,
             counts,

@@ -15,6 +15,19 @@ pub(crate) struct Ends {
     pub(crate) between: u64,
 }
 
+/// Lines of the head that an answer to a failure can show.
+const HEAD_LINES: usize = 20;
+
+impl Ends {
+    /// Returns the first whole lines, as an answer shows them.
+    pub(crate) fn first_lines(&self) -> Vec<String> {
+        let mut cleaner = Cleaner::default();
+        let lines = self.head.split_inclusive(|byte| *byte == b'\n').take(HEAD_LINES);
+        let whole = lines.filter_map(|line| line.strip_suffix(b"\n"));
+        whole.map(|line| String::from_utf8_lossy(cleaner.shown(line)).into_owned()).collect()
+    }
+}
+
 /// Collects the raw log while it is received.
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
@@ -70,7 +83,7 @@ impl Transcript {
         }
         let mut carries: [Vec<u8>; 2] = Default::default();
         let mut lines = Vec::new();
-        let mut take = |line: &[u8]| lines.push(String::from_utf8_lossy(cleaner.clean(line)).into_owned());
+        let mut take = |line: &[u8]| lines.push(String::from_utf8_lossy(cleaner.shown(line)).into_owned());
         for (stream, piece) in &self.pieces {
             let carry = &mut carries[stream.index()];
             for part in piece.split_inclusive(|byte| *byte == b'\n') {

@@ -241,6 +241,9 @@ pub(crate) fn decide(case: &Case<'_>) -> Ruling {
     }
 }
 
+/// Beginning of a cause that quotes the error of a runner that found no test.
+pub(crate) const NO_TEST_RAN: &str = "No test ran";
+
 /// Phrase that names the test that was running at the end.
 fn doing(case: &Case<'_>) -> String {
     case.running_test.map_or(String::new(), |test| format!(" while `{test}` ran"))

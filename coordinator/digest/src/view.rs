@@ -1,7 +1,7 @@
 //! Formats an answer as text: one line with the verdict, then the cause, the findings and the
 //! output. Text behind a bar comes from the job. All other text comes from the pool.
 
-use crate::verdict::CHILD_CRASHED;
+use crate::verdict::{CHILD_CRASHED, NO_TEST_RAN};
 use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::{
     Cause, CrashReport, Finding, FindingSummary, HIDDEN_TESTS_HEADING, JobResult, JobState, KnownFrom,
@@ -348,6 +348,7 @@ fn log_lines(result: &JobResult) -> impl Iterator<Item = &str> {
 fn is_repeated(cause: &Cause, result: &JobResult) -> bool {
     if matches!(cause.known_from, KnownFrom::Pool | KnownFrom::ShellConvention | KnownFrom::CrashReport)
         || cause.text.contains(" while `")
+        || cause.text.starts_with(NO_TEST_RAN)
         || result.exit_code == Some(0)
     {
         return false;

@@ -4,10 +4,18 @@ use buildpool_digest::{Digest, Digester, Facts, Options, text};
 use buildpool_protocol::outcome::Ending;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{JobResult, Verdict};
-use buildpool_protocol::spec::Verbosity;
+use buildpool_protocol::spec::{Purpose, Verbosity};
 
 fn digest(command: &str, log: &str, code: i32) -> Digest {
     let mut digester = Digester::new(Options { command: command.to_owned(), ..Options::default() });
+    digester.push(Stream::Stdout, log.as_bytes());
+    digester.finish(&Facts { ending: Some(Ending::Exited { code }), ..Facts::default() })
+}
+
+/// Digest of a command that `run_tests` chose.
+fn tests_digest(command: &str, log: &str, code: i32) -> Digest {
+    let options = Options { command: command.to_owned(), purpose: Purpose::Tests, ..Options::default() };
+    let mut digester = Digester::new(options);
     digester.push(Stream::Stdout, log.as_bytes());
     digester.finish(&Facts { ending: Some(Ending::Exited { code }), ..Facts::default() })
 }
@@ -32,6 +40,56 @@ fn the_output_of_a_failure_without_an_error_is_shown_within_the_budget() {
     assert!(cut.contains(line(1_999).trim()) && cut.contains(line(1_960).trim()), "{cut}");
     assert!(cut.chars().count() <= Verbosity::Minimal.budget().1);
     assert!(!cut.contains("The last line is"), "the last line is shown twice:\n{cut}");
+    assert!(cut.contains(line(0).trim()), "the first line is missing:\n{cut}");
+    let shown = cut.lines().filter(|line| line.starts_with("|+a changed line")).count();
+    assert!(cut.contains(&format!("\n|[… {} lines not shown …]\n", thousands(2_000 - shown))), "{cut}");
+}
+
+fn thousands(number: usize) -> String {
+    format!("{},{:03}", number / 1_000, number % 1_000)
+}
+
+#[test]
+fn controls_are_escaped_in_the_output_of_a_failure() {
+    let log = "a\u{7}b \u{1b}[31mred\u{1b}[0m 10%\r20%\nc\0d\u{b}e\u{7f}\n";
+    let shown = minimal(&digest("./run", log, 1));
+    assert!(shown.contains("|20%\n|c\\x00d\\x0be\\x7f\n"), "{shown}");
+    let bell = minimal(&digest("./run", "a\u{7}b \u{1b}[31mred\u{1b}[0m\n", 1));
+    assert!(bell.contains("|a\\x07b red\n"), "{bell}");
+    let line = |number| format!("a line with some more words in it\u{7}, and its number {number}\n");
+    let long: String = (0..2_000).map(line).collect();
+    let cut = minimal(&digest("./run", &long, 1));
+    for number in [0, 1_999] {
+        assert!(cut.contains(&format!("words in it\\x07, and its number {number}\n")), "{cut}");
+    }
+}
+
+/// The exit code decides the verdict of a command that an agent wrote. The cause states that no test ran.
+#[test]
+fn a_missing_file_of_tests_is_a_run_without_tests() {
+    let log = include_str!("../samples/pytest/no_file.log");
+    let own = digest("pytest tests/test_missing.py", log, 4);
+    assert_eq!(own.verdict, Verdict::Failed);
+    let cause = own.cause.clone().expect("there is a cause").text;
+    assert!(cause.starts_with("No test ran (exit code 4): ERROR: file or directory not found: "), "{cause}");
+    let shown = minimal(&own);
+    assert!(shown.contains("\ncause: No test ran (exit code 4)\n"), "{shown}");
+    for (command, log, code) in [
+        ("python3 -m pytest tests/test_missing.py", log, 4),
+        ("npm test -- --match='*joins none*'", include_str!("../samples/ava/no_match.log"), 1),
+        ("bun test -t nonesuch", include_str!("../samples/bun/no_match.log"), 1),
+        ("npm test -- no.test.js", include_str!("../samples/node_test/no_file.log"), 1),
+        ("mocha no.js", "Error: No test files found: \"no.js\"\n", 1),
+        ("npx jest no.js", "No tests found, exiting with code 1\n", 1),
+        ("mix test test/no.exs", "Paths given to `mix test` did not match any directory/file: no.exs\n", 1),
+        ("mix test --only a:b", "The --only option was given to \"mix test\" but no test was executed\n", 1),
+        ("meson test -C build a", "ERROR: *:a test name does not match any test\n", 1),
+    ] {
+        let digest = tests_digest(command, log, code);
+        assert_eq!(digest.verdict, Verdict::Inconclusive, "{command}: {:?}", digest.cause);
+        let cause = digest.cause.expect("there is a cause").text;
+        assert!(cause.contains("no test ran"), "{command}: {cause}");
+    }
 }
 
 #[test]

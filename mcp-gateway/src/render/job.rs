@@ -24,6 +24,8 @@ pub(crate) struct Extras {
     pub(crate) note: Option<String>,
     /// Whether the note states that no test matches the filter.
     pub(crate) no_test_matches: bool,
+    /// The call that runs tests instead, if no test matches the filter.
+    pub(crate) other_tests: Option<String>,
     /// Whether the pool has one worker, the local one.
     pub(crate) one_worker: bool,
     /// Whether a cancel was just requested.
@@ -67,10 +69,12 @@ fn beginning(text: &str, most: usize) -> String {
 /// Returns the note that a filter matched no test, after another note if there is one.
 pub(crate) fn no_such_test(filter: &str, names: &[String], other: Option<String>) -> String {
     let names = match names {
-        [] => "no similar name in the sources".to_owned(),
-        names => format!("similar: {}", names.join(", ")),
+        [] => "; no similar name in the sources".to_owned(),
+        // The suggested call has the name.
+        [_] => String::new(),
+        names => format!("; similar: {}", names.join(", ")),
     };
-    let note = format!("no test matches `{}`; {}", short(filter), beginning(&names, REASON_BYTES));
+    let note = format!("no test matches `{}`{}", short(filter), beginning(&names, REASON_BYTES));
     other.map_or_else(|| note.clone(), |other| format!("{other}; {note}"))
 }
 
@@ -157,6 +161,7 @@ fn next(result: &JobResult, extras: &Extras) -> Vec<String> {
         }
         return next;
     }
+    next.extend(extras.other_tests.clone());
     if let Some(install) = missed(result).and_then(|missed| missed.install) {
         let mut arguments = json!({"command": format!("{install} && {}", result.command)});
         if !result.directory.is_empty() {

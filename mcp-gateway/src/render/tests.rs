@@ -40,6 +40,7 @@ proptest! {
             by_request_id: false,
             note: Some("waited 50 s".into()),
             no_test_matches: false,
+            other_tests: None,
             one_worker: false,
             cancelling: false,
             on_terminal: false,

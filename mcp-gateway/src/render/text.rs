@@ -4,11 +4,17 @@ use super::job::Extras;
 use buildpool_digest::{COMMAND_CHARS_MAX, TextForm, text_as};
 use buildpool_protocol::report::JobResult;
 
+/// Part of a reason that names other tools of the project.
+const OTHER_TOOLS: &str = "(also ";
+
 /// Renders the whole text.
 pub(super) fn job(result: &JobResult, extras: &Extras) -> String {
     let mut extra = Vec::new();
     // A passed run is one line, which contains the command.
-    if let Some(chosen) = extras.chosen.as_ref().filter(|_| !result.success && !extras.no_test_matches) {
+    // Beside a complete log, the reason matters only if there was a choice.
+    let is_useful = |chosen: &&String| !result.complete_log || extras.details || chosen.contains(OTHER_TOOLS);
+    let may_show = !result.success && !extras.no_test_matches;
+    if let Some(chosen) = extras.chosen.as_ref().filter(|_| may_show).filter(is_useful) {
         extra.push(self::chosen(chosen, result, extras.details));
     }
     if extras.reattached {

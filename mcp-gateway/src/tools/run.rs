@@ -277,6 +277,7 @@ impl Running<'_> {
             let names = similar_names(directory.clone(), filter.clone()).await;
             extras.note = Some(render::no_such_test(filter, &names, extras.note.take()));
             extras.no_test_matches = true;
+            extras.other_tests = Some(self.other_tests(names.first()));
         }
         let budget = self.call.budget(self.options.verbosity);
         let pictures = match self.options.show_artifacts {
@@ -291,6 +292,17 @@ impl Running<'_> {
             }
         };
         Ok(Reply::Answer(Answer { pictures, ..answer }))
+    }
+
+    /// Returns the call that runs the test with the most similar name, or all tests.
+    fn other_tests(&self, name: Option<&String>) -> String {
+        let mut arguments = serde_json::Map::new();
+        arguments.extend(name.map(|name| ("filter".to_owned(), name.as_str().into())));
+        let directory = &self.options.directory;
+        if self.call.project.directory_of(None).is_ok_and(|project| project != *directory) {
+            arguments.insert("cwd".to_owned(), directory.display().to_string().into());
+        }
+        render::call("run_tests", &arguments.into())
     }
 
     /// A `client_request_id` selects the same job even for another command, so the note names the command that did not run.

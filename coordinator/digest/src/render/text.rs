@@ -9,6 +9,7 @@ use crate::limits::SHOWN_LINE_CHARS;
 use crate::noise::is_noise;
 use crate::template::{Capture, Filtered};
 use crate::text::{TailLine, clip_chars, document};
+use crate::view::counted;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::Severity;
 use buildpool_protocol::spec::{TemplateSpec, Verbosity};
@@ -17,6 +18,11 @@ use std::borrow::Cow;
 /// Maximum number of lines of a stream whose noise is shown. It can be the complete output of a
 /// command.
 const SHORT_STREAM_LINES: usize = 20;
+
+/// Part of the budget for the first lines of a run that nothing explains.
+const HEAD_PART: usize = 5;
+/// Budget reserved for the number of lines left out.
+const GAP: Budget = Budget { lines: 1, chars: 40 };
 
 /// Filter for the end of a stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -94,7 +100,7 @@ impl Page<'_> {
         match self.verbosity {
             Verbosity::Minimal => {
                 if !self.digest.passed() && !explained {
-                    let text = self.last_lines();
+                    let text = self.ends();
                     self.append_filtered(text);
                 }
             }
@@ -119,15 +125,23 @@ impl Page<'_> {
         }
     }
 
-    /// Last lines of a run that nothing else explains.
-    fn last_lines(&mut self) -> String {
+    /// The ends of a run that nothing else explains: the first lines of each stream, the number of lines left out,
+    /// and the last lines.
+    fn ends(&mut self) -> String {
         let mut budget = self.budget;
         let before = budget;
         let mut texts = Vec::new();
         for (stream, most) in
             [(Stream::Stderr, self.allowance.stderr_lines), (Stream::Stdout, self.allowance.stdout_lines)]
         {
+            let head = self.head_lines(stream, most, &mut budget);
             let text = self.tail_text(stream, most, Show::Filtered, &mut budget);
+            self.shown[stream.index()] += head.len() as u64;
+            let hidden = self.digest.counts[stream.index()].0.saturating_sub(self.shown[stream.index()]);
+            if !head.is_empty() {
+                texts.push(head.join("\n"));
+                texts.extend((hidden > 0).then(|| format!("[… {} not shown …]", counted(hidden, "line"))));
+            }
             if !text.is_empty() {
                 texts.push(text);
             }
@@ -135,6 +149,27 @@ impl Page<'_> {
         self.budget.lines -= before.lines - budget.lines;
         self.budget.chars -= before.chars - budget.chars;
         texts.join("\n")
+    }
+
+    /// First lines of a stream that is too long to show, from at most a part of the budget.
+    fn head_lines(&mut self, stream: Stream, most: usize, budget: &mut Budget) -> Vec<String> {
+        let lines = &self.digest.tails[stream.index()];
+        let chars: usize = lines.iter().map(|line| line.text.chars().count() + 1).sum();
+        let is_short = lines.len() <= most.min(budget.lines) && chars <= budget.chars;
+        if is_short && lines.len() as u64 == self.digest.counts[stream.index()].0 {
+            return Vec::new();
+        }
+        let part = |of: usize| of / HEAD_PART;
+        let mut left = Budget { lines: part(most.min(budget.lines)), chars: part(budget.chars) };
+        let before = left;
+        let texts = self.digest.heads[stream.index()].iter().filter(|line| !is_noise(line.as_bytes()));
+        let head: Vec<String> = texts
+            .map(|line| clip_chars(line, SHOWN_LINE_CHARS).into_owned())
+            .take_while(|line| left.take(line))
+            .collect();
+        head.iter().for_each(|line| self.seen.add(line));
+        *budget = budget.less(before.less(left)).less(GAP);
+        head
     }
 
     fn append_filtered(&mut self, text: String) {

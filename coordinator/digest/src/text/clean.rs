@@ -1,7 +1,7 @@
 //! Converts one raw line into the text that a terminal would show: colours and cursor moves removed, overwritten progress dropped,
 //! CI prefixes cut, NUL and other controls removed. The result may still be invalid UTF-8.
 
-use buildpool_protocol::shown::sequence_length;
+use buildpool_protocol::shown::{escaped, sequence_length};
 use memchr::memchr;
 
 /// Possible beginning of a UTF-8 file.
@@ -21,6 +21,15 @@ pub(crate) struct Cleaner {
 impl Cleaner {
     /// The line as shown. Costs one scan when there is nothing to remove.
     pub(crate) fn clean<'a>(&'a mut self, raw: &'a [u8]) -> &'a [u8] {
+        self.rewritten(raw, false)
+    }
+
+    /// The line as an answer shows it. Controls that change neither colour nor place, such as a bell, are escaped.
+    pub(crate) fn shown<'a>(&'a mut self, raw: &'a [u8]) -> &'a [u8] {
+        self.rewritten(raw, true)
+    }
+
+    fn rewritten<'a>(&'a mut self, raw: &'a [u8], escapes: bool) -> &'a [u8] {
         let raw = strip_end(raw);
         if !has_control(raw) {
             return &raw[ci_prefix(raw)..];
@@ -28,7 +37,7 @@ impl Cleaner {
         self.buffer.clear();
         for segment in raw.split(|byte| *byte == b'\r') {
             let kept = self.buffer.len();
-            strip_escapes(segment, &mut self.buffer);
+            strip_escapes(segment, &mut self.buffer, escapes);
             // A later segment overwrites an earlier one, unless it draws nothing.
             if self.buffer[kept..].iter().all(|byte| *byte == b' ') {
                 self.buffer.truncate(kept);
@@ -63,8 +72,8 @@ const fn is_control(byte: u8) -> bool {
 }
 
 /// Appends a segment without escape sequences and control bytes. `CSI n G` to column 1 begins the line anew, and
-/// backspace takes back one character: spinners use both.
-fn strip_escapes(segment: &[u8], out: &mut Vec<u8>) {
+/// backspace takes back one character: spinners use both. `escapes`: other control bytes are escaped.
+fn strip_escapes(segment: &[u8], out: &mut Vec<u8>, escapes: bool) {
     let start = out.len();
     let mut rest = segment;
     while let Some(&byte) = rest.first() {
@@ -78,6 +87,9 @@ fn strip_escapes(segment: &[u8], out: &mut Vec<u8>) {
             while out.len() > start && out.pop().is_some_and(|last| last & 0xc0 == 0x80) {}
             rest = &rest[1..];
         } else if is_control(byte) {
+            if escapes {
+                out.extend_from_slice(escaped(&[byte]).as_bytes());
+            }
             rest = &rest[1..];
         } else {
             let end = rest.iter().position(|b| is_control(*b)).unwrap_or(rest.len());

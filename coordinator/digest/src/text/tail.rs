@@ -63,7 +63,7 @@ impl Tail {
         for part in rest.split_inclusive(|byte| *byte == b'\n') {
             let to = from + part.len() as u64;
             let body = part.strip_suffix(b"\n").unwrap_or(part);
-            let text = String::from_utf8_lossy(cleaner.clean(body)).into_owned();
+            let text = String::from_utf8_lossy(cleaner.shown(body)).into_owned();
             lines.push(TailLine { text, from, to });
             from = to;
         }

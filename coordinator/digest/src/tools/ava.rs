@@ -1,7 +1,7 @@
 //! Output of ava.
 
 use super::mocha::{JEST, is_message};
-use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, problem};
+use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, Sign, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("ava") };
@@ -62,6 +62,11 @@ fn listed(draft: &mut Draft) {
 }
 
 const RULES: &[Rule] = &[
+    Rule {
+        name: "ava.none",
+        pattern: r"^  (?:\xe2\x9c\x98|\xe2\x9c\x96|\xc3\x97) (?:Couldn(?:'|\xe2\x80\x99)t find any (?:matching tests|files to test)|Based on your configuration, \d+ test files? (?:was|were) found, but did not match the filters:)",
+        acts: &[Act::Harmless, Act::Sign(Sign::NoTests), Act::Summary],
+    },
     Rule {
         name: "ava.failed_line",
         pattern: r"^\s+(?:\xe2\x9c\x98|\xe2\x9c\x96|\xc3\x97) (?:\[fail\]: )?(?P<t>\S.*)$",

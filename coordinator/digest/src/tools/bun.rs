@@ -1,6 +1,6 @@
 //! Output of bun test.
 
-use crate::rules::{Act, ERROR, Kind, Rule, SORTS, problem};
+use crate::rules::{Act, ERROR, Kind, Rule, SORTS, Sign, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("bun test") };
@@ -15,5 +15,10 @@ const RULES: &[Rule] = &[
         name: "bun.failed",
         pattern: r"^\(fail\) (?P<t>.*?)(?: \[[\d.]+ ?m?s\])?$",
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 88))],
+    },
+    Rule {
+        name: "bun.none",
+        pattern: r"^(?:error: regex .* matched 0 tests\.|The following filters did not match any test files:$)",
+        acts: &[Act::Harmless, Act::Sign(Sign::NoTests), Act::Summary],
     },
 ];

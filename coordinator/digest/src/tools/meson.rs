@@ -7,6 +7,11 @@ pub(super) const TOOL: Tool = Tool { totals_begin: true, rules: RULES, ..Tool::n
 
 const RULES: &[Rule] = &[
     Rule {
+        name: "meson.none",
+        pattern: r"^(?:ERROR: \S.* test name does not match any test$|No suitable tests defined\.)",
+        acts: &[Act::Harmless, Act::Sign(Sign::NoTests), Act::Summary],
+    },
+    Rule {
         name: "meson.failed",
         pattern: r"^ *\d+/\d+ (?P<t>\S.*?) +(?:FAIL|TIMEOUT|ERROR|INTERRUPT|UNEXPECTEDPASS) +[\d.]+ ?s(?: .*)?$",
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 90)), Act::Sign(Sign::Failure(ToolId::Meson))],

@@ -242,7 +242,7 @@ const RULES: &[Rule] = &[
         name: "pytest.usage",
         pattern: r"^(?:ERROR: (?:usage|not found|file or directory not found|file not found)|pytest: error:).*",
         acts: &[
-            Act::Problem(problem(ERROR, Kind::Test, 90).follow(crate::rules::indented)),
+            Act::Problem(problem(ERROR, Kind::Runtime, 90).follow(crate::rules::indented)),
             Act::Sign(Sign::Failure(ToolId::Pytest)),
         ],
     },

@@ -78,7 +78,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "runner.no_tests",
-        pattern: r"^(?:\[(?:INFO|WARNING|ERROR)\] )?(?:No tests? (?:files? )?found(?:,| related| for given|\.|$)|No tests to run|No tests (?:were )?(?:executed|found|matched)|NO TESTS RAN$|No (?:test|spec) files (?:were )?found|No matching test cases were run|No test (?:is available in|matches the given)|> No tests found for given|ERROR: (?:not found: .*::|file or directory not found: .*::))",
+        pattern: r"^(?:\[(?:INFO|WARNING|ERROR)\] )?(?:No tests? (?:files? )?found(?:,| related| for given|\.|$)|No tests to run|No tests (?:were )?(?:executed|found|matched)|NO TESTS RAN$|No (?:test|spec) files (?:were )?found|No matching test cases were run|Error: No test files found: |The --only option was given to .mix test. but no test was executed$|Paths given to .mix test. did not match any |No test (?:is available in|matches the given)|> No tests found for given|ERROR: (?:not found: |file or directory not found: )|Could not find '\S+\.[cm]?[jt]sx?'$)",
         acts: &[Act::Sign(Sign::NoTests), Act::Summary],
     },
 ];

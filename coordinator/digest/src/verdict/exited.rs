@@ -1,7 +1,7 @@
 //! Rulings for commands that exited by themselves.
 
 use super::death::{death, is_death};
-use super::{Case, Row, Ruling, doing, failure_type, memory, ruling, tests, unfinished};
+use super::{Case, NO_TEST_RAN, Row, Ruling, doing, failure_type, memory, ruling, tests, unfinished};
 use crate::rules::Indicator;
 use crate::tool::ToolId;
 use buildpool_protocol::outcome::CrashType;
@@ -239,6 +239,14 @@ pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
         return ruling(Row::CodeTestsFailed, Verdict::Failed, CrashType::TestFailure, known_from, text);
     }
     let mut ruling = match (&case.first_error, case.failure) {
+        // The runner's own error states the reason, such as a missing file of tests.
+        (Some(error), _) if case.no_tests.is_some() && !case.build_errors && !case.infrastructure => ruling(
+            Row::CodeNoTests,
+            Verdict::Failed,
+            kind,
+            if case.error_in_report { KnownFrom::Report } else { KnownFrom::Marker },
+            format!("{NO_TEST_RAN} (exit code {code}): {error}"),
+        ),
         (Some(error), _) => ruling(
             if case.infrastructure { Row::CodeInfrastructure } else { Row::CodeError },
             Verdict::Failed,
@@ -273,7 +281,9 @@ pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
 fn none_selected(code: i32, case: &Case<'_>) -> Option<Ruling> {
     let has_errors = case.build_errors || case.infrastructure || case.tests_failed > 0;
     let (source, known_from) = case.no_tests.filter(|_| case.selects_tests && !has_errors)?;
-    let text = format!("No test ran (exit code {code}), by {source}: the command selects tests by name.");
+    let text = format!(
+        "No test matched: no test ran (exit code {code}), by {source}, and the command selects tests by name or file."
+    );
     let (inconclusive, unknown) = (Verdict::Inconclusive, CrashType::Unknown);
     Some(ruling(Row::CodeNoneSelected, inconclusive, unknown, known_from, text))
 }
