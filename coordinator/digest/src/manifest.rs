@@ -5,12 +5,15 @@ use crate::digest::Digest;
 use buildpool_protocol::limits::TIER_1_FINDINGS_MAX;
 use buildpool_protocol::report::{Finding, FindingSummary, Verdict};
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of listed findings beyond tier 1.
 const OTHER_FINDINGS_MAX: usize = 200;
 /// Reduction of the confidence of a finding that a passing job of the build has too.
 const PASSING_PENALTY: f64 = 0.4;
+/// Minimum confidence of a finding.
+const CONFIDENCE_MIN: f64 = 0.05;
 
 /// Answer for a build.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -71,49 +74,123 @@ const fn badness(verdict: Verdict) -> u8 {
     }
 }
 
+/// Findings of one job of a build.
+#[derive(Clone, Debug, Default)]
+pub struct JobFindings {
+    /// Name of the job.
+    pub job: String,
+    /// Whether the job passed.
+    pub passed: bool,
+    /// Findings in full.
+    pub findings: Vec<Finding>,
+    /// Findings of which only one line is known.
+    pub summaries: Vec<FindingSummary>,
+}
+
+/// Findings of all jobs of a build, in order of likelihood.
+#[derive(Clone, Debug, Default)]
+pub struct Ranked {
+    /// Likely causes in full, at most 15.
+    pub tier_1: Vec<Finding>,
+    /// The other findings.
+    pub others: Vec<FindingSummary>,
+    /// Ids of findings that passing jobs have too.
+    pub passing: BTreeSet<String>,
+}
+
+/// Ranks the findings of all jobs of a build. A finding of several jobs has one entry, with the sum of its
+/// occurrences. A finding that a passing job has too is not a likely cause. Ids are equal in all jobs, because they
+/// are derived from message and place.
+pub fn rank(jobs: impl IntoIterator<Item = JobFindings>) -> Ranked {
+    let (passed, failed): (Vec<JobFindings>, Vec<JobFindings>) = jobs.into_iter().partition(|job| job.passed);
+    let passing: BTreeSet<String> = passed
+        .iter()
+        .flat_map(|job| {
+            let findings = job.findings.iter().map(|finding| finding.id.clone());
+            findings.chain(job.summaries.iter().map(|finding| finding.id.clone()))
+        })
+        .collect();
+    let mut merged: Vec<Finding> = Vec::new();
+    let mut summaries: Vec<FindingSummary> = Vec::new();
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    for job in failed {
+        for finding in job.findings {
+            if let Some(place) = places.get(&finding.id) {
+                merged[*place].recurrence += finding.recurrence;
+                continue;
+            }
+            places.insert(finding.id.clone(), merged.len());
+            merged.push(Finding { job: job.job.clone(), ..finding });
+        }
+        summaries.extend(job.summaries);
+    }
+    for finding in merged.iter_mut().filter(|finding| passing.contains(&finding.id)) {
+        finding.also_in_passing_jobs = true;
+        (finding.tier, finding.confidence) = less_likely(finding.tier, finding.confidence);
+    }
+    for finding in summaries.iter_mut().filter(|finding| passing.contains(&finding.id)) {
+        (finding.tier, finding.confidence) = less_likely(finding.tier, finding.confidence);
+    }
+    merged.sort_by_key(|finding| {
+        let likelihood = (finding.confidence * 100.0).round() as i64;
+        (finding.tier, finding.severity, Reverse(finding.recurrence), Reverse(likelihood))
+    });
+    let expanded = merged.iter().take_while(|finding| finding.tier == 1).take(TIER_1_FINDINGS_MAX).count();
+    let mut others: Vec<FindingSummary> = merged.split_off(expanded).iter().map(summary).collect();
+    let of_passed = passed.into_iter().flat_map(|job| {
+        let findings: Vec<FindingSummary> = job
+            .findings
+            .into_iter()
+            .map(|finding| summary(&Finding { job: job.job.clone(), ..finding }))
+            .collect();
+        findings.into_iter().chain(job.summaries)
+    });
+    let mut ids: BTreeSet<String> = places.into_keys().collect();
+    let mut lines: BTreeSet<(u8, String)> =
+        others.iter().map(|known| (known.tier, known.message.clone())).collect();
+    for finding in summaries.into_iter().chain(of_passed) {
+        let is_new_line = lines.insert((finding.tier, finding.message.clone()));
+        if ids.insert(finding.id.clone()) && is_new_line {
+            others.push(finding);
+        }
+    }
+    others.sort_by_key(|finding| (finding.tier, finding.severity));
+    Ranked { tier_1: merged, others, passing }
+}
+
+/// Returns tier and confidence of a finding that passing jobs have too. A finding of tier 3 has lost its confidence
+/// already.
+fn less_likely(tier: u8, confidence: f64) -> (u8, f64) {
+    if tier >= 3 {
+        return (tier, confidence);
+    }
+    let confidence = (confidence - PASSING_PENALTY).max(CONFIDENCE_MIN);
+    (3, (confidence * 100.0).round() / 100.0)
+}
+
+/// Returns the worst of some verdicts.
+pub fn worst(verdicts: impl IntoIterator<Item = Verdict>) -> Option<Verdict> {
+    verdicts.into_iter().max_by_key(|verdict| badness(*verdict))
+}
+
 /// Builds the manifest. The caller supplies `timestamp` and `url`, because this crate reads no
 /// clock.
 pub fn manifest(request_id: &str, parts: &[Part<'_>], timestamp: &str, url: Option<String>) -> Manifest {
-    let passing: BTreeSet<String> = parts
-        .iter()
-        .filter_map(|part| part.digest)
-        .filter(|digest| digest.success)
-        .flat_map(Digest::signatures)
-        .collect();
-    let mut merged: BTreeMap<String, (usize, Finding)> = BTreeMap::new();
-    let failed =
-        parts.iter().filter_map(|part| Some((part, part.digest?))).filter(|(_, digest)| !digest.success);
-    for (part, digest) in failed {
-        for (finding, signature) in digest.findings.iter().zip(digest.signatures()) {
-            let place = merged.len();
-            let (_, kept) = merged.entry(signature.clone()).or_insert_with(|| {
-                let mut finding = finding.clone();
-                finding.job = part.name.to_owned();
-                finding.recurrence = 0;
-                if passing.contains(&signature) && !finding.also_in_passing_jobs {
-                    finding.also_in_passing_jobs = true;
-                    finding.tier = 3;
-                    finding.confidence = (finding.confidence - PASSING_PENALTY).max(0.05);
-                }
-                (place, finding)
-            });
-            kept.recurrence += finding.recurrence;
-        }
-    }
-    let mut findings: Vec<(usize, Finding)> = merged.into_values().collect();
-    // Confidence is compared in hundredths, so that equal values keep the order of the build.
-    findings
-        .sort_by_key(|(place, finding)| (finding.tier, 100 - (finding.confidence * 100.0) as i64, *place));
-    let mut findings: Vec<Finding> = findings.into_iter().map(|(_, finding)| finding).collect();
-    let expanded = findings.iter().take_while(|finding| finding.tier == 1).take(TIER_1_FINDINGS_MAX).count();
-    let mut others = findings.split_off(expanded);
+    let ran = parts.iter().filter_map(|part| Some((part, part.digest?)));
+    let ranked = rank(ran.map(|(part, digest)| JobFindings {
+        job: part.name.to_owned(),
+        passed: digest.success,
+        findings: digest.findings.clone(),
+        summaries: Vec::new(),
+    }));
+    let Ranked { tier_1, mut others, .. } = ranked;
     let omitted_findings = others.len().saturating_sub(OTHER_FINDINGS_MAX) as u64;
     others.truncate(OTHER_FINDINGS_MAX);
     Manifest {
         request_id: request_id.to_owned(),
         build: build(parts, timestamp, url),
-        tier_1_findings: findings,
-        other_findings: others.iter().map(summary).collect(),
+        tier_1_findings: tier_1,
+        other_findings: others,
         omitted_findings,
     }
 }
@@ -122,7 +199,7 @@ fn build(parts: &[Part<'_>], timestamp: &str, url: Option<String>) -> Build {
     let verdict = |part: &Part<'_>| part.verdict;
     let unfinished: Vec<String> =
         parts.iter().filter(|part| part.verdict.is_none()).map(|part| part.name.to_owned()).collect();
-    let worst = parts.iter().filter_map(verdict).max_by_key(|verdict| badness(*verdict));
+    let worst = worst(parts.iter().filter_map(verdict));
     let status = match worst {
         _ if !unfinished.is_empty() => "running".to_owned(),
         Some(verdict) => verdict.name().to_owned(),

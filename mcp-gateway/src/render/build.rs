@@ -3,11 +3,11 @@
 use super::job::{Extras, call, clean_finding};
 use super::{Answer, Budget, prune, text};
 use buildpool_digest::TextPage as Page;
+use buildpool_digest::manifest::{self, JobFindings, Ranked};
 use buildpool_protocol::Finding;
 use buildpool_protocol::report::{FindingSummary, JobResult, JobState, Omission, Verdict};
 use buildpool_protocol::shown::one_line;
 use serde_json::{Value, json};
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -44,17 +44,7 @@ impl BuildAnswer {
         if !self.is_done() {
             return None;
         }
-        let rank = |job: &&JobResult| match job.verdict {
-            Some(Verdict::Crashed) => 7,
-            Some(Verdict::Failed) => 6,
-            Some(Verdict::TimedOut) => 5,
-            Some(Verdict::Lost) => 4,
-            Some(Verdict::Rejected) => 3,
-            Some(Verdict::Inconclusive) => 2,
-            Some(Verdict::Cancelled) => 1,
-            Some(Verdict::Passed) | None => 0,
-        };
-        self.jobs.iter().max_by_key(rank).and_then(|job| job.verdict)
+        manifest::worst(self.jobs.iter().filter_map(|job| job.verdict))
     }
 
     /// Returns true if jobs were cancelled and no job failed by itself.
@@ -73,15 +63,6 @@ impl BuildAnswer {
             "running"
         }
     }
-}
-
-/// Findings of all jobs.
-#[derive(Clone, Default)]
-struct Ranked {
-    tier_1: Vec<Finding>,
-    others: Vec<FindingSummary>,
-    /// Ids of findings that passing jobs have too.
-    passing: BTreeSet<String>,
 }
 
 /// The shown part of a manifest.
@@ -168,81 +149,25 @@ pub(crate) fn listed(answer: &BuildAnswer, id: &str) -> Option<Listed> {
     })
 }
 
-/// Reduction of the confidence of a finding that passing jobs have too. The digest uses the same
-/// for passing runs.
-const PASSING_PENALTY: f64 = 0.4;
-/// Minimum confidence of a finding.
-const CONFIDENCE_MIN: f64 = 0.05;
-
-/// Merges and ranks the findings of all jobs. There is one finding for each message and place;
-/// occurrences are added up. A finding that a passing job has too is not a likely cause. Ids are
-/// derived from message and place, so they are equal in all jobs.
+/// Ranks the findings of all jobs, with escaped texts.
 fn rank(jobs: &[JobResult]) -> Ranked {
-    let (passed, rest): (Vec<&JobResult>, Vec<&JobResult>) = jobs.iter().partition(|job| job.success);
-    let passing: BTreeSet<String> = passed.iter().flat_map(|job| ids(job)).collect();
-    let mut tier_1: Vec<Finding> = Vec::new();
-    for finding in jobs.iter().flat_map(|job| &job.tier_1_findings) {
-        let mut finding = finding.clone();
-        clean_finding(&mut finding);
-        match tier_1.iter_mut().find(|known| is_same(known, &finding)) {
-            Some(known) => known.recurrence += finding.recurrence,
-            None => tier_1.push(finding),
+    manifest::rank(jobs.iter().map(|job| {
+        let escaped = |finding: &Finding| {
+            let mut finding = finding.clone();
+            clean_finding(&mut finding);
+            finding
+        };
+        let line = |finding: &FindingSummary| FindingSummary {
+            message: one_line(&finding.message),
+            ..finding.clone()
+        };
+        JobFindings {
+            job: job.job_id.clone(),
+            passed: job.success,
+            findings: job.tier_1_findings.iter().map(escaped).collect(),
+            summaries: job.other_findings.iter().map(line).collect(),
         }
-    }
-    let (also_passing, mut tier_1): (Vec<Finding>, Vec<Finding>) =
-        tier_1.into_iter().partition(|finding| passing.contains(&finding.id));
-    tier_1.sort_by_key(|finding| {
-        (finding.tier, finding.also_in_passing_jobs, finding.severity, Reverse(finding.recurrence))
-    });
-    let mut others: Vec<FindingSummary> = also_passing.iter().map(summary).map(less_likely).collect();
-    let failed: BTreeSet<String> = rest.iter().flat_map(|job| ids(job)).collect();
-    let of_rest = rest.iter().flat_map(|job| &job.other_findings).map(|finding| {
-        let finding = FindingSummary { message: one_line(&finding.message), ..finding.clone() };
-        if passing.contains(&finding.id) { less_likely(finding) } else { finding }
-    });
-    // A finding that another job has too is listed for that job.
-    let of_passed = passed.iter().flat_map(|job| &job.other_findings);
-    let of_passed = of_passed
-        .filter(|finding| !failed.contains(&finding.id))
-        .map(|finding| FindingSummary { message: one_line(&finding.message), ..finding.clone() });
-    for finding in of_rest.chain(of_passed) {
-        if !others.iter().any(|known| known.message == finding.message && known.tier == finding.tier) {
-            others.push(finding);
-        }
-    }
-    others.sort_by_key(|finding| (finding.tier, finding.severity));
-    Ranked { tier_1, others, passing }
-}
-
-fn ids(job: &JobResult) -> impl Iterator<Item = String> {
-    let tier_1 = job.tier_1_findings.iter().map(|finding| finding.id.clone());
-    tier_1.chain(job.other_findings.iter().map(|finding| finding.id.clone()))
-}
-
-/// Returns the summary of a finding, with its first line.
-fn summary(finding: &Finding) -> FindingSummary {
-    FindingSummary {
-        id: finding.id.clone(),
-        tier: finding.tier,
-        message: one_line(finding.message.lines().next().unwrap_or_default()),
-        severity: finding.severity,
-        confidence: finding.confidence,
-        job: finding.job.clone(),
-    }
-}
-
-/// Lowers tier and confidence for a finding that passing jobs have too. A finding of tier 3 has
-/// lost its confidence already.
-fn less_likely(finding: FindingSummary) -> FindingSummary {
-    if finding.tier >= 3 {
-        return finding;
-    }
-    let confidence = (finding.confidence - PASSING_PENALTY).max(CONFIDENCE_MIN);
-    FindingSummary { tier: 3, confidence: (confidence * 100.0).round() / 100.0, ..finding }
-}
-
-fn is_same(one: &Finding, other: &Finding) -> bool {
-    one.message == other.message && one.location == other.location && one.test == other.test
+    }))
 }
 
 /// Bytes of a message, a path or a test name that remain in the last steps.

@@ -206,6 +206,7 @@ fn a_rejected_job_leads_to_workers_and_labels_not_to_a_log() {
 fn a_finding_of_a_build_is_told_as_its_manifest_lists_it() {
     let of = |job: &str, message: &str, recurrence| Finding {
         id: format!("f-{message}"),
+        tier: 1,
         job: job.into(),
         message: message.into(),
         recurrence,
@@ -463,6 +464,7 @@ fn a_build_with_one_job_that_failed_and_one_that_was_cancelled_has_failed() {
 fn whatever_a_build_leaves_out_is_counted_with_the_call_that_gets_it() {
     let finding = Finding {
         id: "f1".into(),
+        tier: 1,
         job: "a".into(),
         message: "m".repeat(9_000),
         pre_context: vec!["before".repeat(100); 5],
@@ -575,7 +577,8 @@ fn no_cut_leads_to_the_answer_that_made_it() {
         assert_eq!(get("notes").as_deref(), (!is_largest).then_some(larger));
         assert_same_facts(&answer);
 
-        let jobs = vec![failed_with(90); 2];
+        // Only 15 findings are shown in full, and the others on one line each.
+        let jobs = vec![failed_with(900); 2];
         let manifest = BuildAnswer {
             request_id: Some("build-1".into()),
             url: Some("http://127.0.0.1:1/#/builds/build-1".into()),

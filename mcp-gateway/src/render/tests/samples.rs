@@ -202,6 +202,7 @@ pub(super) fn result() -> impl Strategy<Value = JobResult> {
 pub(super) fn failed_with(count: usize) -> JobResult {
     let one = |n: usize| Finding {
         id: format!("f{n}"),
+        tier: 1,
         job: "j".into(),
         message: format!("error {n}: {}", "m".repeat(500)),
         pre_context: vec!["before".into(); 5],
