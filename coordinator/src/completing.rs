@@ -42,7 +42,8 @@ pub(crate) async fn complete(
         outcome.seals.clone_from(&shortened.seals);
         outcome.gaps.extend(shortened.gaps.iter().cloned());
     }
-    if sealed.inline.is_none() {
+    // An empty log has no bytes to find.
+    if sealed.inline.is_none() && sealed.state.position > 0 {
         let published = publish(&shared, session, &attempt).await;
         if !published {
             // Its next connection completes it.
