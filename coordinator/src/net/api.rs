@@ -15,6 +15,7 @@ mod new_job;
 mod overview;
 mod pool;
 mod problem;
+mod query_error;
 mod quotas;
 mod tests;
 mod webhooks;
@@ -191,7 +192,7 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Arc<Shared>> for Query<T> {
         let query = axum::extract::Query::<T>::from_request_parts(parts, shared).await;
         query
             .map(|query| Self(query.0))
-            .map_err(|error| Problem::invalid(format!("query: {}", error.body_text())))
+            .map_err(|error| Problem::invalid(query_error::text(&parts.uri, &error.body_text())))
     }
 }
 

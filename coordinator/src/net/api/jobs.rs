@@ -121,7 +121,10 @@ pub(super) struct Findings {
 fn time(field: &str, text: Option<&str>) -> Result<Option<i64>, Problem> {
     let parse = |text: &str| {
         let wrong = |error| {
-            Problem::invalid(format!("{field}: `{}` is no time of RFC 3339: {error}", text.escape_debug()))
+            Problem::invalid(format!(
+                "{field}: `{}` is no time of RFC 3339, as in 2026-11-24T08:00:00Z: {error}",
+                text.escape_debug()
+            ))
         };
         text.parse::<jiff::Timestamp>().map(jiff::Timestamp::as_millisecond).map_err(wrong)
     };
@@ -132,7 +135,10 @@ fn time(field: &str, text: Option<&str>) -> Result<Option<i64>, Problem> {
 #[utoipa::path(get, operation_id = "list_jobs", path = "/jobs", tag = "jobs", params(Filter),
     responses((status = 200, body = Jobs), Refused))]
 pub(super) async fn list(caller: Caller, Query(filter): Query<Filter>) -> Result<Json<Jobs>, Problem> {
-    let cursor = filter.cursor.as_deref().map(str::parse::<JobCursor>).transpose();
+    let cursor = filter.cursor.as_deref().map(|text| {
+        let wrong = |error| Problem::invalid(format!("cursor: `{}`: {error}", text.escape_debug()));
+        text.parse::<JobCursor>().map_err(wrong)
+    });
     let query = JobQuery {
         state: filter.state,
         verdict: filter.verdict,
@@ -144,7 +150,7 @@ pub(super) async fn list(caller: Caller, Query(filter): Query<Filter>) -> Result
         project: filter.project,
         since_ms: time("since", filter.since.as_deref())?,
         until_ms: time("until", filter.until.as_deref())?,
-        cursor: cursor.map_err(|error| Problem::invalid(format!("cursor: {error}")))?,
+        cursor: cursor.transpose()?,
     };
     let limit = super::listed("limit", filter.limit.unwrap_or(JOBS_LISTED))?;
     match call::jobs(&caller, query, limit).await? {
@@ -244,7 +250,7 @@ pub(super) async fn get(
 ) -> Result<Response, Problem> {
     let wait = shown.wait_secs.unwrap_or_default();
     if wait > WAIT_SECS_MAX {
-        return Err(Problem::invalid(format!("wait_secs: {wait}; at most {WAIT_SECS_MAX} are valid")));
+        return Err(Problem::invalid(format!("wait_secs: {wait}; valid are 0 to {WAIT_SECS_MAX}")));
     }
     let view = View { verbosity: shown.verbosity, ..View::default() };
     let result = call::job(&caller, id, view, Duration::from_secs(wait.into())).await?;
