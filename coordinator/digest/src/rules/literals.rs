@@ -5,14 +5,17 @@ use regex_syntax::hir::{Class, Hir, HirKind};
 
 /// Most texts of which one must occur; beyond it they would cost more than they save.
 const TEXTS_MAX: usize = 160;
+/// Texts from this length on are rare enough, in bytes: no longer ones are searched for.
+const LONG_BYTES_MIN: usize = 6;
 /// How often a repeated part is written out, so that texts grow longer than the part.
 const UNROLLED_MAX: u32 = 3;
 
 /// Texts; each match contains at least one of them. `None` if no text is known. The list and its texts are never empty.
 pub(super) fn required(pattern: &Hir) -> Option<Vec<Vec<u8>>> {
     let mut best = Known::of(pattern).required();
-    // A part may be optional, and the texts that go on behind it are longer.
-    if let HirKind::Concat(parts) = pattern.kind() {
+    // A part may be optional, and the texts that go on behind it are longer. To find them takes time at the start.
+    let is_short = best.as_deref().is_some_and(|texts| shortest(texts) < LONG_BYTES_MIN);
+    if is_short && let HirKind::Concat(parts) = pattern.kind() {
         for at in 1..parts.len() {
             if let Some(texts) = beginnings(&Hir::concat(parts[at..].to_vec())) {
                 keep_better(&mut best, texts);
