@@ -1,19 +1,20 @@
 //! The errors of reading reports.
 
-use std::error::Error;
-use std::fmt;
+use std::error::Error as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Error of reading a report. Its message contains the file, the problem and the expected content.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum EvidenceError {
     /// The file or directory does not exist.
+    #[error("report {}: there is no such file", .path.display())]
     NotFound {
         /// The path as requested.
         path: PathBuf,
     },
     /// The operating system returned an error.
+    #[error("report {}: cannot be read", .path.display())]
     Io {
         /// Path of the file.
         path: PathBuf,
@@ -22,6 +23,7 @@ pub enum EvidenceError {
     },
     /// The path is neither a regular file nor a result bundle: a symbolic link, a pipe, or another
     /// directory.
+    #[error("report {}: is {what}; a regular file or an .xcresult bundle is needed", .path.display())]
     NotAReport {
         /// Path of the file.
         path: PathBuf,
@@ -29,11 +31,13 @@ pub enum EvidenceError {
         what: &'static str,
     },
     /// A symbolic link points outside the command's directory.
+    #[error("report {}: a link leads out of the command's directory; not followed", .path.display())]
     Escapes {
         /// The path as requested.
         path: PathBuf,
     },
     /// The file is larger than the limit.
+    #[error("report {}: has {bytes} bytes, more than the {limit} that are read", .path.display())]
     TooLarge {
         /// Path of the file.
         path: PathBuf,
@@ -43,16 +47,23 @@ pub enum EvidenceError {
         limit: u64,
     },
     /// The content is of an unknown kind.
+    #[error(
+        "report {}: of no known kind; known are .xcresult bundles, JUnit XML, `go test -json`, cargo and nextest JSON, TAP, \
+         .ips and .crash files, sanitizer reports",
+        .path.display()
+    )]
     Unrecognised {
         /// Path of the file.
         path: PathBuf,
     },
     /// The file is empty.
+    #[error("report {}: the file is empty", .path.display())]
     Empty {
         /// Path of the file.
         path: PathBuf,
     },
     /// The content starts like a known format but is not valid.
+    #[error("report {}: not a whole {format} file: {reason}", .path.display())]
     Malformed {
         /// Path of the file.
         path: PathBuf,
@@ -62,6 +73,7 @@ pub enum EvidenceError {
         reason: String,
     },
     /// A report of the crash reporter that does not describe a crash.
+    #[error("report {}: bug_type {bug_type} is not a crash; only 309 is (a few old ones: 109)", .path.display())]
     NotACrash {
         /// Path of the file.
         path: PathBuf,
@@ -69,6 +81,7 @@ pub enum EvidenceError {
         bug_type: String,
     },
     /// A result bundle without a database.
+    #[error("result bundle {}: it has no database.sqlite3 {}", .path.display(), without_database(.tried.as_deref()))]
     NeedsXcode {
         /// Path of the bundle.
         path: PathBuf,
@@ -131,71 +144,11 @@ impl EvidenceError {
     }
 }
 
-impl fmt::Display for EvidenceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotFound { path } => write!(f, "report {}: there is no such file", path.display()),
-            Self::Io { path, .. } => write!(f, "report {}: cannot be read", path.display()),
-            Self::NotAReport { path, what } => {
-                write!(
-                    f,
-                    "report {}: is {what}; a regular file or an .xcresult bundle is needed",
-                    path.display()
-                )
-            }
-            Self::Escapes { path } => {
-                write!(
-                    f,
-                    "report {}: a link leads out of the command's directory; not followed",
-                    path.display()
-                )
-            }
-            Self::TooLarge { path, bytes, limit } => {
-                write!(f, "report {}: has {bytes} bytes, more than the {limit} that are read", path.display())
-            }
-            Self::Unrecognised { path } => write!(
-                f,
-                "report {}: of no known kind; known are .xcresult bundles, JUnit XML, `go test -json`, cargo and \
-                 nextest JSON, TAP, .ips and .crash files, sanitizer reports",
-                path.display()
-            ),
-            Self::Empty { path } => write!(f, "report {}: the file is empty", path.display()),
-            Self::Malformed { path, format, reason } => {
-                write!(f, "report {}: not a whole {format} file: {reason}", path.display())
-            }
-            Self::NotACrash { path, bug_type } => write!(
-                f,
-                "report {}: bug_type {bug_type} is not a crash; only 309 is (a few old ones: 109)",
-                path.display()
-            ),
-            Self::NeedsXcode { path, tried: None } => write!(
-                f,
-                "result bundle {}: it has no database.sqlite3 (written before Xcode 16) and can only be read by \
-                 `xcrun xcresulttool` on a Mac with Xcode",
-                path.display()
-            ),
-            Self::NeedsXcode { path, tried: Some(tried) } => write!(
-                f,
-                "result bundle {}: it has no database.sqlite3 and `xcrun xcresulttool` could not read it: {tried}",
-                path.display()
-            ),
-        }
-    }
-}
-
-impl Error for EvidenceError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            Self::NotFound { .. }
-            | Self::NotAReport { .. }
-            | Self::Escapes { .. }
-            | Self::TooLarge { .. }
-            | Self::Unrecognised { .. }
-            | Self::Empty { .. }
-            | Self::Malformed { .. }
-            | Self::NotACrash { .. }
-            | Self::NeedsXcode { .. } => None,
-        }
+/// Describes why a bundle without a database is not read.
+fn without_database(tried: Option<&str>) -> String {
+    match tried {
+        None => "(written before Xcode 16) and can only be read by `xcrun xcresulttool` on a Mac with Xcode"
+            .to_owned(),
+        Some(tried) => format!("and `xcrun xcresulttool` could not read it: {tried}"),
     }
 }

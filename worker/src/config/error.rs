@@ -2,14 +2,14 @@
 
 use crate::limits::CONFIG_BYTES_MAX;
 use buildpool_protocol::spec::SpecError;
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
 /// Error of the configuration.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// A file cannot be read.
+    #[error("{} can't be read", .path.display())]
     Unreadable {
         /// Path of the file.
         path: PathBuf,
@@ -17,6 +17,10 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// A path to hide from isolated jobs cannot be resolved.
+    #[error(
+        "{} does not exist, so it can't be hidden from jobs; paths in `hidden` are relative to the configuration's directory",
+        .path.display()
+    )]
     Unresolvable {
         /// The path.
         path: PathBuf,
@@ -24,6 +28,7 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// A file exceeds the size limit.
+    #[error("{} has {length} bytes; a configuration has at most {CONFIG_BYTES_MAX}", .path.display())]
     TooLarge {
         /// Path of the file.
         path: PathBuf,
@@ -31,6 +36,7 @@ pub enum ConfigError {
         length: u64,
     },
     /// The text does not parse.
+    #[error("{}: {reason}", .path.as_ref().map_or("worker configuration".into(), |path| path.display().to_string()))]
     Malformed {
         /// Path of the file, if it is a file.
         path: Option<PathBuf>,
@@ -38,6 +44,7 @@ pub enum ConfigError {
         reason: String,
     },
     /// A field has an invalid value.
+    #[error("{field}: {reason}")]
     Invalid {
         /// Name of the field.
         field: &'static str,
@@ -49,35 +56,5 @@ pub enum ConfigError {
 impl From<SpecError> for ConfigError {
     fn from(error: SpecError) -> Self {
         Self::Invalid { field: error.field, reason: error.reason }
-    }
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable { path, .. } => write!(f, "{} can't be read", path.display()),
-            Self::Unresolvable { path, .. } => write!(
-                f,
-                "{} does not exist, so it can't be hidden from jobs; paths in `hidden` are relative to the configuration's directory",
-                path.display()
-            ),
-            Self::TooLarge { path, length } => write!(
-                f,
-                "{} has {length} bytes; a configuration has at most {CONFIG_BYTES_MAX}",
-                path.display()
-            ),
-            Self::Malformed { path: Some(path), reason } => write!(f, "{}: {reason}", path.display()),
-            Self::Malformed { path: None, reason } => write!(f, "worker configuration: {reason}"),
-            Self::Invalid { field, reason } => write!(f, "{field}: {reason}"),
-        }
-    }
-}
-
-impl std::error::Error for ConfigError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Unreadable { source, .. } | Self::Unresolvable { source, .. } => Some(source),
-            Self::TooLarge { .. } | Self::Malformed { .. } | Self::Invalid { .. } => None,
-        }
     }
 }

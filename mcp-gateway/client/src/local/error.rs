@@ -1,18 +1,21 @@
 //! Errors of the local pool.
 
 use crate::ClientError;
-use std::error::Error;
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
 /// Reason why the local pool can't be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum LocalError {
     /// The user has no home directory.
+    #[error(
+        "there is no home directory for the local pool; set HOME or {}, or name a coordinator",
+        super::DIRECTORY_VARIABLE
+    )]
     NoHome,
     /// The pool's directory can't be created or used.
+    #[error("the local pool's directory `{}` can't be used", .path.display())]
     Directory {
         /// The directory.
         path: PathBuf,
@@ -20,11 +23,13 @@ pub enum LocalError {
         source: io::Error,
     },
     /// The pool's directory belongs to another user.
+    #[error("the local pool's directory `{}` belongs to another user", .path.display())]
     Foreign {
         /// The directory.
         path: PathBuf,
     },
     /// A file of the pool can't be read or written.
+    #[error("the local pool's file `{}` can't be used", .path.display())]
     File {
         /// The file.
         path: PathBuf,
@@ -32,6 +37,7 @@ pub enum LocalError {
         source: io::Error,
     },
     /// The pool's process can't be started.
+    #[error("the local pool can't be started as `{}`", .program.display())]
     Start {
         /// The program.
         program: PathBuf,
@@ -39,6 +45,7 @@ pub enum LocalError {
         source: io::Error,
     },
     /// The pool ended at its start.
+    #[error("the local pool ended at its start ({status}); its log is `{}`{}", .log.display(), end_of_log(.last_line))]
     Died {
         /// Its exit status.
         status: ExitStatus,
@@ -48,6 +55,7 @@ pub enum LocalError {
         last_line: String,
     },
     /// The pool was started but is not reachable.
+    #[error("the local pool does not answer; its log is `{}`", .log.display())]
     NotReady {
         /// Its log file.
         log: PathBuf,
@@ -56,43 +64,6 @@ pub enum LocalError {
     },
 }
 
-impl fmt::Display for LocalError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoHome => write!(
-                f,
-                "there is no home directory for the local pool; set HOME or {}, or name a coordinator",
-                super::DIRECTORY_VARIABLE
-            ),
-            Self::Directory { path, .. } => {
-                write!(f, "the local pool's directory `{}` can't be used", path.display())
-            }
-            Self::Foreign { path } => {
-                write!(f, "the local pool's directory `{}` belongs to another user", path.display())
-            }
-            Self::File { path, .. } => write!(f, "the local pool's file `{}` can't be used", path.display()),
-            Self::Start { program, .. } => {
-                write!(f, "the local pool can't be started as `{}`", program.display())
-            }
-            Self::Died { status, log, last_line } => {
-                write!(f, "the local pool ended at its start ({status}); its log is `{}`", log.display())?;
-                if last_line.is_empty() { Ok(()) } else { write!(f, " and ends with: {last_line}") }
-            }
-            Self::NotReady { log, .. } => {
-                write!(f, "the local pool does not answer; its log is `{}`", log.display())
-            }
-        }
-    }
-}
-
-impl Error for LocalError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Directory { source, .. } | Self::File { source, .. } | Self::Start { source, .. } => {
-                Some(source)
-            }
-            Self::NotReady { source, .. } => source.as_deref().map(|error| error as &(dyn Error + 'static)),
-            Self::NoHome | Self::Foreign { .. } | Self::Died { .. } => None,
-        }
-    }
+fn end_of_log(last_line: &str) -> String {
+    if last_line.is_empty() { String::new() } else { format!(" and ends with: {last_line}") }
 }
