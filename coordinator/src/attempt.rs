@@ -1,7 +1,7 @@
 //! A live attempt in the coordinator: its growing log, and the digest that follows the log.
 
+use crate::app_state::wall_ms;
 use crate::digesting::{self, DigestFollower};
-use crate::shared::wall_ms;
 use crate::store::{Appended, LogError, LogWriter, Logs, SealError, Sealed};
 use buildpool_digest::{Digester, Live};
 use buildpool_pool::Session;

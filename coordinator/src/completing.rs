@@ -1,10 +1,10 @@
 //! Completes an attempt: seals the log, finishes the digest, and passes the result to the pool.
 
+use crate::app_state::Shared;
 use crate::attempt::LiveAttempt;
 use crate::connections::WorkerOut;
 use crate::digesting;
 use crate::runtime::{Command, Ending};
-use crate::shared::Shared;
 use crate::store::{SealError, Sealed};
 use buildpool_pool::{Completed, Session};
 use buildpool_protocol::error::chain;

@@ -1,5 +1,7 @@
 //! Start and shutdown of the coordinator.
 
+use crate::app_state::Shared;
+use crate::app_state::wall_ms;
 use crate::auth::Tokens;
 use crate::config::{Config, Protection};
 use crate::connections::Connections;
@@ -20,8 +22,6 @@ use crate::net::turns::Turns;
 use crate::recent_jobs::RecentJobs;
 use crate::revocations;
 use crate::runtime::{Parts, Runtime, StartError};
-use crate::shared::Shared;
-use crate::shared::wall_ms;
 use crate::stdin::Inputs;
 use crate::store::{Logs, Lookup, Retention, Server, SourceError, Store, StoreError, make_directory};
 use crate::test_history::TestHistory;

@@ -4,6 +4,7 @@
 //! [`Coordinator::start`] opens the store, restores its state, and listens. [`buildpool_pool`] and
 //! [`buildpool_digest`] make the decisions. This crate does the I/O: disk, sockets and clock.
 
+mod app_state;
 mod attempt;
 pub mod auth;
 pub mod backup;
@@ -24,7 +25,6 @@ mod recent_jobs;
 mod result;
 mod revocations;
 mod runtime;
-mod shared;
 mod stdin;
 pub mod store;
 mod test_history;

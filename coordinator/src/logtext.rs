@@ -1,7 +1,7 @@
 //! Parts of logs as text: tails, ranges, cursors and matches. Memory use depends on the size of the
 //! answer, not of the log.
 
-use crate::shared::{Shared, internal_log};
+use crate::app_state::{Shared, internal_log};
 use crate::store::{LogError, LogReader};
 use buildpool_protocol::client_link::{LogAnswer, LogCursor, LogQuery, StreamChoice, TextPlace};
 use buildpool_protocol::error::{ErrorCode, LinkError};

@@ -4,7 +4,7 @@
 //! No label has a value that a submitter chooses, so the number of series does not grow with use. Names of workers and
 //! the labels that workers offer have a maximum number of series.
 
-use crate::shared::{Shared, VERSION, wall_ms};
+use crate::app_state::{Shared, VERSION, wall_ms};
 use crate::store::{AttemptEnding, JobRecord, meter};
 use buildpool_pool::WorkerView;
 use prometheus_client::encoding::{EncodeLabelSet, text};

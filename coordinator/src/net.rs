@@ -25,7 +25,7 @@ pub(crate) mod stdin;
 pub(crate) mod turns;
 mod worker_conn;
 
-use crate::shared::Shared;
+use crate::app_state::Shared;
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::version::VersionRange;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Builds answers about jobs from records, the pool's state and digests.
 
+use crate::app_state::{rfc3339, wall_ms};
 use crate::connections::Connections;
 use crate::recent_jobs::FinishedJob;
-use crate::shared::{rfc3339, wall_ms};
 use crate::store::JobRecord;
 use buildpool_digest::limits::NEXT_MAX;
 use buildpool_digest::{Digest, missed};

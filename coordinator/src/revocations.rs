@@ -1,7 +1,7 @@
 //! Ends the jobs of revoked tokens. Another process may revoke a token, so the tokens are also
 //! checked on a timer.
 
-use crate::shared::{Shared, wall_ms};
+use crate::app_state::{Shared, wall_ms};
 use buildpool_pool::Input;
 use buildpool_protocol::ids::TokenId;
 use std::collections::BTreeSet;

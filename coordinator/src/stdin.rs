@@ -8,7 +8,7 @@ mod shares;
 pub(crate) use copies::{export_input, import_input, inputs_in};
 pub(crate) use shares::Free;
 
-use crate::shared::Shared;
+use crate::app_state::Shared;
 use crate::store::{Kind, Objects};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits::{STDIN_BYTES_MAX, STDIN_WINDOW_BYTES, TEXT_BYTES_MAX};

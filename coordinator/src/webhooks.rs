@@ -16,7 +16,7 @@ pub(crate) use table::WEBHOOKS_FILE;
 pub(crate) use table::tests::contract;
 pub(crate) use table::{NewWebhook, Webhook, WebhookError, WebhookId, Webhooks};
 
-use crate::shared::{Shared, rfc3339, wall_ms};
+use crate::app_state::{Shared, rfc3339, wall_ms};
 use crate::store::{Event, StoreError};
 use buildpool_protocol::error::chain;
 use plan::Next;

@@ -3,8 +3,8 @@
 
 use super::client_conn::{Back, Submitted};
 use super::requests::submitter;
+use crate::app_state::{Shared, internal};
 use crate::runtime::Command;
-use crate::shared::{Shared, internal};
 use crate::store::limits::JOBS_ROOM_BYTES;
 use crate::store::{HistoryKey, Lookup};
 use buildpool_pool::{ClientRef, Input, LiveJob, Submit};

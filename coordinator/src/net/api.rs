@@ -22,9 +22,9 @@ mod webhooks;
 
 use super::idle::Serving;
 use super::router::{Authenticated, Sender, authenticate};
+use crate::app_state::Shared;
 use crate::auth::{Actor, Principal};
 use crate::net::links::LinkPlace;
-use crate::shared::Shared;
 use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Request, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;

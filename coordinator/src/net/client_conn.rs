@@ -4,9 +4,9 @@
 use super::admission::Again;
 use super::outbox::{Outbox, Queued, Room, text_of};
 use super::{LAST_WORD_WITHIN, admission, agree, follow, requests, stdin};
+use crate::app_state::{Shared, VERSION};
 use crate::auth::{Actor, Principal};
 use crate::connections::Reply;
-use crate::shared::{Shared, VERSION};
 use crate::transfer::{self, Frame, Peer, Who};
 use axum::extract::ws::{Message, Utf8Bytes, WebSocket};
 use buildpool_protocol::client_link::{FromClient, Role, ToClient};

@@ -1,8 +1,8 @@
 //! Sends a log to a reader from a position on, as it grows and across attempts.
 
 use super::client_conn::Back;
+use crate::app_state::internal_log;
 use crate::logtext::no_such_attempt;
-use crate::shared::internal_log;
 use crate::store::{LogError, LogReader, each_chunk};
 use buildpool_protocol::client_link::{Cursor, ToClient};
 use buildpool_protocol::error::{ErrorCode, LinkError};

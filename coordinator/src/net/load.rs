@@ -1,7 +1,7 @@
 //! Figures about the jobs of the last 24 hours: how long they waited, how they ended, how many ran.
 
 use super::queries::aside;
-use crate::shared::{Shared, internal, rfc3339, wall_ms};
+use crate::app_state::{Shared, internal, rfc3339, wall_ms};
 use crate::store::{JobFilter, JobRecord};
 use buildpool_protocol::client_link::JobCursor;
 use buildpool_protocol::error::LinkError;

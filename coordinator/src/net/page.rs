@@ -2,7 +2,7 @@
 //!
 //! The page has no data and no access of its own: its scripts send requests to the HTTP API with the user's token.
 
-use crate::shared::Shared;
+use crate::app_state::Shared;
 use axum::Router;
 use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};

@@ -1,13 +1,13 @@
 //! Read access to the pool, for links and for the web page. Nothing here changes state.
 
 use super::natural;
+use crate::app_state::{Shared, internal, internal_log, rfc3339, wall_ms};
 use crate::auth::Principal;
 use crate::digesting;
 use crate::logtext;
 use crate::recent_jobs::FinishedJob;
 use crate::result;
 use crate::runtime::{ListedJob, Wanted};
-use crate::shared::{Shared, internal, internal_log, rfc3339, wall_ms};
 use crate::store::{JobFilter, JobRecord, LogError};
 use buildpool_digest::Digest;
 use buildpool_digest::manifest::{Manifest, Part, manifest};

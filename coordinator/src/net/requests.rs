@@ -3,12 +3,12 @@
 use super::client_conn::{Back, Submitted};
 use super::outbox::{ANSWER_BYTES_MAX, Room, text_of};
 use super::queries::{self, Page};
+use crate::app_state::{Shared, internal};
 use crate::auth::{JobsAfter, LOCAL, LOCAL_WORKER, Note, Principal};
 use crate::connections::JobEvent;
 use crate::logtext;
 use crate::result;
 use crate::runtime::{Command, Wanted};
-use crate::shared::{Shared, internal};
 use axum::extract::ws::Utf8Bytes;
 use buildpool_digest::Digest;
 use buildpool_pool::{ClientRef, Input, Submitter};

@@ -3,9 +3,9 @@
 use super::idle::RequestCount;
 use super::listen::Listener;
 use super::{api, client_conn, page, standby, worker_conn};
+use crate::app_state::Shared;
 use crate::auth::{Actor, Principal};
 use crate::metrics;
-use crate::shared::Shared;
 use axum::extract::connect_info::{ConnectInfo, Connected};
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{FromRequestParts, Request, State};

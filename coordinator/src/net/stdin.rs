@@ -1,7 +1,7 @@
 //! Standard input on its way: from the client's connection to the disk, and from there to the worker's connection.
 
 use super::client_conn::Back;
-use crate::shared::Shared;
+use crate::app_state::Shared;
 use crate::stdin::{Input, Presence, Reach};
 use crate::store::limits::RECORDS_ROOM_BYTES;
 use buildpool_protocol::client_link::ToClient;

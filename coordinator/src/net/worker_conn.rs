@@ -1,11 +1,11 @@
 //! Connection of one worker: passes messages to the pool and output to the store.
 
 use super::{LAST_WORD_WITHIN, agree, stdin};
+use crate::app_state::Shared;
 use crate::attempt::LiveAttempt;
 use crate::auth::Principal;
 use crate::completing;
 use crate::connections::WorkerOut;
-use crate::shared::Shared;
 use crate::store::Appended;
 use crate::store::limits::{JOBS_ROOM_BYTES, RECORDS_ROOM_BYTES};
 use crate::transfer::{self, Frame, Peer, Who};

@@ -1,6 +1,6 @@
 //! Events about jobs and workers, from the records that change.
 
-use crate::shared::rfc3339;
+use crate::app_state::rfc3339;
 use crate::store::{EventKind, JobRecord, NewEvent, Record, WorkerRecord, members};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::report::JobState;

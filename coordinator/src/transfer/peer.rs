@@ -1,8 +1,8 @@
 //! Open transfers of one connection, and the routing of incoming steps and bytes to them.
 
 use super::serve;
+use crate::app_state::Shared;
 use crate::auth::Principal;
-use crate::shared::Shared;
 use buildpool_objects::pump::{self, Event, Interrupted};
 use buildpool_pool::Session;
 use buildpool_protocol::error::{ErrorCode, LinkError};

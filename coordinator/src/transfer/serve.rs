@@ -2,7 +2,7 @@
 
 use super::peer::{Channel, Who};
 use super::store::{Fetch, TransferStore};
-use crate::shared::Shared;
+use crate::app_state::Shared;
 use crate::store::Lookup;
 use crate::store::limits::RETAIN_ROOM_BYTES;
 use buildpool_objects::pump::{self, Announced, Channel as _, Event, Progress, PumpError};
@@ -357,7 +357,7 @@ pub(crate) fn artifact_file(shared: &Shared, job: JobId, path: &str) -> Result<P
 
 /// Returns the checksum and length of an artifact in a job's result.
 fn listed(shared: &Shared, job: JobId, path: &str) -> Result<(Checksum, u64), LinkError> {
-    let finished = match shared.reader.job(job).map_err(crate::shared::internal)? {
+    let finished = match shared.reader.job(job).map_err(crate::app_state::internal)? {
         Lookup::Found(record) if record.done.is_none() => {
             let text = format!("job {job} is not over yet; its artifacts come with its end");
             return Err(LinkError::new(ErrorCode::NotFound, text));

@@ -2,7 +2,7 @@
 
 use super::address;
 use super::table::{Delivery, Webhook};
-use crate::shared::{Shared, wall_ms};
+use crate::app_state::{Shared, wall_ms};
 use axum::http::Uri;
 use buildpool_trust::{AuthoritiesError, Trust, client_config};
 use rustls_pki_types::ServerName;

@@ -3,9 +3,9 @@
 use super::document::Refused;
 use super::problem::Problem;
 use super::{Caller, Query};
+use crate::app_state::{internal, rfc3339};
 use crate::auth::Principal;
 use crate::net::turns::Turn;
-use crate::shared::{internal, rfc3339};
 use crate::store::{Event, EventKind};
 use axum::http::{HeaderMap, HeaderName};
 use axum::response::sse::{self, KeepAlive, Sse};

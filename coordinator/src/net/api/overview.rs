@@ -3,12 +3,12 @@
 use super::document::Refused;
 use super::problem::Problem;
 use super::{Body, Caller};
+use crate::app_state::Shared;
 use crate::auth::Actor;
 use crate::net::load::{self, Load};
 use crate::net::queries;
 use crate::net::router::{Sender, bearer};
 use crate::net::sign_in::VALID;
-use crate::shared::Shared;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};

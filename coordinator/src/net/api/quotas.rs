@@ -83,7 +83,7 @@ pub(super) async fn list(caller: Caller) -> Result<Json<QuotaList>, Problem> {
     let _turn = shared.turns.list(&caller.principal.name).await;
     let quotas = &shared.config.quotas;
     let live = shared.runtime.live_by_submitter().await;
-    let tokens = shared.tokens.list().map_err(crate::shared::internal)?;
+    let tokens = shared.tokens.list().map_err(crate::app_state::internal)?;
     let submits = |role| matches!(role, Role::Submit | Role::Admin);
     let with_token = tokens.iter().filter(|token| token.revoked_at.is_none() && submits(token.role));
     let mut names: BTreeSet<&str> = with_token.map(|token| token.name.as_str()).collect();

@@ -4,7 +4,7 @@ use super::document::Refused;
 use super::forms::{JobText, TestCursor};
 use super::problem::Problem;
 use super::{Caller, Query};
-use crate::shared::{internal, rfc3339};
+use crate::app_state::{internal, rfc3339};
 use crate::test_history::{Point, Position, Scope, Test, Wanted};
 use axum::Json;
 use buildpool_protocol::error::{ErrorCode, LinkError};
