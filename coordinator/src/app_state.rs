@@ -31,7 +31,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-pub(crate) struct Shared {
+pub(crate) struct AppState {
     pub(crate) config: Config,
     pub(crate) trust: Trust,
     pub(crate) connections: Arc<Connections>,
@@ -88,7 +88,7 @@ fn network(peer: IpAddr) -> IpAddr {
     }
 }
 
-impl Shared {
+impl AppState {
     /// Records from where a token is used.
     pub(crate) fn note_use(&self, principal: &Principal, peer: IpAddr) {
         let address = network(peer);

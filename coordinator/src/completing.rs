@@ -1,6 +1,6 @@
 //! Completes an attempt: seals the log, finishes the digest, and passes the result to the pool.
 
-use crate::app_state::Shared;
+use crate::app_state::AppState;
 use crate::attempt::LiveAttempt;
 use crate::connections::WorkerOut;
 use crate::digesting;
@@ -21,7 +21,7 @@ const PUBLISH_AGAIN_AFTER_MAX: Duration = Duration::from_secs(30);
 /// Seals and digests an attempt, or requests missing output from its worker. A log that can't be
 /// stored becomes a counted gap after `log_wait`.
 pub(crate) async fn complete(
-    shared: Arc<Shared>,
+    shared: Arc<AppState>,
     session: Session,
     attempt: Arc<LiveAttempt>,
     mut outcome: Box<Outcome>,
@@ -86,7 +86,7 @@ pub(crate) async fn complete(
 
 /// Seals the log, or the part that the disk accepts.
 async fn seal(
-    shared: &Shared,
+    shared: &AppState,
     session: Session,
     attempt: &LiveAttempt,
     outcome: &Outcome,
@@ -111,7 +111,7 @@ async fn seal(
 
 /// Copies the sealed log to the objects that all coordinators share. A job is done only after that: the next leader
 /// must find its log. Returns false if the worker has connected again meanwhile.
-async fn publish(shared: &Shared, session: Session, attempt: &LiveAttempt) -> bool {
+async fn publish(shared: &AppState, session: Session, attempt: &LiveAttempt) -> bool {
     let log = attempt.lease.attempt;
     let mut again_after = SEAL_AGAIN_AFTER;
     while let Err(error) = tokio::task::block_in_place(|| shared.logs.publish(log)) {
@@ -129,7 +129,7 @@ async fn publish(shared: &Shared, session: Session, attempt: &LiveAttempt) -> bo
 }
 
 /// Returns the position from which the worker should send again.
-fn send_again_from(shared: &Shared, attempt: &LiveAttempt, error: SealError) -> u64 {
+fn send_again_from(shared: &AppState, attempt: &LiveAttempt, error: SealError) -> u64 {
     if let SealError::Missing { position } = error {
         return position;
     }

@@ -1,6 +1,6 @@
 //! Start and shutdown of the coordinator.
 
-use crate::app_state::Shared;
+use crate::app_state::AppState;
 use crate::app_state::wall_ms;
 use crate::auth::Tokens;
 use crate::config::{Config, Protection};
@@ -49,7 +49,7 @@ const RELOAD_EVERY: Duration = Duration::from_secs(10);
 
 /// A started coordinator, with an open listener.
 pub struct Coordinator {
-    shared: Arc<Shared>,
+    shared: Arc<AppState>,
     listener: Listener,
     thread: std::thread::JoinHandle<()>,
     store: Store,
@@ -286,7 +286,7 @@ impl Coordinator {
         let leads = leadership.clone();
         let (reader, logs) = (store.reader(), store.logs());
         let rates = Rates::new(config.requests_per_minute);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(AppState {
             rates,
             volumes: Volumes::default(),
             links: Links::new(descriptors.links, config.connections_per_address.get() as usize),
@@ -392,7 +392,7 @@ async fn lost(leadership: Option<&Leadership>) {
 /// Reports the activity of a coordinator.
 #[derive(Clone)]
 pub struct Activity {
-    shared: Arc<Shared>,
+    shared: Arc<AppState>,
 }
 
 impl Activity {
@@ -477,7 +477,7 @@ fn make_room(logs: &Logs, retention: &Retention) -> bool {
 }
 
 /// Periodically removes snapshots and artifacts that no job needs.
-async fn tidy_transfers(shared: Arc<Shared>) {
+async fn tidy_transfers(shared: Arc<AppState>) {
     loop {
         // No event reports that snapshots and artifacts grow old.
         tokio::time::sleep(RETAIN_EVERY).await;

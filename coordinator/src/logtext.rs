@@ -1,7 +1,7 @@
 //! Parts of logs as text: tails, ranges, cursors and matches. Memory use depends on the size of the
 //! answer, not of the log.
 
-use crate::app_state::{Shared, internal_log};
+use crate::app_state::{AppState, internal_log};
 use crate::store::{LogError, LogReader};
 use buildpool_protocol::client_link::{LogAnswer, LogCursor, LogQuery, StreamChoice, TextPlace};
 use buildpool_protocol::error::{ErrorCode, LinkError};
@@ -31,7 +31,7 @@ const LINES_ENOUGH: u64 = LOG_ANSWER_CHARS as u64;
 
 /// Answers a query about the log of one attempt of this job. The job in the query was resolved to it.
 pub(crate) async fn answer(
-    shared: &Arc<Shared>,
+    shared: &Arc<AppState>,
     reader: &str,
     job: JobId,
     query: &LogQuery,
@@ -64,7 +64,7 @@ pub(crate) async fn answer(
 }
 
 /// Returns the state of a job, and the number of the attempt that counts, if there is one.
-async fn newest_attempt(shared: &Arc<Shared>, job: JobId) -> Result<(JobState, Option<u32>), LinkError> {
+async fn newest_attempt(shared: &Arc<AppState>, job: JobId) -> Result<(JobState, Option<u32>), LinkError> {
     if let Some(live) = shared.runtime.live(job).await {
         return Ok((live.state, live.attempts.last().map(|attempt| attempt.number)));
     }
@@ -88,7 +88,7 @@ pub(crate) struct Numbered {
 /// # Errors
 /// [`ErrorCode::NotFound`] if there is no such attempt; the log can't be read.
 pub(crate) async fn numbered<T: Default + Send + 'static>(
-    shared: &Arc<Shared>,
+    shared: &Arc<AppState>,
     reader: &str,
     job: JobId,
     attempt: Option<u32>,
@@ -124,7 +124,7 @@ pub(crate) async fn numbered<T: Default + Send + 'static>(
 /// # Errors
 /// [`ErrorCode::Invalid`] for the expression; as [`numbered`].
 pub(crate) async fn matching(
-    shared: &Arc<Shared>,
+    shared: &Arc<AppState>,
     reader: &str,
     job: JobId,
     attempt: Option<u32>,

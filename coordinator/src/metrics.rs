@@ -4,7 +4,7 @@
 //! No label has a value that a submitter chooses, so the number of series does not grow with use. Names of workers and
 //! the labels that workers offer have a maximum number of series.
 
-use crate::app_state::{Shared, VERSION, wall_ms};
+use crate::app_state::{AppState, VERSION, wall_ms};
 use crate::store::{AttemptEnding, JobRecord, meter};
 use buildpool_pool::WorkerView;
 use prometheus_client::encoding::{EncodeLabelSet, text};
@@ -263,7 +263,7 @@ impl Metrics {
     }
 
     /// Returns all series with their current values.
-    pub(crate) async fn text(&self, shared: &Shared) -> String {
+    pub(crate) async fn text(&self, shared: &AppState) -> String {
         self.read_gauges(shared).await;
         let mut out = String::new();
         // Writing to a `String` can't fail.
@@ -271,7 +271,7 @@ impl Metrics {
         out
     }
 
-    async fn read_queues(&self, shared: &Shared) {
+    async fn read_queues(&self, shared: &AppState) {
         let (queues, now) = (shared.runtime.queues().await, wall_ms());
         // Labels without a waiting job have no series.
         self.queued_jobs.clear();
@@ -309,7 +309,7 @@ impl Metrics {
         self.descriptors.set(i64::try_from(open).unwrap_or(i64::MAX));
     }
 
-    async fn read_gauges(&self, shared: &Shared) {
+    async fn read_gauges(&self, shared: &AppState) {
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let set = |family: &Family<ByState, Gauge>, state, number: usize| {
             family.get_or_create(&ByState { state }).set(count(number));

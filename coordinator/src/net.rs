@@ -25,7 +25,7 @@ pub(crate) mod stdin;
 pub(crate) mod turns;
 mod worker_conn;
 
-use crate::app_state::Shared;
+use crate::app_state::AppState;
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::version::VersionRange;
 use std::time::Duration;
@@ -34,7 +34,7 @@ use std::time::Duration;
 const LAST_WORD_WITHIN: Duration = Duration::from_secs(1);
 
 /// Returns the protocol version to use with a peer.
-fn agree(shared: &Shared, theirs: VersionRange, peer: &str) -> Result<u16, LinkError> {
+fn agree(shared: &AppState, theirs: VersionRange, peer: &str) -> Result<u16, LinkError> {
     let ours = shared.config.protocol;
     ours.agree(theirs).ok_or_else(|| {
         let text = format!(

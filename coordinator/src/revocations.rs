@@ -1,7 +1,7 @@
 //! Ends the jobs of revoked tokens. Another process may revoke a token, so the tokens are also
 //! checked on a timer.
 
-use crate::app_state::{Shared, wall_ms};
+use crate::app_state::{AppState, wall_ms};
 use buildpool_pool::Input;
 use buildpool_protocol::ids::TokenId;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const REPEAT_FOR: Duration = Duration::from_secs(60);
 
 /// Sends each revocation that ends jobs to the pool, until the coordinator ends. The pool ignores repeats.
-pub(crate) async fn end_jobs(shared: Arc<Shared>) {
+pub(crate) async fn end_jobs(shared: Arc<AppState>) {
     let mut sent = BTreeSet::new();
     loop {
         // Subscribe before the check, so that no change is missed.

@@ -8,7 +8,7 @@ mod shares;
 pub(crate) use copies::{export_input, import_input, inputs_in};
 pub(crate) use shares::Free;
 
-use crate::app_state::Shared;
+use crate::app_state::AppState;
 use crate::store::{Kind, Objects};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits::{STDIN_BYTES_MAX, STDIN_WINDOW_BYTES, TEXT_BYTES_MAX};
@@ -57,13 +57,13 @@ pub(crate) struct Inputs {
 pub(crate) struct Input {
     path: PathBuf,
     copies: Option<Copies>,
-    state: Mutex<State>,
+    state: Mutex<StdinState>,
     reach: watch::Sender<Reach>,
     /// Its part of the space of its submitter, once that is known, until the job is done. Locked for short times only.
     share: Mutex<Option<Share>>,
 }
 
-struct State {
+struct StdinState {
     hasher: blake3::Hasher,
     /// An end beyond the bytes that are here.
     announced: Option<StdinEnd>,
@@ -323,7 +323,7 @@ impl Input {
         let mut hasher = blake3::Hasher::new();
         io::copy(&mut file, &mut hasher)?;
         let stored = hasher.count();
-        let state = State { hasher, announced: None, clients: 0, departures: 0 };
+        let state = StdinState { hasher, announced: None, clients: 0, departures: 0 };
         let input = Self {
             path,
             copies,
@@ -361,7 +361,7 @@ impl Input {
         self.share.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, StdinState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -434,7 +434,7 @@ impl Input {
         self.end_if_whole(state)
     }
 
-    fn end_if_whole(&self, state: MutexGuard<'_, State>) -> io::Result<()> {
+    fn end_if_whole(&self, state: MutexGuard<'_, StdinState>) -> io::Result<()> {
         let Reach { stored, end: None, .. } = *self.reach.borrow() else { return Ok(()) };
         match &state.announced {
             Some(end) if end.seal.length <= stored => self.seal(end.clone()),
@@ -443,7 +443,7 @@ impl Input {
     }
 
     /// Ends it before its client does.
-    fn cut(&self, state: MutexGuard<'_, State>, reason: &str) {
+    fn cut(&self, state: MutexGuard<'_, StdinState>, reason: &str) {
         let reach = self.reach.borrow().clone();
         if reach.is_complete() {
             return;
@@ -487,7 +487,7 @@ impl Input {
     }
 }
 
-impl Shared {
+impl AppState {
     /// The input of a job; none for a job that is done.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ mod stats;
 mod table;
 
 pub(crate) use stats::{Flaky, Point, TestOutcome};
-pub(crate) use table::{Position, Scope, TESTS_FILE, Table, Test, Wanted};
+pub(crate) use table::{HistoryQuery, Position, Scope, TESTS_FILE, Table, Test};
 
 use crate::priority::{Niceness, give_way};
 use crate::store::{JobRecord, StoreError};
@@ -140,7 +140,7 @@ impl TestHistory {
     ///
     /// # Errors
     /// [`StoreError::Database`].
-    pub(crate) fn list(&self, wanted: &Wanted) -> Result<(Vec<Test>, Option<Position>), StoreError> {
+    pub(crate) fn list(&self, wanted: &HistoryQuery) -> Result<(Vec<Test>, Option<Position>), StoreError> {
         locked(&self.lists).list(wanted)
     }
 

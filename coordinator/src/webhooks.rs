@@ -16,7 +16,7 @@ pub(crate) use table::WEBHOOKS_FILE;
 pub(crate) use table::tests::contract;
 pub(crate) use table::{NewWebhook, Webhook, WebhookError, WebhookId, Webhooks};
 
-use crate::app_state::{Shared, rfc3339, wall_ms};
+use crate::app_state::{AppState, rfc3339, wall_ms};
 use crate::store::{Event, StoreError};
 use buildpool_protocol::error::chain;
 use plan::Next;
@@ -36,7 +36,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// Sends events to webhooks until the coordinator ends. Each webhook has its own task, so that one that answers slowly
 /// does not delay others.
-pub(crate) async fn serve(shared: Arc<Shared>) {
+pub(crate) async fn serve(shared: Arc<AppState>) {
     let mut tasks = JoinSet::new();
     let mut running: HashMap<WebhookId, AbortHandle> = HashMap::new();
     let mut changes = shared.webhooks.changes();
@@ -70,7 +70,7 @@ pub(crate) async fn serve(shared: Arc<Shared>) {
 }
 
 /// Sends the events of one webhook.
-async fn send_all(shared: Arc<Shared>, webhook: Webhook) {
+async fn send_all(shared: Arc<AppState>, webhook: Webhook) {
     let mut commits = shared.connections.commits();
     loop {
         commits.borrow_and_update();
@@ -96,7 +96,7 @@ async fn send_all(shared: Arc<Shared>, webhook: Webhook) {
 }
 
 /// Sends the deliveries that are due. Returns the time of the next one, in milliseconds since 1970.
-async fn send_due(shared: &Arc<Shared>, webhook: &Webhook) -> Result<Option<i64>, StoreError> {
+async fn send_due(shared: &Arc<AppState>, webhook: &Webhook) -> Result<Option<i64>, StoreError> {
     loop {
         let is_more = enqueue(shared, webhook)?;
         let Some(delivery) = shared.webhooks.next_delivery(webhook.id)? else {
@@ -114,7 +114,7 @@ async fn send_due(shared: &Arc<Shared>, webhook: &Webhook) -> Result<Option<i64>
 }
 
 /// Queues the next events of a webhook. Returns true if there may be more of them.
-fn enqueue(shared: &Shared, webhook: &Webhook) -> Result<bool, StoreError> {
+fn enqueue(shared: &AppState, webhook: &Webhook) -> Result<bool, StoreError> {
     let (position, queued) = shared.webhooks.place(webhook.id)?;
     let room = plan::room(queued);
     if room == 0 {
@@ -146,7 +146,7 @@ fn body(Event { id, event }: &Event) -> String {
 
 /// Records the result of a delivery.
 fn settle(
-    shared: &Shared,
+    shared: &AppState,
     webhook: &Webhook,
     delivery: &Delivery,
     sent: Result<(), post::PostError>,

@@ -24,14 +24,14 @@ impl Dice {
 }
 
 #[derive(Default)]
-struct Store {
+struct LeaseStore {
     epoch: i64,
     holder: usize,
     /// By the store's clock, which is the true time here.
     expires: u64,
 }
 
-impl Store {
+impl LeaseStore {
     fn ask(&mut self, now: u64, candidate: usize, question: Question) -> Answer {
         let held = match question {
             Question::Claim if self.expires < now => {
@@ -50,7 +50,7 @@ impl Store {
     }
 }
 
-struct Candidate {
+struct SimulatedCandidate {
     election: Election,
     /// Its clock has another rate than the store's, in parts of a million, and another zero.
     rate_ppm: u64,
@@ -63,7 +63,7 @@ struct Candidate {
     stray: Option<(u64, Question)>,
 }
 
-impl Candidate {
+impl SimulatedCandidate {
     fn new(dice: &mut Dice) -> Self {
         Self {
             election: Election::new(Duration::from_millis(LEASE_MS)),
@@ -89,8 +89,9 @@ impl Candidate {
 
 fn run(seed: u64) {
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    let mut store = Store::default();
-    let mut candidates: Vec<Candidate> = (0..CANDIDATES).map(|_| Candidate::new(&mut dice)).collect();
+    let mut store = LeaseStore::default();
+    let mut candidates: Vec<SimulatedCandidate> =
+        (0..CANDIDATES).map(|_| SimulatedCandidate::new(&mut dice)).collect();
     let mut epochs = vec![0_i64];
     for now in (0..RUN_MS).step_by(STEP_MS as usize) {
         let has_faults = now < RUN_MS / 2;

@@ -3,7 +3,7 @@
 
 use super::client_conn::{Back, Submitted};
 use super::requests::submitter;
-use crate::app_state::{Shared, internal};
+use crate::app_state::{AppState, internal};
 use crate::runtime::Command;
 use crate::store::limits::JOBS_ROOM_BYTES;
 use crate::store::{HistoryKey, Lookup};
@@ -23,7 +23,7 @@ use std::time::Instant;
 /// Label of the workers that can run a job without a network.
 const NO_NETWORK_LABEL: (&str, &str) = ("isolation", "bubblewrap");
 
-impl Shared {
+impl AppState {
     /// Returns the error for new jobs if they are refused now. The readiness check returns the
     /// same.
     pub(crate) fn refuses_jobs(&self) -> Option<LinkError> {
@@ -227,7 +227,7 @@ async fn with_input_of(
 
 /// Checks that the snapshot of a job is stored. A job waits for workers, not for files, so the
 /// snapshot must be here before the job is accepted.
-async fn has_its_snapshot(shared: &Arc<Shared>, message: &SubmitMessage) -> Result<(), LinkError> {
+async fn has_its_snapshot(shared: &Arc<AppState>, message: &SubmitMessage) -> Result<(), LinkError> {
     let Source::Snapshot { id, project, .. } = &message.spec.source else { return Ok(()) };
     let invalid =
         |_| LinkError::new(ErrorCode::Invalid, format!("source: `{}` is no snapshot id", id.escape_debug()));

@@ -22,7 +22,7 @@ mod webhooks;
 
 use super::idle::Serving;
 use super::router::{Authenticated, Sender, authenticate};
-use crate::app_state::Shared;
+use crate::app_state::AppState;
 use crate::auth::{Actor, Principal};
 use crate::net::links::LinkPlace;
 use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Request, State};
@@ -57,7 +57,7 @@ const SIGN_IN: &str = "/api/v1/sign-in";
 /// Roles that may use the API. The code of the link refuses changes by role `read`.
 const CALLERS: [Role; 3] = super::router::READERS;
 
-fn documented() -> OpenApiRouter<Arc<Shared>> {
+fn documented() -> OpenApiRouter<Arc<AppState>> {
     let requests = OpenApiRouter::with_openapi(document::Files::openapi())
         // axum names the rest of a path in another way than OpenAPI.
         .route("/jobs/{id}/artifacts/{*path}", get(artifacts::get))
@@ -95,7 +95,7 @@ fn documented() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::with_openapi(document::Api::openapi()).nest(BASE, requests)
 }
 
-pub(super) fn routes(shared: &Arc<Shared>) -> Router<Arc<Shared>> {
+pub(super) fn routes(shared: &Arc<AppState>) -> Router<Arc<AppState>> {
     let (router, _) = documented().split_for_parts();
     router
         .route(DOCUMENT, get(|| async { axum::Json(document::document()) }))
@@ -121,7 +121,7 @@ async fn not_allowed(request: Request) -> Problem {
 
 /// Checks token and origin of each request, and adds the headers of each response.
 async fn protect(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<AppState>>,
     sender: Sender,
     mut request: Request,
     next: Next,
@@ -145,7 +145,7 @@ async fn protect(
 
 /// Who sends a request. It holds one of the token's connections until the request is answered.
 pub(super) struct Caller {
-    shared: Arc<Shared>,
+    shared: Arc<AppState>,
     principal: Principal,
     peer: IpAddr,
     _place: LinkPlace,
@@ -158,10 +158,10 @@ impl Caller {
     }
 }
 
-impl FromRequestParts<Arc<Shared>> for Caller {
+impl FromRequestParts<Arc<AppState>> for Caller {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, shared: &Arc<AppState>) -> Result<Self, Problem> {
         let unknown = || LinkError::new(ErrorCode::Internal, "the sender of the request is not known");
         let sender = Sender::from_request_parts(parts, shared).await.map_err(|_| unknown())?;
         let principal = parts.extensions.get::<Principal>().cloned().ok_or_else(unknown)?;
@@ -185,10 +185,10 @@ fn require_admin(caller: &Caller, what: &'static str) -> Result<(), Problem> {
 /// Query parameters.
 pub(super) struct Query<T>(T);
 
-impl<T: DeserializeOwned + Send> FromRequestParts<Arc<Shared>> for Query<T> {
+impl<T: DeserializeOwned + Send> FromRequestParts<Arc<AppState>> for Query<T> {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, shared: &Arc<AppState>) -> Result<Self, Problem> {
         let query = axum::extract::Query::<T>::from_request_parts(parts, shared).await;
         query
             .map(|query| Self(query.0))
@@ -199,10 +199,10 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Arc<Shared>> for Query<T> {
 /// Parts of the path.
 pub(super) struct Path<T>(T);
 
-impl<T: DeserializeOwned + Send> FromRequestParts<Arc<Shared>> for Path<T> {
+impl<T: DeserializeOwned + Send> FromRequestParts<Arc<AppState>> for Path<T> {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, shared: &Arc<AppState>) -> Result<Self, Problem> {
         let path = axum::extract::Path::<T>::from_request_parts(parts, shared).await;
         path.map(|path| Self(path.0))
             .map_err(|error| Problem::invalid(format!("path: {}", error.body_text())))
@@ -219,12 +219,12 @@ const BODY_WITHIN: Duration = Duration::from_secs(30);
 const BODY_BYTES_WITHOUT_TOKEN: usize = 1 << 10;
 
 /// A JSON body. A request without a body, or with null, is an empty object.
-pub(super) struct Body<T>(T);
+pub(super) struct JsonBody<T>(T);
 
-impl<T: DeserializeOwned> FromRequest<Arc<Shared>> for Body<T> {
+impl<T: DeserializeOwned> FromRequest<Arc<AppState>> for JsonBody<T> {
     type Rejection = Problem;
 
-    async fn from_request(mut request: Request, shared: &Arc<Shared>) -> Result<Self, Problem> {
+    async fn from_request(mut request: Request, shared: &Arc<AppState>) -> Result<Self, Problem> {
         let is_json = request.headers().get(axum::http::header::CONTENT_TYPE).is_some_and(|value| {
             value
                 .to_str()

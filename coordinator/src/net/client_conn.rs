@@ -4,7 +4,7 @@
 use super::admission::Again;
 use super::outbox::{Outbox, Queued, Room, text_of};
 use super::{LAST_WORD_WITHIN, admission, agree, follow, requests, stdin};
-use crate::app_state::{Shared, VERSION};
+use crate::app_state::{AppState, VERSION};
 use crate::auth::{Actor, Principal};
 use crate::connections::Reply;
 use crate::transfer::{self, Frame, Peer, Who};
@@ -33,7 +33,7 @@ const BULK_MAX: usize = 4;
 /// Context of a request's task.
 #[derive(Clone)]
 pub(crate) struct Back {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<AppState>,
     pub(crate) principal: Principal,
     pub(crate) connection: u64,
     /// Address that the connection comes from.
@@ -104,7 +104,7 @@ pub(crate) struct Submitted {
     pub(crate) watch: watch::Receiver<crate::connections::JobEvent>,
 }
 
-pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal: Principal, peer: IpAddr) {
+pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<AppState>, principal: Principal, peer: IpAddr) {
     let protocol = match register(&mut socket, &shared, &principal).await {
         Ok(protocol) => protocol,
         Err(error) => return refuse(&mut socket, error).await,
@@ -145,7 +145,11 @@ async fn refuse(socket: &mut WebSocket, error: LinkError) {
 }
 
 /// Receives the registration. Returns the agreed protocol version.
-async fn register(socket: &mut WebSocket, shared: &Shared, principal: &Principal) -> Result<u16, LinkError> {
+async fn register(
+    socket: &mut WebSocket,
+    shared: &AppState,
+    principal: &Principal,
+) -> Result<u16, LinkError> {
     let malformed = |text: &str| LinkError::new(ErrorCode::Malformed, text);
     let first = match tokio::time::timeout(REGISTER_WITHIN, socket.recv()).await {
         Ok(Some(Ok(Message::Text(text)))) => text,
@@ -250,7 +254,7 @@ impl Drop for ClientConnection {
 impl ClientConnection {
     /// Registers a client.
     pub(super) fn open(
-        shared: &Arc<Shared>,
+        shared: &Arc<AppState>,
         principal: Principal,
         peer: IpAddr,
         protocol: u16,
@@ -287,7 +291,7 @@ impl ClientConnection {
 
     /// Registers a caller of the HTTP API. A result that it reads does not count as delivered, because a GET changes
     /// nothing (RFC 9110, section 9.2.1).
-    pub(super) fn of_api(shared: &Arc<Shared>, principal: Principal, peer: IpAddr) -> (Self, ClientQueues) {
+    pub(super) fn of_api(shared: &Arc<AppState>, principal: Principal, peer: IpAddr) -> (Self, ClientQueues) {
         let (mut connection, out) = Self::open(shared, principal, peer, shared.config.protocol.max);
         connection.back.delivers = false;
         (connection, out)
@@ -418,7 +422,7 @@ impl ClientConnection {
             let plan = follow::Plan {
                 request,
                 job: submitted.job,
-                from: follow::Start::Newest,
+                from: follow::FollowStart::Newest,
                 to_end: false,
                 only: None,
             };
@@ -490,7 +494,7 @@ impl ClientConnection {
                 self.tasks.spawn(async move {
                     match back.shared.resolve(&back.principal, &job) {
                         Ok(job) => {
-                            let from = follow::Start::new(cursor, attempt, tail);
+                            let from = follow::FollowStart::new(cursor, attempt, tail);
                             let plan = follow::Plan { request, job, from, to_end, only };
                             follow::follow(back, plan, window).await;
                         }

@@ -20,7 +20,7 @@ const FRAME_BYTES: usize = 256 << 10;
 
 /// Start position of a reader.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Start {
+pub(crate) enum FollowStart {
     /// The start of the newest attempt.
     Newest,
     /// The start of this attempt.
@@ -31,7 +31,7 @@ pub(crate) enum Start {
     Tail(Option<u32>, u64),
 }
 
-impl Start {
+impl FollowStart {
     pub(crate) fn new(cursor: Option<Cursor>, attempt: Option<u32>, tail: Option<u64>) -> Self {
         match (cursor, attempt, tail) {
             (Some(cursor), _, _) => Self::Cursor(cursor),
@@ -56,7 +56,7 @@ impl Start {
 pub(crate) struct Plan {
     pub(crate) request: u32,
     pub(crate) job: JobId,
-    pub(crate) from: Start,
+    pub(crate) from: FollowStart,
     pub(crate) to_end: bool,
     /// Parts of the log without output of this stream are skipped.
     pub(crate) only: Option<Stream>,
@@ -167,7 +167,7 @@ impl ClientFollower {
                             .say_in_order(&ToClient::Attempt { request: self.plan.request, attempt })
                             .await;
                     }
-                    let from = if sent.is_none() { self.plan.from } else { Start::Attempt(attempt) };
+                    let from = if sent.is_none() { self.plan.from } else { FollowStart::Attempt(attempt) };
                     sent = Some(self.send(attempt, from, newest).await?);
                     if self.plan.to_end {
                         break;
@@ -197,7 +197,7 @@ impl ClientFollower {
     }
 
     /// Sends one attempt's log until the log has ended.
-    async fn send(&mut self, number: u32, from: Start, newest: Option<u32>) -> Result<Cursor, Stop> {
+    async fn send(&mut self, number: u32, from: FollowStart, newest: Option<u32>) -> Result<Cursor, Stop> {
         let attempt = AttemptId { job: self.plan.job, number };
         let reader = tokio::task::block_in_place(|| self.back.shared.logs.reader(attempt));
         let mut reader = reader.map_err(|error| match error {
@@ -208,9 +208,11 @@ impl ClientFollower {
             other => other.into(),
         })?;
         let mut position = match from {
-            Start::Newest | Start::Attempt(_) => 0,
-            Start::Cursor(cursor) => cursor.position,
-            Start::Tail(_, lines) => tokio::task::block_in_place(|| reader.tail(lines, self.plan.only))?,
+            FollowStart::Newest | FollowStart::Attempt(_) => 0,
+            FollowStart::Cursor(cursor) => cursor.position,
+            FollowStart::Tail(_, lines) => {
+                tokio::task::block_in_place(|| reader.tail(lines, self.plan.only))?
+            }
         };
         let begun_at = position;
         self.window.restart();

@@ -3,7 +3,7 @@
 //! descriptor. A connection also ends when its place passes to a newer one. Neither happens while it
 //! serves a request with a valid token, such as one that waits for the end of a job.
 
-use super::newcomers::Place;
+use super::newcomers::NewcomerPlace;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -54,12 +54,12 @@ pub(super) struct UntilLink<S> {
     /// `None` once the connection is a link.
     end: Option<Pin<Box<Sleep>>>,
     /// Released when the connection becomes a link.
-    place: Option<Place>,
+    place: Option<NewcomerPlace>,
     activity: Arc<RequestCount>,
 }
 
 impl<S> UntilLink<S> {
-    pub(super) fn new(stream: S, place: Option<Place>, activity: Arc<RequestCount>) -> Self {
+    pub(super) fn new(stream: S, place: Option<NewcomerPlace>, activity: Arc<RequestCount>) -> Self {
         // The timer runs until an answer is sent, not until the next byte arrives.
         Self { stream, end: Some(Box::pin(tokio::time::sleep(ANSWER_WITHIN))), place, activity }
     }

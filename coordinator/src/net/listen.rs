@@ -2,7 +2,7 @@
 //! others.
 
 use super::idle::{RequestCount, UntilLink};
-use super::newcomers::{Newcomers, Place};
+use super::newcomers::{NewcomerPlace, Newcomers};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -92,7 +92,7 @@ async fn accept(
 
 async fn handshake(
     stream: TcpStream,
-    mut place: Place,
+    mut place: NewcomerPlace,
     peer: SocketAddr,
     acceptor: Option<TlsAcceptor>,
     sender: mpsc::Sender<Accepted>,

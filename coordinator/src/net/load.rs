@@ -1,7 +1,7 @@
 //! Figures about the jobs of the last 24 hours: how long they waited, how they ended, how many ran.
 
 use super::queries::aside;
-use crate::app_state::{Shared, internal, rfc3339, wall_ms};
+use crate::app_state::{AppState, internal, rfc3339, wall_ms};
 use crate::store::{JobFilter, JobRecord};
 use buildpool_protocol::client_link::JobCursor;
 use buildpool_protocol::error::LinkError;
@@ -68,7 +68,7 @@ pub(crate) struct Loads {
 ///
 /// # Errors
 /// If the records can't be read.
-pub(super) async fn load(shared: &Arc<Shared>) -> Result<Arc<Load>, LinkError> {
+pub(super) async fn load(shared: &Arc<AppState>) -> Result<Arc<Load>, LinkError> {
     let mut last = shared.loads.last.lock().await;
     if let Some((until, load)) = &*last
         && Instant::now() < *until
@@ -83,7 +83,7 @@ pub(super) async fn load(shared: &Arc<Shared>) -> Result<Arc<Load>, LinkError> {
     Ok(load)
 }
 
-fn read(shared: &Shared, now: i64) -> Result<Load, LinkError> {
+fn read(shared: &AppState, now: i64) -> Result<Load, LinkError> {
     let since = (now / PERIOD_MS - PERIODS + 1) * PERIOD_MS;
     let mut filter = JobFilter { done: Some(true), since_ms: Some(since), ..JobFilter::default() };
     let mut facts = Vec::new();

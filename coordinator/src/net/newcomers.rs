@@ -39,7 +39,7 @@ struct Places {
 /// The place of one connection, held until it becomes a link or ends. As a future, it completes
 /// when the place passes to another connection.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct NewcomerPlace {
     address: IpAddr,
     number: u64,
     taken: oneshot::Receiver<()>,
@@ -62,7 +62,7 @@ impl Newcomers {
 
     /// Returns a place for a connection. If a limit is reached, the place is taken from another
     /// connection. `room` is that of [`Newcomers::room`].
-    pub(super) fn admit(&self, address: IpAddr, room: Option<OwnedSemaphorePermit>) -> Place {
+    pub(super) fn admit(&self, address: IpAddr, room: Option<OwnedSemaphorePermit>) -> NewcomerPlace {
         let address = address.to_canonical();
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let from_address = places.by_address.get(&address).map_or(0, BTreeMap::len);
@@ -79,7 +79,7 @@ impl Newcomers {
         places.total += 1;
         places.by_address.entry(address).or_default().insert(number, sender);
         drop(places);
-        Place { address, number, taken, places: self.places.clone(), _room: room }
+        NewcomerPlace { address, number, taken, places: self.places.clone(), _room: room }
     }
 }
 
@@ -104,7 +104,7 @@ impl Places {
     }
 }
 
-impl Future for Place {
+impl Future for NewcomerPlace {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -112,7 +112,7 @@ impl Future for Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for NewcomerPlace {
     fn drop(&mut self) {
         self.places.lock().unwrap_or_else(PoisonError::into_inner).remove(self.address, self.number);
     }
@@ -120,14 +120,14 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
-    use super::{ADDRESS_MAX, Newcomers, Place};
+    use super::{ADDRESS_MAX, NewcomerPlace, Newcomers};
     use std::net::IpAddr;
 
     fn address(text: &str) -> IpAddr {
         text.parse().expect("an address")
     }
 
-    fn is_taken(place: &mut Place) -> bool {
+    fn is_taken(place: &mut NewcomerPlace) -> bool {
         use tokio::sync::oneshot::error::TryRecvError;
         place.taken.try_recv() == Err(TryRecvError::Closed)
     }

@@ -2,7 +2,7 @@
 //!
 //! The page has no data and no access of its own: its scripts send requests to the HTTP API with the user's token.
 
-use crate::app_state::Shared;
+use crate::app_state::AppState;
 use axum::Router;
 use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -142,7 +142,7 @@ fn accepts_zstd(headers: &HeaderMap) -> bool {
     accepted.is_some_and(|text| text.split(',').any(|one| one.trim() == "zstd"))
 }
 
-pub(super) fn routes() -> Router<Arc<Shared>> {
+pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/", get(page))
         .route("/assets/{hash}/{*name}", get(file))

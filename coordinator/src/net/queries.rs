@@ -1,7 +1,7 @@
 //! Read access to the pool, for links and for the web page. Nothing here changes state.
 
 use super::natural;
-use crate::app_state::{Shared, internal, internal_log, rfc3339, wall_ms};
+use crate::app_state::{AppState, internal, internal_log, rfc3339, wall_ms};
 use crate::auth::Principal;
 use crate::digesting;
 use crate::logtext;
@@ -35,7 +35,7 @@ const LAST_LINE_BYTES: usize = 200;
 /// Returns the result of a finished job to the reader of this name. Uses the digest in memory if it has the requested
 /// template; otherwise digests the log again.
 pub(crate) async fn rendered(
-    shared: &Arc<Shared>,
+    shared: &Arc<AppState>,
     reader: &str,
     finished: &Arc<FinishedJob>,
     view: &View,
@@ -47,7 +47,7 @@ pub(crate) async fn rendered(
 
 /// Returns the state of an unfinished job. If it runs: with its last lines, its silence and the
 /// running test.
-pub(crate) async fn live(shared: &Arc<Shared>, reader: &str, live: &LiveJob) -> JobResult {
+pub(crate) async fn live(shared: &Arc<AppState>, reader: &str, live: &LiveJob) -> JobResult {
     let short_id = shared.reader.short_id(live.record.job).ok();
     let mut result = JobResult { short_id, ..result::of_live(live, wall_ms()) };
     if result.state == JobState::Running {
@@ -60,7 +60,7 @@ pub(crate) async fn live(shared: &Arc<Shared>, reader: &str, live: &LiveJob) -> 
 
 /// Returns the last lines of a running job, both streams in order. If the log can't be read, the
 /// result is empty, because the state does not depend on it.
-async fn last_lines(shared: &Arc<Shared>, reader: &str, job: JobId, purpose: Purpose) -> Vec<String> {
+async fn last_lines(shared: &Arc<AppState>, reader: &str, job: JobId, purpose: Purpose) -> Vec<String> {
     let is_records = purpose == Purpose::Tests;
     let raw = if is_records { LINES_OF_RECORDS } else { 1 };
     let query = LogQuery {
@@ -85,7 +85,7 @@ async fn last_lines(shared: &Arc<Shared>, reader: &str, job: JobId, purpose: Pur
 }
 
 async fn from_digest(
-    shared: &Arc<Shared>,
+    shared: &Arc<AppState>,
     reader: &str,
     finished: &Arc<FinishedJob>,
     view: &View,
@@ -108,7 +108,7 @@ async fn from_digest(
 
 /// Digests the log of a finished job again, in a turn of the reader of this name. Returns `None` if nothing ran.
 pub(crate) async fn digest_of(
-    shared: &Arc<Shared>,
+    shared: &Arc<AppState>,
     reader: &str,
     finished: &Arc<FinishedJob>,
     view: &View,
@@ -132,7 +132,7 @@ pub(crate) async fn digest_of(
 
 /// Returns the manifest of a build, with job ids as names.
 pub(crate) async fn build(
-    shared: &Arc<Shared>,
+    shared: &Arc<AppState>,
     principal: &Principal,
     build: BuildId,
 ) -> Result<Manifest, LinkError> {
@@ -182,7 +182,7 @@ pub(crate) struct Page {
 
 /// Returns jobs that match and that the principal may read, live and finished, newest first.
 pub(crate) async fn jobs(
-    shared: &Arc<Shared>,
+    shared: &Arc<AppState>,
     principal: &Principal,
     mut wanted: Wanted,
 ) -> Result<Page, LinkError> {
@@ -200,7 +200,7 @@ pub(crate) async fn jobs(
 }
 
 /// Returns the jobs that wait longest and that the principal may read, in the order of their positions.
-pub(crate) async fn queue(shared: &Shared, principal: &Principal) -> Vec<JobSummary> {
+pub(crate) async fn queue(shared: &AppState, principal: &Principal) -> Vec<JobSummary> {
     let submitter = (principal.only.reads == Reads::Own).then(|| principal.name.clone());
     let waiting = shared.runtime.longest_waiting(submitter).await;
     let now = wall_ms();
@@ -222,7 +222,7 @@ pub(crate) async fn aside<T: Send + 'static>(
 }
 
 /// Returns the live jobs and those of the store as one list.
-fn merged(shared: &Shared, wanted: &Wanted, live: &[LiveJob], now: i64) -> Result<Page, LinkError> {
+fn merged(shared: &AppState, wanted: &Wanted, live: &[LiveJob], now: i64) -> Result<Page, LinkError> {
     let mut found: Vec<(JobCursor, JobSummary)> = Vec::new();
     for live in live {
         let place = JobCursor { created_at_ms: live.record.created_at_ms, job: live.record.job };
@@ -263,7 +263,7 @@ fn own_name(principal: &Principal, wanted: Option<String>) -> Result<String, Lin
 }
 
 /// Returns the newest finished jobs that match. If the limit on records ends the search, also returns where it ended.
-fn finished(shared: &Shared, wanted: &Wanted) -> Result<(Vec<JobRecord>, Option<JobCursor>), LinkError> {
+fn finished(shared: &AppState, wanted: &Wanted) -> Result<(Vec<JobRecord>, Option<JobCursor>), LinkError> {
     let JobQuery { build, since_ms, .. } = wanted.query;
     let mut filter = JobFilter { done: Some(true), build, since_ms, after: wanted.after() };
     // Most lists select all jobs, and then one page is enough.
@@ -308,7 +308,7 @@ fn shortened(mut summary: JobSummary) -> JobSummary {
 /// Returns the workers after the first `offset` ones, in the natural order of their names, as many as fit into a
 /// message, and whether more follow. Each lists those of its jobs that the principal may read.
 pub(crate) async fn workers(
-    shared: &Arc<Shared>,
+    shared: &Arc<AppState>,
     principal: &Principal,
     offset: usize,
 ) -> Result<(Vec<WorkerSummary>, bool), LinkError> {
@@ -338,7 +338,7 @@ fn page(workers: impl Iterator<Item = WorkerSummary>) -> (Vec<WorkerSummary>, bo
     (page, rest.peek().is_some())
 }
 
-fn summary(shared: &Shared, principal: &Principal, worker: WorkerView) -> WorkerSummary {
+fn summary(shared: &AppState, principal: &Principal, worker: WorkerView) -> WorkerSummary {
     let readable = worker.jobs.iter().filter(|job| shared.may_read(principal, **job).unwrap_or(false));
     let record = &*worker.record;
     WorkerSummary {

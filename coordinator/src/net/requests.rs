@@ -3,7 +3,7 @@
 use super::client_conn::{Back, Submitted};
 use super::outbox::{ANSWER_BYTES_MAX, Room, text_of};
 use super::queries::{self, Page};
-use crate::app_state::{Shared, internal};
+use crate::app_state::{AppState, internal};
 use crate::auth::{JobsAfter, LOCAL, LOCAL_WORKER, Note, Principal};
 use crate::connections::JobEvent;
 use crate::logtext;
@@ -419,7 +419,7 @@ async fn list(back: &Back, request: u32, room: Room, listed: Listed) {
 
 /// Makes a list and encodes it, away from the connections: both take long.
 async fn encoded(
-    shared: &Arc<Shared>,
+    shared: &Arc<AppState>,
     principal: &Principal,
     request: u32,
     listed: Listed,

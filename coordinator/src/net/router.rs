@@ -3,7 +3,7 @@
 use super::idle::RequestCount;
 use super::listen::Listener;
 use super::{api, client_conn, page, standby, worker_conn};
-use crate::app_state::Shared;
+use crate::app_state::AppState;
 use crate::auth::{Actor, Principal};
 use crate::metrics;
 use axum::extract::connect_info::{ConnectInfo, Connected};
@@ -62,7 +62,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Sender {
     }
 }
 
-pub(crate) fn router(shared: Arc<Shared>) -> Router {
+pub(crate) fn router(shared: Arc<AppState>) -> Router {
     Router::new()
         .route(worker_link::PATH, get(worker))
         .route(client_link::PATH, get(client))
@@ -103,7 +103,7 @@ async fn close_without_token(request: Request, next: Next) -> Response {
     response
 }
 
-async fn ready(State(shared): State<Arc<Shared>>) -> Response {
+async fn ready(State(shared): State<Arc<AppState>>) -> Response {
     if shared.leadership.as_ref().is_some_and(|leadership| !leadership.server_answers()) {
         return (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", standby::SERVER_AWAY)).into_response();
     }
@@ -115,7 +115,7 @@ async fn ready(State(shared): State<Arc<Shared>>) -> Response {
 
 /// Serves metrics. They reveal the use of the pool, so they need a token unless the configuration
 /// sets `open_metrics`.
-async fn metrics(State(shared): State<Arc<Shared>>, sender: Sender) -> Response {
+async fn metrics(State(shared): State<Arc<AppState>>, sender: Sender) -> Response {
     let content_type = [(header::CONTENT_TYPE, metrics::MEDIA_TYPE)];
     if shared.config.open_metrics {
         return (content_type, shared.metrics.text(&shared).await).into_response();
@@ -129,7 +129,7 @@ async fn metrics(State(shared): State<Arc<Shared>>, sender: Sender) -> Response 
     }
 }
 
-async fn worker(State(shared): State<Arc<Shared>>, sender: Sender, upgrade: WebSocketUpgrade) -> Response {
+async fn worker(State(shared): State<Arc<AppState>>, sender: Sender, upgrade: WebSocketUpgrade) -> Response {
     match authenticate(&shared, &sender, &[Role::Worker, Role::Admin]) {
         Ok(principal) => {
             let place = match shared.links.admit(&principal.name, sender.peer) {
@@ -145,7 +145,7 @@ async fn worker(State(shared): State<Arc<Shared>>, sender: Sender, upgrade: WebS
     }
 }
 
-async fn client(State(shared): State<Arc<Shared>>, sender: Sender, upgrade: WebSocketUpgrade) -> Response {
+async fn client(State(shared): State<Arc<AppState>>, sender: Sender, upgrade: WebSocketUpgrade) -> Response {
     match authenticate(&shared, &sender, &READERS) {
         Ok(principal) => {
             let place = match shared.links.admit(&principal.name, sender.peer) {
@@ -182,7 +182,7 @@ pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
 /// # Errors
 /// `unauthorized` without a valid token, `forbidden` for a token of another role.
 pub(super) fn authenticate(
-    shared: &Shared,
+    shared: &AppState,
     Sender { headers, peer, .. }: &Sender,
     roles: &[Role],
 ) -> Result<Principal, LinkError> {

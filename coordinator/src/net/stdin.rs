@@ -1,7 +1,7 @@
 //! Standard input on its way: from the client's connection to the disk, and from there to the worker's connection.
 
 use super::client_conn::Back;
-use crate::app_state::Shared;
+use crate::app_state::AppState;
 use crate::stdin::{Input, Presence, Reach};
 use crate::store::limits::RECORDS_ROOM_BYTES;
 use buildpool_protocol::client_link::ToClient;
@@ -63,7 +63,7 @@ async fn wait_for_news(
     reach: &mut watch::Receiver<Reach>,
     fed: &mut mpsc::Receiver<Fed>,
     told_until: u64,
-    shared: &Shared,
+    shared: &AppState,
     input: &Input,
 ) -> bool {
     let has_news = |reach: &Reach| reach.is_complete() || reach.until() >= told_until + ROOM_STEP_BYTES;
@@ -80,7 +80,7 @@ async fn wait_for_news(
     is_open
 }
 
-async fn take(shared: &Shared, input: &Input, fed: Fed) -> usize {
+async fn take(shared: &AppState, input: &Input, fed: Fed) -> usize {
     match fed {
         Fed::Bytes { position, bytes } => {
             on_disk(shared, || input.append(position, &bytes)).await;
@@ -94,7 +94,7 @@ async fn take(shared: &Shared, input: &Input, fed: Fed) -> usize {
 }
 
 /// Does something on the disk, as often as it takes: while the disk refuses, the client waits.
-async fn on_disk<T>(shared: &Shared, act: impl Fn() -> io::Result<T>) -> T {
+async fn on_disk<T>(shared: &AppState, act: impl Fn() -> io::Result<T>) -> T {
     loop {
         let has_room = shared.logs.free_bytes().is_none_or(|free| free >= RECORDS_ROOM_BYTES);
         match has_room.then(|| tokio::task::block_in_place(&act)) {
@@ -114,7 +114,7 @@ pub(crate) enum ToKeeper {
 
 /// Sends the input of an attempt from a position on, as far as the worker has room, to its end.
 pub(crate) async fn send(
-    shared: Arc<Shared>,
+    shared: Arc<AppState>,
     lease: Lease,
     from: u64,
     mut until: watch::Receiver<u64>,

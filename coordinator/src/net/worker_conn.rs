@@ -1,7 +1,7 @@
 //! Connection of one worker: passes messages to the pool and output to the store.
 
 use super::{LAST_WORD_WITHIN, agree, stdin};
-use crate::app_state::Shared;
+use crate::app_state::AppState;
 use crate::attempt::LiveAttempt;
 use crate::auth::Principal;
 use crate::completing;
@@ -33,7 +33,7 @@ const WRITE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// its end.
 const RUNNING_WAITS_MAX: u32 = 10;
 
-pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal: Principal) {
+pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<AppState>, principal: Principal) {
     let register = match registration(&mut socket).await {
         Ok(Some(register)) => register,
         Ok(None) => return,
@@ -111,7 +111,7 @@ async fn refuse(socket: &mut WebSocket, error: LinkError) {
 
 struct WorkerConnection {
     socket: WebSocket,
-    shared: Arc<Shared>,
+    shared: Arc<AppState>,
     session: Session,
     protocol: u16,
     transfers: Peer,

@@ -3,7 +3,7 @@
 use super::database::Database;
 use super::error::StoreError;
 use super::limits;
-use super::records::{Body, HistoryKey, JobFilter, JobRecord, PassingRun, WorkerRecord};
+use super::records::{HistoryKey, JobFilter, JobRecord, PassingRun, RecordBody, WorkerRecord};
 use super::sql::{self, Connection, OptionalExtension, Row, Value, params};
 use buildpool_protocol::ids::{BUILD_PREFIX, BuildId};
 use buildpool_protocol::limits::DURATION_MAX;
@@ -448,7 +448,7 @@ fn record(row: &Row<'_>) -> Result<JobRecord, StoreError> {
     let (job, spec, principal, client_request_id, created_at_ms, body) =
         columns().map_err(StoreError::database("read job records"))?;
     let broken = |source| StoreError::Record { job, source };
-    let body: Body = serde_json::from_str(&body).map_err(broken)?;
+    let body: RecordBody = serde_json::from_str(&body).map_err(broken)?;
     Ok(JobRecord {
         job,
         spec: Arc::new(serde_json::from_str(&spec).map_err(broken)?),

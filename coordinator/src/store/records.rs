@@ -327,7 +327,7 @@ impl<'a> From<&'a JobRecord> for BodyRef<'a> {
 #[derive(Deserialize)]
 #[serde(default)]
 #[derive(Default)]
-pub(super) struct Body {
+pub(super) struct RecordBody {
     pub(super) submitter: String,
     #[serde(default)]
     pub(super) token: Option<TokenId>,

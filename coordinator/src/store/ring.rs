@@ -95,13 +95,13 @@ pub(super) fn first_within(chunks: &[u8], start: u64, end: u64, bytes_max: u64) 
 /// The last completed logs by job, with limits on number and bytes. A lookup takes constant time.
 #[derive(Debug)]
 pub struct Ring {
-    entries: Mutex<Entries>,
+    entries: Mutex<RingEntries>,
     jobs_max: usize,
     bytes_max: usize,
 }
 
 #[derive(Debug, Default)]
-struct Entries {
+struct RingEntries {
     by_job: HashMap<JobId, Arc<CompletedLog>>,
     /// Oldest first.
     order: VecDeque<JobId>,
@@ -160,12 +160,12 @@ impl Ring {
         }
     }
 
-    fn entries(&self) -> MutexGuard<'_, Entries> {
+    fn entries(&self) -> MutexGuard<'_, RingEntries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Entries {
+impl RingEntries {
     fn add(&mut self, log: CompletedLog) {
         self.bytes += cost(&log);
         self.by_job.insert(log.attempt.job, Arc::new(log));

@@ -21,7 +21,7 @@ const DURATIONS_READ: u32 = 30;
 
 /// Which tests a list has.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct HistoryQuery {
     pub(crate) flaky: bool,
     pub(crate) slow: bool,
     pub(crate) failing: bool,
@@ -115,7 +115,7 @@ impl Table {
         act().map_err(StoreError::database(WRITING))
     }
 
-    pub(super) fn list(&self, wanted: &Wanted) -> Result<(Vec<Test>, Option<Position>), StoreError> {
+    pub(super) fn list(&self, wanted: &HistoryQuery) -> Result<(Vec<Test>, Option<Position>), StoreError> {
         list(&self.connection, wanted).map_err(StoreError::database(READING))
     }
 
@@ -294,7 +294,7 @@ fn points(connection: &Connection, test: i64, scope: &Scope) -> rusqlite::Result
         .collect()
 }
 
-fn list(connection: &Connection, wanted: &Wanted) -> rusqlite::Result<(Vec<Test>, Option<Position>)> {
+fn list(connection: &Connection, wanted: &HistoryQuery) -> rusqlite::Result<(Vec<Test>, Option<Position>)> {
     let is_all = wanted.scope.is_all();
     // Columns count all results. A test can pass in all and fail in those of one branch.
     let (flaky, failing, doubtful) = match is_all {
@@ -302,11 +302,11 @@ fn list(connection: &Connection, wanted: &Wanted) -> rusqlite::Result<(Vec<Test>
         false => (false, false, wanted.flaky || wanted.failing),
     };
     let column = match wanted {
-        Wanted { slow: true, .. } => "slow_ms",
-        Wanted { .. } if !is_all => "seen_ms",
-        Wanted { failing: true, .. } => "failing_ms",
-        Wanted { flaky: true, .. } => "flaky",
-        Wanted { .. } => "seen_ms",
+        HistoryQuery { slow: true, .. } => "slow_ms",
+        HistoryQuery { .. } if !is_all => "seen_ms",
+        HistoryQuery { failing: true, .. } => "failing_ms",
+        HistoryQuery { flaky: true, .. } => "flaky",
+        HistoryQuery { .. } => "seen_ms",
     };
     let sql = format!(
         "SELECT id, project, command, name, {column} FROM tests t

@@ -1,7 +1,7 @@
 //! Open transfers of one connection, and the routing of incoming steps and bytes to them.
 
 use super::serve;
-use crate::app_state::Shared;
+use crate::app_state::AppState;
 use crate::auth::Principal;
 use buildpool_objects::pump::{self, Event, Interrupted};
 use buildpool_pool::Session;
@@ -50,7 +50,7 @@ pub(crate) enum Who {
 /// The transfers of one connection. When it is dropped, each transfer processes its queued events
 /// and ends.
 pub(crate) struct Peer {
-    shared: Arc<Shared>,
+    shared: Arc<AppState>,
     who: Who,
     out: mpsc::Sender<Frame>,
     channels: HashMap<u32, mpsc::Sender<Event>>,
@@ -58,7 +58,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub(crate) fn new(shared: Arc<Shared>, who: Who) -> (Self, Out) {
+    pub(crate) fn new(shared: Arc<AppState>, who: Who) -> (Self, Out) {
         let (out, receiver) = mpsc::channel(OUT_MAX);
         (Self { shared, who, out, channels: HashMap::new(), tasks: JoinSet::new() }, receiver)
     }

@@ -2,7 +2,7 @@
 
 use super::peer::{Channel, Who};
 use super::store::{Fetch, TransferStore};
-use crate::app_state::Shared;
+use crate::app_state::AppState;
 use crate::store::Lookup;
 use crate::store::limits::RETAIN_ROOM_BYTES;
 use buildpool_objects::pump::{self, Announced, Channel as _, Event, Progress, PumpError};
@@ -28,7 +28,7 @@ pub(super) fn opens(who: &Who, message: &Message) -> bool {
 /// # Errors
 /// The error to send to the peer.
 pub(super) async fn serve(
-    shared: &Arc<Shared>,
+    shared: &Arc<AppState>,
     who: Who,
     channel: &mut Channel,
     opening: Message,
@@ -88,7 +88,7 @@ struct SnapshotLimits {
 
 /// Receives a snapshot from a client.
 async fn offer(
-    shared: &Arc<Shared>,
+    shared: &Arc<AppState>,
     transfers: TransferStore,
     channel: &mut Channel,
     (manifest, bases): (Manifest, Vec<ObjectId>),
@@ -176,7 +176,7 @@ async fn share(
 
 /// Refuses a snapshot that would leave the coordinator's disk without room for the jobs of others. While
 /// it is unpacked, it takes its bytes twice.
-fn has_disk_room(shared: &Shared, length: u64) -> Result<(), LinkError> {
+fn has_disk_room(shared: &AppState, length: u64) -> Result<(), LinkError> {
     let Some(free) = shared.logs.free_bytes() else { return Ok(()) };
     let most = free.saturating_sub(RETAIN_ROOM_BYTES) / 2;
     if length <= most {
@@ -262,7 +262,7 @@ async fn snapshot_out(
 
 /// Receives an artifact from a worker.
 async fn artifact_in(
-    shared: &Arc<Shared>,
+    shared: &Arc<AppState>,
     channel: &mut Channel,
     lease: Lease,
     path: &str,
@@ -309,7 +309,7 @@ async fn artifact_in(
 
 /// Sends an artifact to a client.
 async fn artifact_out(
-    shared: &Arc<Shared>,
+    shared: &Arc<AppState>,
     channel: &mut Channel,
     job: JobId,
     path: &str,
@@ -332,7 +332,7 @@ struct Kept {
 }
 
 /// Finds an artifact of a job.
-fn kept(shared: &Shared, job: JobId, path: &str) -> Result<Kept, LinkError> {
+fn kept(shared: &AppState, job: JobId, path: &str) -> Result<Kept, LinkError> {
     let (blake3, length) = listed(shared, job, path)?;
     let found = tokio::task::block_in_place(|| shared.transfers.artifact_file(job, &blake3));
     let found = found.map_err(|error| {
@@ -351,12 +351,12 @@ fn kept(shared: &Shared, job: JobId, path: &str) -> Result<Kept, LinkError> {
 ///
 /// # Errors
 /// `unknown_job`, `not_found` for an artifact that the job does not have, `evicted` for one that retention removed.
-pub(crate) fn artifact_file(shared: &Shared, job: JobId, path: &str) -> Result<PathBuf, LinkError> {
+pub(crate) fn artifact_file(shared: &AppState, job: JobId, path: &str) -> Result<PathBuf, LinkError> {
     kept(shared, job, path).map(|kept| kept.file)
 }
 
 /// Returns the checksum and length of an artifact in a job's result.
-fn listed(shared: &Shared, job: JobId, path: &str) -> Result<(Checksum, u64), LinkError> {
+fn listed(shared: &AppState, job: JobId, path: &str) -> Result<(Checksum, u64), LinkError> {
     let finished = match shared.reader.job(job).map_err(crate::app_state::internal)? {
         Lookup::Found(record) if record.done.is_none() => {
             let text = format!("job {job} is not over yet; its artifacts come with its end");

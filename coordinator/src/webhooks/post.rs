@@ -2,7 +2,7 @@
 
 use super::address;
 use super::table::{Delivery, Webhook};
-use crate::app_state::{Shared, wall_ms};
+use crate::app_state::{AppState, wall_ms};
 use axum::http::Uri;
 use buildpool_trust::{AuthoritiesError, Trust, client_config};
 use rustls_pki_types::ServerName;
@@ -137,7 +137,7 @@ impl From<io::Error> for PostError {
 ///
 /// # Errors
 /// [`PostError`] unless the receiver accepts it.
-pub(super) async fn send(shared: &Shared, webhook: &Webhook, delivery: &Delivery) -> Result<(), PostError> {
+pub(super) async fn send(shared: &AppState, webhook: &Webhook, delivery: &Delivery) -> Result<(), PostError> {
     let allows_private = shared.config.webhook_private_addresses;
     let target = Target::parse(&webhook.url, allows_private).map_err(PostError::Target)?;
     let id = format!("evt_{}_{}", delivery.event, webhook.id.as_simple());

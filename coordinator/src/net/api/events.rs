@@ -33,7 +33,7 @@ const READ_EVERY: Duration = Duration::from_millis(50);
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Wanted {
+pub(super) struct EventQuery {
     /// Kinds, separated by commas; all if absent.
     #[param(value_type = Option<Kinds>)]
     kinds: Option<String>,
@@ -94,12 +94,12 @@ impl From<Event> for EventData {
 /// is left out or repeated. A token that reads its own jobs only gets the events of these jobs. Events of tokens are for
 /// admins.
 #[utoipa::path(get, path = "/events", tag = "events", operation_id = "list_events",
-    params(Wanted, ("last-event-id" = Option<EventPlace>, Header, description = "Id of the last event that was received")),
+    params(EventQuery, ("last-event-id" = Option<EventPlace>, Header, description = "Id of the last event that was received")),
     responses((status = 200, content((EventFrame = "text/event-stream"))), Refused))]
 pub(super) async fn get(
     caller: Caller,
     headers: HeaderMap,
-    Query(wanted): Query<Wanted>,
+    Query(wanted): Query<EventQuery>,
 ) -> Result<Response, Problem> {
     let kinds = kinds(wanted.kinds.as_deref())?;
     let given = headers.get(&LAST_EVENT_ID).map(|value| value.to_str().unwrap_or("not text"));
@@ -129,7 +129,7 @@ pub(super) async fn get(
     let commits = caller.shared.connections.commits();
     let follow = wanted.follow.unwrap_or(true);
     let ready = VecDeque::from([sse::Event::default().id(after.to_string())]);
-    let reader = Reader { caller, kinds, after, follow, commits, ready, read_at: None, _place: place };
+    let reader = EventReader { caller, kinds, after, follow, commits, ready, read_at: None, _place: place };
     Ok(Sse::new(events(reader)).keep_alive(KeepAlive::default()).into_response())
 }
 
@@ -138,7 +138,7 @@ fn kinds(text: Option<&str>) -> Result<Option<Vec<EventKind>>, Problem> {
     text.map(parse).transpose().map_err(|error| Problem::invalid(format!("kinds: {error}")))
 }
 
-struct Reader {
+struct EventReader {
     caller: Caller,
     kinds: Option<Vec<EventKind>>,
     /// Id of the newest event that was read.
@@ -150,7 +150,7 @@ struct Reader {
     _place: Turn,
 }
 
-impl Reader {
+impl EventReader {
     /// Returns the next event, or `None` at the end.
     async fn next(&mut self) -> Option<Result<sse::Event, axum::Error>> {
         loop {
@@ -216,7 +216,7 @@ fn message(event: Event) -> Result<sse::Event, axum::Error> {
     sse::Event::default().id(id).event(name).json_data(EventData::from(event))
 }
 
-fn events(reader: Reader) -> impl stream::Stream<Item = Result<sse::Event, axum::Error>> {
+fn events(reader: EventReader) -> impl stream::Stream<Item = Result<sse::Event, axum::Error>> {
     stream::unfold(reader, async |mut reader| {
         let event = reader.next().await?;
         Some((event, reader))

@@ -5,7 +5,7 @@ use super::document::{JobResultSchema, Refused};
 use super::forms::{BuildText, JobText, ListCursor, Name, RequestKey};
 use super::new_job::NewJob;
 use super::problem::Problem;
-use super::{BASE, Body, Caller, Path, Query};
+use super::{BASE, Caller, JsonBody, Path, Query};
 use axum::Json;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -39,7 +39,7 @@ const WAIT_SECS_MAX: u32 = 3_600;
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Filter {
+pub(super) struct JobFilter {
     /// State of the job.
     state: Option<JobState>,
     /// Verdict of a finished job.
@@ -132,9 +132,9 @@ fn time(field: &str, text: Option<&str>) -> Result<Option<i64>, Problem> {
 }
 
 /// Lists jobs, newest first.
-#[utoipa::path(get, operation_id = "list_jobs", path = "/jobs", tag = "jobs", params(Filter),
+#[utoipa::path(get, operation_id = "list_jobs", path = "/jobs", tag = "jobs", params(JobFilter),
     responses((status = 200, body = Jobs), Refused))]
-pub(super) async fn list(caller: Caller, Query(filter): Query<Filter>) -> Result<Json<Jobs>, Problem> {
+pub(super) async fn list(caller: Caller, Query(filter): Query<JobFilter>) -> Result<Json<Jobs>, Problem> {
     let cursor = filter.cursor.as_deref().map(|text| {
         let wrong = |error| Problem::invalid(format!("cursor: `{}`: {error}", text.escape_debug()));
         text.parse::<JobCursor>().map_err(wrong)
@@ -171,7 +171,7 @@ pub(super) async fn list(caller: Caller, Query(filter): Query<Filter>) -> Result
 pub(super) async fn submit(
     caller: Caller,
     headers: HeaderMap,
-    Body(mut job): Body<NewJob>,
+    JsonBody(mut job): JsonBody<NewJob>,
 ) -> Result<Response, Problem> {
     // The code of the link refuses the submit of a reader, so nothing is stored for it.
     let stdin = job.stdin.take().filter(|_| caller.principal.role != Role::Read);
@@ -264,7 +264,7 @@ pub(super) async fn get(
 pub(super) async fn cancel(
     caller: Caller,
     Path(id): Path<String>,
-    Body(Cancel { reason }): Body<Cancel>,
+    JsonBody(Cancel { reason }): JsonBody<Cancel>,
 ) -> Result<Response, Problem> {
     match ask(&caller, FromClient::Cancel { request: REQUEST, job: id, reason }).await? {
         ToClient::Job { result, .. } => Ok(Json(result.to_json()).into_response()),
@@ -284,7 +284,7 @@ pub(super) async fn retry(
     caller: Caller,
     Path(id): Path<String>,
     headers: HeaderMap,
-    Body(Retry { worker }): Body<Retry>,
+    JsonBody(Retry { worker }): JsonBody<Retry>,
 ) -> Result<Response, Problem> {
     let (new, client_request_id) = (JobId::from_uuid(Uuid::now_v7()), key(&headers)?);
     accepted(&caller, FromClient::Retry { request: REQUEST, job: id, new, client_request_id, worker }).await

@@ -31,7 +31,7 @@ const BYTES: &str = "text/plain";
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Wanted {
+pub(super) struct LogParameters {
     /// Streams: `stdout`, `stderr`, `both` (default), or `interleaved` (one text in the order of the output).
     #[serde(default)]
     stream: Option<StreamChoice>,
@@ -82,7 +82,7 @@ pub(super) struct Output {
 /// event `output` a chunk, `attempt` before the output of a further attempt, and `end`; the id of an event continues a
 /// broken connection as `Last-Event-ID`.
 #[utoipa::path(get, operation_id = "get_job_log", path = "/jobs/{id}/logs", tag = "jobs",
-    params(("id" = JobText, Path, description = "The id, or a unique prefix of it"), Wanted,
+    params(("id" = JobText, Path, description = "The id, or a unique prefix of it"), LogParameters,
         ("last-event-id" = Option<LogPlace>, Header, description = "Id of the last event that was received")),
     responses(
         (status = 200, content((LogAnswer = "application/json"), (String = "text/plain"), (Output = "text/event-stream"))),
@@ -91,7 +91,7 @@ pub(super) async fn get(
     caller: Caller,
     Path(job): Path<String>,
     headers: HeaderMap,
-    Query(wanted): Query<Wanted>,
+    Query(wanted): Query<LogParameters>,
 ) -> Result<Response, Problem> {
     let last = headers.get(&LAST_EVENT_ID).and_then(|value| value.to_str().ok());
     let last = last.filter(|text| !text.is_empty());
@@ -128,8 +128,13 @@ pub(super) async fn get(
     let mut following = Following::begin(caller, follow).await?;
     // The first part tells whether the job and the attempt exist, so it decides the status.
     let first = following.next().await.map_err(Problem::unusable)?;
-    let reader =
-        Reader { following, stream, attempt: wanted.attempt, next: VecDeque::from([first]), is_over: false };
+    let reader = LogParts {
+        following,
+        stream,
+        attempt: wanted.attempt,
+        next: VecDeque::from([first]),
+        is_over: false,
+    };
     if accepts(EVENTS) {
         return Ok(Sse::new(events(reader)).keep_alive(KeepAlive::default()).into_response());
     }
@@ -141,9 +146,9 @@ async fn text(
     caller: &Caller,
     job: String,
     stream: StreamChoice,
-    wanted: Wanted,
+    wanted: LogParameters,
 ) -> Result<Response, Problem> {
-    let Wanted { tail, offset, limit, grep, context, attempt, .. } = wanted;
+    let LogParameters { tail, offset, limit, grep, context, attempt, .. } = wanted;
     let cursor = wanted.cursor.as_deref().map(str::parse).transpose();
     let query = LogQuery {
         job,
@@ -164,7 +169,7 @@ async fn text(
 }
 
 /// Reads a followed log part by part.
-struct Reader {
+struct LogParts {
     following: Following,
     stream: StreamChoice,
     /// Attempt of the current chunks, if it is known.
@@ -173,7 +178,7 @@ struct Reader {
     is_over: bool,
 }
 
-impl Reader {
+impl LogParts {
     async fn next(&mut self) -> Option<Result<FollowedPart, LinkError>> {
         if self.is_over {
             return None;
@@ -188,7 +193,7 @@ impl Reader {
 }
 
 /// Returns the selected bytes. A gap in the log is a line that states its length.
-fn bytes(reader: Reader) -> impl stream::Stream<Item = Result<Bytes, LinkError>> {
+fn bytes(reader: LogParts) -> impl stream::Stream<Item = Result<Bytes, LinkError>> {
     stream::unfold(reader, async |mut reader| {
         let part = reader.next().await?;
         let stream = reader.stream;
@@ -223,7 +228,7 @@ fn missing_bytes(payload: &[u8]) -> u64 {
 }
 
 /// Returns one event for each chunk.
-fn events(reader: Reader) -> impl stream::Stream<Item = Result<Event, axum::Error>> {
+fn events(reader: LogParts) -> impl stream::Stream<Item = Result<Event, axum::Error>> {
     let state = (reader, VecDeque::<Result<Event, axum::Error>>::new());
     stream::unfold(state, async |(mut reader, mut ready)| {
         while ready.is_empty() {

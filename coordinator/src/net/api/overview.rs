@@ -2,8 +2,8 @@
 
 use super::document::Refused;
 use super::problem::Problem;
-use super::{Body, Caller};
-use crate::app_state::Shared;
+use super::{Caller, JsonBody};
+use crate::app_state::AppState;
 use crate::auth::Actor;
 use crate::net::load::{self, Load};
 use crate::net::queries;
@@ -109,9 +109,9 @@ pub(super) async fn create_code(
 #[utoipa::path(post, operation_id = "sign_in", path = "/sign-in", tag = "tokens", request_body = SignIn, security(()),
     responses((status = 200, body = SignedIn), Refused))]
 pub(super) async fn sign_in(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<AppState>>,
     sender: Sender,
-    Body(SignIn { code }): Body<SignIn>,
+    JsonBody(SignIn { code }): JsonBody<SignIn>,
 ) -> Result<Json<SignedIn>, Problem> {
     match shared.sign_ins.take(&code, Instant::now()) {
         Some(token) => Ok(Json(SignedIn { token })),

@@ -4,7 +4,7 @@ use super::call::{REQUEST, ask, unexpected};
 use super::document::Refused;
 use super::forms::{BuildText, Name};
 use super::problem::Problem;
-use super::{Body, Caller, Path, Query};
+use super::{Caller, JsonBody, Path, Query};
 use crate::app_state::VERSION;
 use crate::net::queries;
 use axum::Json;
@@ -62,7 +62,7 @@ pub(super) struct Drain {
 
 /// All tokens.
 #[derive(Serialize, ToSchema)]
-pub(super) struct Tokens {
+pub(super) struct TokenList {
     tokens: Vec<TokenSummary>,
 }
 
@@ -98,7 +98,7 @@ pub(super) struct Revoke {
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Entries {
+pub(super) struct AuditQuery {
     /// Maximum number of entries.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
@@ -185,7 +185,7 @@ pub(super) async fn forget(caller: Caller, Path(id): Path<String>) -> Result<Sta
 pub(super) async fn drain(
     caller: Caller,
     Path(id): Path<String>,
-    Body(Drain { deadline_secs }): Body<Drain>,
+    JsonBody(Drain { deadline_secs }): JsonBody<Drain>,
 ) -> Result<Json<WorkerSummary>, Problem> {
     let deadline = deadline_secs.map(|secs| Duration::from_secs(secs.into()));
     let message = FromClient::Drain { request: REQUEST, worker: id.clone(), draining: true, deadline };
@@ -218,10 +218,10 @@ pub(super) async fn approve(caller: Caller, Path(id): Path<String>) -> Result<Js
 }
 
 /// Lists the tokens, without their secrets.
-#[utoipa::path(get, operation_id = "list_tokens", path = "/tokens", tag = "tokens", responses((status = 200, body = Tokens), Refused))]
-pub(super) async fn tokens(caller: Caller) -> Result<Json<Tokens>, Problem> {
+#[utoipa::path(get, operation_id = "list_tokens", path = "/tokens", tag = "tokens", responses((status = 200, body = TokenList), Refused))]
+pub(super) async fn tokens(caller: Caller) -> Result<Json<TokenList>, Problem> {
     match ask(&caller, FromClient::TokenList { request: REQUEST }).await? {
-        ToClient::Tokens { tokens, .. } => Ok(Json(Tokens { tokens })),
+        ToClient::Tokens { tokens, .. } => Ok(Json(TokenList { tokens })),
         _ => Err(unexpected().into()),
     }
 }
@@ -229,7 +229,10 @@ pub(super) async fn tokens(caller: Caller) -> Result<Json<Tokens>, Problem> {
 /// Creates a token. Only this answer has its secret.
 #[utoipa::path(post, operation_id = "create_token", path = "/tokens", tag = "tokens", request_body = NewToken,
     responses((status = 201, body = TokenCreated), Refused))]
-pub(super) async fn create_token(caller: Caller, Body(new): Body<NewToken>) -> Result<Response, Problem> {
+pub(super) async fn create_token(
+    caller: Caller,
+    JsonBody(new): JsonBody<NewToken>,
+) -> Result<Response, Problem> {
     let NewToken { role, name, expires_secs, only } = new;
     let expires = expires_secs.map(|secs| Duration::from_secs(secs.into()));
     let message = FromClient::TokenCreate { request: REQUEST, role, name, expires, only };
@@ -254,10 +257,10 @@ pub(super) async fn revoke_token(
 }
 
 /// Returns the audit log, newest first.
-#[utoipa::path(get, operation_id = "list_audit", path = "/audit", tag = "pool", params(Entries), responses((status = 200, body = Audit), Refused))]
+#[utoipa::path(get, operation_id = "list_audit", path = "/audit", tag = "pool", params(AuditQuery), responses((status = 200, body = Audit), Refused))]
 pub(super) async fn audit(
     caller: Caller,
-    Query(Entries { limit, before }): Query<Entries>,
+    Query(AuditQuery { limit, before }): Query<AuditQuery>,
 ) -> Result<Json<Audit>, Problem> {
     let limit = super::listed("limit", limit.unwrap_or(ENTRIES_LISTED))?;
     let message = FromClient::Audit { request: REQUEST, limit, before };

@@ -5,7 +5,7 @@ use super::forms::{JobText, TestCursor};
 use super::problem::Problem;
 use super::{Caller, Query};
 use crate::app_state::{internal, rfc3339};
-use crate::test_history::{Point, Position, Scope, Test, Wanted};
+use crate::test_history::{HistoryQuery, Point, Position, Scope, Test};
 use axum::Json;
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
@@ -28,7 +28,7 @@ const NAMES_BYTES_MAX: usize = 8 * NAME_BYTES_MAX;
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Filter {
+pub(super) struct TestFilter {
     /// Only tests that passed and failed with the same tree, most failures first.
     #[serde(default)]
     flaky: bool,
@@ -182,10 +182,10 @@ fn position(text: &str) -> Result<Position, Problem> {
 /// Lists tests with their last results, the most recently run first.
 ///
 /// Results belong to a test by project, command and name. A token that reads its own jobs only gets the results of these.
-#[utoipa::path(get, path = "/tests", tag = "tests", operation_id = "list_tests", params(Filter),
+#[utoipa::path(get, path = "/tests", tag = "tests", operation_id = "list_tests", params(TestFilter),
     responses((status = 200, body = Tests), Refused))]
-pub(super) async fn list(caller: Caller, Query(filter): Query<Filter>) -> Result<Json<Tests>, Problem> {
-    let Filter { flaky, slow, failing, project, branch, worker, cursor, limit } = filter;
+pub(super) async fn list(caller: Caller, Query(filter): Query<TestFilter>) -> Result<Json<Tests>, Problem> {
+    let TestFilter { flaky, slow, failing, project, branch, worker, cursor, limit } = filter;
     let limit = limit.unwrap_or(TESTS_LISTED);
     if !(1..=TESTS_LISTED_MAX).contains(&limit) {
         return Err(Problem::invalid(format!("limit: {limit}; valid are 1 to {TESTS_LISTED_MAX}")));
@@ -204,7 +204,7 @@ pub(super) async fn list(caller: Caller, Query(filter): Query<Filter>) -> Result
         Reads::Own => Some(caller.principal.name.clone()),
     };
     let scope = Scope { submitter, branch, worker };
-    let wanted = Wanted { flaky, slow, failing, project, scope, after, limit: limit as usize };
+    let wanted = HistoryQuery { flaky, slow, failing, project, scope, after, limit: limit as usize };
     let tests = caller.shared.tests.clone();
     let read = tokio::task::spawn_blocking(move || {
         // The work goes on if its request is given up, and keeps the turn.

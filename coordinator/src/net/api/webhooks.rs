@@ -3,7 +3,7 @@
 use super::document::Refused;
 use super::forms::Name;
 use super::problem::Problem;
-use super::{Body, Caller, Path, require_admin};
+use super::{Caller, JsonBody, Path, require_admin};
 use crate::app_state::{internal, rfc3339};
 use crate::auth::Note;
 use crate::store::EventKind;
@@ -129,7 +129,10 @@ pub(super) async fn list(caller: Caller) -> Result<Json<WebhookList>, Problem> {
 /// webhook; after others it is sent again for 24 hours. A receiver may get a delivery twice, with the same `webhook-id`.
 #[utoipa::path(post, path = "/webhooks", tag = "webhooks", operation_id = "create_webhook", request_body = WebhookRequest,
     responses((status = 201, body = WebhookSummary), Refused))]
-pub(super) async fn create(caller: Caller, Body(request): Body<WebhookRequest>) -> Result<Response, Problem> {
+pub(super) async fn create(
+    caller: Caller,
+    JsonBody(request): JsonBody<WebhookRequest>,
+) -> Result<Response, Problem> {
     require_admin(&caller, WEBHOOKS)?;
     let WebhookRequest { name, url, kinds } = request;
     check_name("name", &name).map_err(|error| Problem::invalid(error.to_string()))?;

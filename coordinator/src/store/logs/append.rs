@@ -2,7 +2,7 @@
 //! unchanged.
 
 use super::error::{LogError, SealError};
-use super::layout::{Layout, Place, Raw};
+use super::layout::{Layout, LogFiles, RawSegment};
 use super::read::{LogReader, Progress};
 use super::registry::Logs;
 use super::unstored::{Shortened, Unstored};
@@ -20,9 +20,9 @@ use tokio::sync::watch;
 
 /// An open log, shared by its writers and readers.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct OpenLog {
     pub(super) attempt: AttemptId,
-    pub(super) place: Place,
+    pub(super) place: LogFiles,
     pub(super) disk: Disk,
     /// Held only briefly, never during file I/O. If both locks are needed, lock `appender` first.
     layout: Mutex<Layout>,
@@ -60,8 +60,8 @@ impl Appender {
     }
 }
 
-impl Shared {
-    pub(super) fn new(attempt: AttemptId, place: Place, disk: Disk) -> Self {
+impl OpenLog {
+    pub(super) fn new(attempt: AttemptId, place: LogFiles, disk: Disk) -> Self {
         Self {
             attempt,
             place,
@@ -170,12 +170,12 @@ impl Shared {
                 last.end = end;
                 last.full = full;
             }
-            None => layout.raws.push_back(Raw { end, full, ..raw }),
+            None => layout.raws.push_back(RawSegment { end, full, ..raw }),
         }
         Ok(())
     }
 
-    fn new_segment(&self, appender: &Appender, at_end: bool) -> Result<Raw, LogError> {
+    fn new_segment(&self, appender: &Appender, at_end: bool) -> Result<RawSegment, LogError> {
         let start = if at_end { appender.state } else { LogState::default() };
         let directory = &self.place.directory;
         if !directory.is_dir() {
@@ -188,14 +188,15 @@ impl Shared {
         let file = self.disk.create(&path).map_err(LogError::file("make", &path))?;
         self.directory_dirty.store(true, Ordering::Release);
         let synced = start.position;
-        Ok(Raw { path, file: Arc::new(file), start, end: start.position, full: false, synced })
+        Ok(RawSegment { path, file: Arc::new(file), start, end: start.position, full: false, synced })
     }
 
     /// Makes all raw segments and the directory durable. The sync of the directory also covers the
     /// removal of compressed segments. After a power loss, a removed segment that reappears would
     /// be used, although it may never have been complete on disk.
     pub(super) fn sync(&self, appender: &mut Appender) -> Result<(), LogError> {
-        let raws: Vec<Raw> = self.layout().raws.iter().filter(|raw| raw.synced < raw.end).cloned().collect();
+        let raws: Vec<RawSegment> =
+            self.layout().raws.iter().filter(|raw| raw.synced < raw.end).cloned().collect();
         for raw in raws {
             if let Err(source) = self.disk.sync(&raw.file, &raw.path) {
                 // After a failed sync, the kernel may have dropped the pages. The state on disk is
@@ -223,7 +224,7 @@ impl Shared {
 /// Appends chunks to the log of one attempt. Only the newest writer of a log may append.
 #[derive(Debug)]
 pub struct LogWriter {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<OpenLog>,
     ticket: u64,
     logs: Logs,
 }
@@ -258,7 +259,7 @@ pub struct Sealed {
 }
 
 impl LogWriter {
-    pub(super) fn new(shared: Arc<Shared>, logs: Logs) -> Self {
+    pub(super) fn new(shared: Arc<OpenLog>, logs: Logs) -> Self {
         let ticket = shared.newest_writer.fetch_add(1, Ordering::AcqRel) + 1;
         Self { shared, ticket, logs }
     }

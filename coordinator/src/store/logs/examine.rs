@@ -1,8 +1,8 @@
 //! Checks and copies logs from outside their coordinator, while it runs.
 
-use super::append::Shared;
+use super::append::OpenLog;
 use super::error::LogError;
-use super::layout::Place;
+use super::layout::LogFiles;
 use super::pack::Growth;
 use super::read::{LogReader, each_chunk};
 use crate::store::disk::Disk;
@@ -79,7 +79,7 @@ pub(in crate::store) fn copy(
         return Ok(0);
     }
     let disk = Disk::default();
-    let place = Place::new(to, attempt);
+    let place = LogFiles::new(to, attempt);
     disk.create_directory(&place.directory).map_err(LogError::file("make", &place.directory))?;
     let mut growth = Growth::create(&place.pack(), &disk)?;
     each_part(&mut reader, |part| growth.append(part, &disk))?;
@@ -93,13 +93,13 @@ pub(in crate::store) fn stored_attempts(root: &Path) -> HashSet<AttemptId> {
     let directories = std::fs::read_dir(root).into_iter().flatten().flatten();
     let files =
         directories.flat_map(|directory| std::fs::read_dir(directory.path()).into_iter().flatten().flatten());
-    files.filter_map(|file| Place::attempt_of(file.file_name().to_str()?)).collect()
+    files.filter_map(|file| LogFiles::attempt_of(file.file_name().to_str()?)).collect()
 }
 
 fn look(root: &Path, attempt: AttemptId, length: u64) -> Result<LogReader, LogError> {
     let mut longest: Option<LogReader> = None;
     for _ in 0..LOOKS {
-        let shared = Shared::new(attempt, Place::new(root, attempt), Disk::default());
+        let shared = OpenLog::new(attempt, LogFiles::new(root, attempt), Disk::default());
         shared.open(false)?;
         let reader = LogReader::live(Arc::new(shared));
         if longest.as_ref().is_none_or(|longest| longest.length() < reader.length()) {

@@ -3,9 +3,9 @@
 //! It compresses full segments, and writes a short log to a file if it stays open. It also fills
 //! the ring, and moves the write-ahead log into the database.
 
-use super::append::Shared;
+use super::append::OpenLog;
 use super::error::LogError;
-use super::layout::Raw;
+use super::layout::RawSegment;
 use super::pack::Growth;
 use super::registry::Logs;
 use crate::priority::{Niceness, give_way};
@@ -22,9 +22,9 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 enum Task {
-    Spill(Arc<Shared>, Instant),
-    Pack(Arc<Shared>),
-    Finished(Arc<Shared>, Logs),
+    Spill(Arc<OpenLog>, Instant),
+    Pack(Arc<OpenLog>),
+    Finished(Arc<OpenLog>, Logs),
     Warm(Vec<AttemptId>, Logs),
     Checkpoint,
     Answer(Sender<()>),
@@ -61,17 +61,17 @@ impl Keeper {
         }
     }
 
-    pub(super) fn spill_later(&self, shared: &Arc<Shared>) {
+    pub(super) fn spill_later(&self, shared: &Arc<OpenLog>) {
         self.send(Task::Spill(Arc::clone(shared), Instant::now() + INLINE_FOR));
     }
 
-    pub(super) fn pack(&self, shared: &Arc<Shared>) {
+    pub(super) fn pack(&self, shared: &Arc<OpenLog>) {
         if !shared.queued.swap(true, Ordering::AcqRel) {
             self.send(Task::Pack(Arc::clone(shared)));
         }
     }
 
-    pub(super) fn finished(&self, shared: &Arc<Shared>, logs: &Logs) {
+    pub(super) fn finished(&self, shared: &Arc<OpenLog>, logs: &Logs) {
         self.send(Task::Finished(Arc::clone(shared), logs.clone()));
     }
 
@@ -98,7 +98,7 @@ impl Keeper {
 }
 
 fn run(queue: &Receiver<Task>, checkpointed: Option<&Path>) {
-    let mut young: VecDeque<(Instant, Arc<Shared>)> = VecDeque::new();
+    let mut young: VecDeque<(Instant, Arc<OpenLog>)> = VecDeque::new();
     loop {
         let task = match young.front() {
             Some((due, _)) => match queue.recv_timeout(due.saturating_duration_since(Instant::now())) {
@@ -134,7 +134,7 @@ fn run(queue: &Receiver<Task>, checkpointed: Option<&Path>) {
     }
 }
 
-fn spill(shared: &Shared) {
+fn spill(shared: &OpenLog) {
     if let Err(error) = shared.spill() {
         tracing::warn!(attempt = %shared.attempt, error = &error as &dyn std::error::Error, "a log stays in memory");
     }
@@ -147,7 +147,7 @@ fn checkpoint(path: &Path) {
     }
 }
 
-fn pack(shared: &Shared) {
+fn pack(shared: &OpenLog) {
     shared.queued.store(false, Ordering::Release);
     if let Err(error) = pack_segments(shared) {
         // Uncompressed segments stay as they are and remain readable.
@@ -156,7 +156,7 @@ fn pack(shared: &Shared) {
 }
 
 /// Compresses the segments that are complete.
-pub(super) fn pack_segments(shared: &Shared) -> Result<(), LogError> {
+pub(super) fn pack_segments(shared: &OpenLog) -> Result<(), LogError> {
     let _packing = shared.packing();
     loop {
         let (raw, growth) = {
@@ -172,7 +172,7 @@ pub(super) fn pack_segments(shared: &Shared) -> Result<(), LogError> {
     }
 }
 
-fn pack_segment(shared: &Shared, raw: &Raw, growth: Option<Growth>) -> Result<(), LogError> {
+fn pack_segment(shared: &OpenLog, raw: &RawSegment, growth: Option<Growth>) -> Result<(), LogError> {
     let disk = &shared.disk;
     let is_new = growth.is_none();
     let mut growth = match growth {

@@ -15,13 +15,13 @@ use std::sync::Arc;
 
 /// File names of one log.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct LogFiles {
     /// The directory of the files.
     pub(super) directory: PathBuf,
     stem: String,
 }
 
-impl Place {
+impl LogFiles {
     /// Returns the place of an attempt's log. Logs are spread over 256 directories by the last byte
     /// of the job's id, which is random.
     pub(super) fn new(root: &Path, attempt: AttemptId) -> Self {
@@ -77,7 +77,7 @@ impl Place {
 
 /// A raw segment.
 #[derive(Clone, Debug)]
-pub(super) struct Raw {
+pub(super) struct RawSegment {
     pub(super) path: PathBuf,
     pub(super) file: Arc<File>,
     /// State of the log at the start of the segment.
@@ -96,14 +96,14 @@ pub(super) struct Raw {
 pub(super) struct Layout {
     pub(super) head: Vec<u8>,
     pub(super) pack: Option<Pack>,
-    pub(super) raws: VecDeque<Raw>,
+    pub(super) raws: VecDeque<RawSegment>,
 }
 
 impl Layout {
     /// Finds the files of a log and reads their state. Consecutive whole chunks count. The rest is
     /// ignored, and truncated if `write` is set.
     pub(super) fn recover(
-        place: &Place,
+        place: &LogFiles,
         attempt: AttemptId,
         disk: &Disk,
         write: bool,
@@ -137,7 +137,8 @@ impl Layout {
                 previous.full = true;
             }
             let end = state.position;
-            let raw = Raw { path, file: Arc::new(file), start, end, full: false, synced: start.position };
+            let raw =
+                RawSegment { path, file: Arc::new(file), start, end, full: false, synced: start.position };
             layout.raws.push_back(raw);
             if !whole {
                 return Ok((layout, state));
@@ -153,7 +154,7 @@ impl Layout {
 
 /// Returns the start of a raw segment with an interrupted compression. While its file exists, its
 /// blocks may not be durable, so the file is used instead.
-fn unfinished(pack: &Pack, place: &Place) -> Option<u64> {
+fn unfinished(pack: &Pack, place: &LogFiles) -> Option<u64> {
     const BLOCKS_OF_A_SEGMENT_MAX: usize =
         (SEGMENT_BYTES as usize + BINARY_FRAME_BYTES_MAX).div_ceil(BLOCK_BYTES) + 1;
     let mut newest = pack.blocks().iter().rev().take(BLOCKS_OF_A_SEGMENT_MAX);

@@ -5,7 +5,7 @@
 
 use super::error::LogError;
 use super::examine::{copy, stored_attempts};
-use super::layout::{Layout, Place};
+use super::layout::{Layout, LogFiles};
 use super::pack::Growth;
 use super::read::LogReader;
 use super::registry::Logs;
@@ -43,7 +43,7 @@ impl Logs {
     /// [`LogError`]. It may be tried again.
     pub fn publish(&self, attempt: AttemptId) -> Result<(), LogError> {
         let Some(objects) = &self.inner.objects else { return Ok(()) };
-        let place = Place::new(self.root(), attempt);
+        let place = LogFiles::new(self.root(), attempt);
         let written = unfinished(&place);
         let packed = self.reader(attempt).and_then(|reader| self.write_pack(reader, &place, &written));
         let stored = packed.and_then(|length| {
@@ -57,7 +57,7 @@ impl Logs {
     }
 
     /// Returns the length of the log.
-    fn write_pack(&self, mut reader: LogReader, place: &Place, written: &Path) -> Result<u64, LogError> {
+    fn write_pack(&self, mut reader: LogReader, place: &LogFiles, written: &Path) -> Result<u64, LogError> {
         let (disk, directory) = (&self.inner.disk, &place.directory);
         std::fs::create_dir_all(directory).map_err(LogError::file("make", directory))?;
         let mut growth = Growth::create(written, disk)?;
@@ -75,7 +75,7 @@ impl Logs {
     /// Copies the log of an ended attempt from the shared objects, unless this coordinator has all of it.
     pub(super) fn fetch(&self, attempt: AttemptId, length: u64) -> Result<(), LogError> {
         let Some(objects) = &self.inner.objects else { return Ok(()) };
-        let place = Place::new(self.root(), attempt);
+        let place = LogFiles::new(self.root(), attempt);
         let disk = &self.inner.disk;
         // A coordinator that was the leader before may have the beginning only.
         let known = Layout::recover(&place, attempt, disk, false);
@@ -111,7 +111,7 @@ pub(crate) fn export_logs(directory: &Path, objects: &Objects, reader: &Reader) 
         if objects.items(Kind::Log, &owner)?.iter().any(|known| known.item == item) {
             continue;
         }
-        let place = Place::new(&staging, attempt);
+        let place = LogFiles::new(&staging, attempt);
         place.remove_all(&Disk::default())?;
         if copy(&root, &staging, attempt, length)? == length && length > 0 {
             objects.put_file(Key { kind: Kind::Log, owner: &owner, item: &item }, &place.pack())?;
@@ -129,7 +129,7 @@ pub(crate) fn export_logs(directory: &Path, objects: &Objects, reader: &Reader) 
 /// [`LogError`]
 pub(crate) fn import_log(directory: &Path, objects: &Objects, owner: &str) -> Result<(), LogError> {
     let Some(attempt) = attempt_of(owner) else { return Ok(()) };
-    let place = Place::new(&directory.join("logs"), attempt);
+    let place = LogFiles::new(&directory.join("logs"), attempt);
     let path = place.pack();
     if path.exists() {
         return Ok(());
@@ -142,7 +142,7 @@ pub(crate) fn import_log(directory: &Path, objects: &Objects, owner: &str) -> Re
 }
 
 /// Returns a new name for a file that is being written. It is not the name of a log.
-fn unfinished(place: &Place) -> PathBuf {
+fn unfinished(place: &LogFiles) -> PathBuf {
     place.directory.join(format!("{}.unfinished", Uuid::now_v7()))
 }
 

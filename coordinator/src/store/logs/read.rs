@@ -1,6 +1,6 @@
 //! Reads a log from any position, while it grows and after its end.
 
-use super::append::Shared;
+use super::append::OpenLog;
 use super::error::LogError;
 use super::pack::{Block, PackFile};
 use crate::store::limits::{BLOCK_BYTES, READ_BYTES_MAX};
@@ -34,7 +34,7 @@ pub struct LogReader {
 
 #[derive(Debug)]
 enum Source {
-    Live { shared: Arc<Shared>, progress: watch::Receiver<Progress> },
+    Live { shared: Arc<OpenLog>, progress: watch::Receiver<Progress> },
     Whole(Arc<CompletedLog>),
 }
 
@@ -48,12 +48,12 @@ enum Piece {
 
 /// Start position of a piece of a log, with the length of each stream there.
 #[derive(Clone, Copy)]
-struct Start {
+struct PieceStart {
     position: u64,
     lengths: [u64; 2],
 }
 
-impl Start {
+impl PieceStart {
     fn of_block(block: &Block) -> Self {
         Self { position: block.start, lengths: block.stream_lengths() }
     }
@@ -61,13 +61,13 @@ impl Start {
 
 /// Returns false if the piece has no bytes of the stream. The last piece has no successor to
 /// compare with, so the result for it is true.
-fn may_have(pieces: &[Start], index: usize, stream: Stream) -> bool {
+fn may_have(pieces: &[PieceStart], index: usize, stream: Stream) -> bool {
     let length = |at: usize| pieces.get(at).map(|piece| piece.lengths[stream.index()]);
     length(index + 1).is_none_or(|after| length(index) != Some(after))
 }
 
 impl LogReader {
-    pub(super) fn live(shared: Arc<Shared>) -> Self {
+    pub(super) fn live(shared: Arc<OpenLog>) -> Self {
         let progress = shared.progress();
         Self { source: Source::Live { shared, progress }, block: None }
     }
@@ -95,7 +95,7 @@ impl LogReader {
     }
 
     /// Returns the live log, or `None` if this is a completed log in memory.
-    pub(super) fn shared(&self) -> Option<&Arc<Shared>> {
+    pub(super) fn shared(&self) -> Option<&Arc<OpenLog>> {
         match &self.source {
             Source::Live { shared, .. } => Some(shared),
             Source::Whole(_) => None,
@@ -181,7 +181,7 @@ impl LogReader {
         let mut counted = 0;
         let mut oldest = end;
         let pieces = self.pieces();
-        for (index, &Start { position: start, .. }) in pieces.iter().enumerate().rev() {
+        for (index, &PieceStart { position: start, .. }) in pieces.iter().enumerate().rev() {
             if stream.is_some_and(|stream| !may_have(&pieces, index, stream)) {
                 oldest = start;
                 continue;
@@ -251,19 +251,20 @@ impl LogReader {
     }
 
     /// Returns the starts of the log's pieces.
-    fn pieces(&self) -> Vec<Start> {
+    fn pieces(&self) -> Vec<PieceStart> {
         match &self.source {
-            Source::Whole(log) => vec![Start { position: log.start(), lengths: [0, 0] }],
+            Source::Whole(log) => vec![PieceStart { position: log.start(), lengths: [0, 0] }],
             Source::Live { shared, .. } => {
                 let layout = shared.layout();
-                let packed = layout.pack.iter().flat_map(|pack| pack.blocks().iter().map(Start::of_block));
-                let raw = layout
-                    .raws
-                    .iter()
-                    .map(|raw| Start { position: raw.start.position, lengths: raw.start.stream_lengths });
-                let mut starts: Vec<Start> = packed.chain(raw).collect();
+                let packed =
+                    layout.pack.iter().flat_map(|pack| pack.blocks().iter().map(PieceStart::of_block));
+                let raw = layout.raws.iter().map(|raw| PieceStart {
+                    position: raw.start.position,
+                    lengths: raw.start.stream_lengths,
+                });
+                let mut starts: Vec<PieceStart> = packed.chain(raw).collect();
                 if !layout.has_files() {
-                    starts.push(Start { position: 0, lengths: [0, 0] });
+                    starts.push(PieceStart { position: 0, lengths: [0, 0] });
                 }
                 starts
             }

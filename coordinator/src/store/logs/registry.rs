@@ -1,9 +1,9 @@
 //! Registry of all logs of a data directory.
 
-use super::append::{LogWriter, Shared};
+use super::append::{LogWriter, OpenLog};
 use super::error::LogError;
 use super::keep::Keeper;
-use super::layout::Place;
+use super::layout::LogFiles;
 use super::read::LogReader;
 use crate::store::disk::Disk;
 use crate::store::limits::{READ_BYTES_MAX, RING_LOG_BYTES_MAX};
@@ -19,10 +19,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// All logs of a data directory. Cheap to clone.
 #[derive(Clone)]
 pub struct Logs {
-    pub(super) inner: Arc<Inner>,
+    pub(super) inner: Arc<LogRegistry>,
 }
 
-pub(super) struct Inner {
+pub(super) struct LogRegistry {
     pub(super) root: PathBuf,
     pub(super) objects: Option<Objects>,
     pub(super) disk: Disk,
@@ -34,7 +34,7 @@ pub(super) struct Inner {
 
 #[derive(Default)]
 struct Registry {
-    open: HashMap<AttemptId, Weak<Shared>>,
+    open: HashMap<AttemptId, Weak<OpenLog>>,
     /// Logs that are being removed. They can't be opened.
     evicting: HashSet<AttemptId>,
     /// Number of entries at which those of closed logs are removed.
@@ -56,7 +56,7 @@ impl Logs {
         disk: Disk,
         reader: Reader,
     ) -> std::io::Result<Self> {
-        let inner = Inner {
+        let inner = LogRegistry {
             root,
             objects,
             disk,
@@ -172,7 +172,7 @@ impl Logs {
     }
 
     /// Adds a log that has just ended to the ring.
-    pub(super) fn remember(&self, shared: &Arc<Shared>) {
+    pub(super) fn remember(&self, shared: &Arc<OpenLog>) {
         match read_end(LogReader::live(Arc::clone(shared))) {
             Ok(log) => self.inner.ring.insert(log),
             Err(error) => tracing::warn!(
@@ -183,7 +183,7 @@ impl Logs {
         }
     }
 
-    fn share(&self, attempt: AttemptId) -> Result<Arc<Shared>, LogError> {
+    fn share(&self, attempt: AttemptId) -> Result<Arc<OpenLog>, LogError> {
         let shared = {
             let mut registry = self.registry();
             if registry.evicting.contains(&attempt) {
@@ -192,8 +192,8 @@ impl Logs {
             match registry.open.get(&attempt).and_then(Weak::upgrade) {
                 Some(shared) => shared,
                 None => {
-                    let place = Place::new(&self.inner.root, attempt);
-                    let shared = Arc::new(Shared::new(attempt, place, self.inner.disk.clone()));
+                    let place = LogFiles::new(&self.inner.root, attempt);
+                    let shared = Arc::new(OpenLog::new(attempt, place, self.inner.disk.clone()));
                     registry.insert(attempt, &shared);
                     shared
                 }
@@ -231,7 +231,7 @@ impl Logs {
 }
 
 impl Registry {
-    fn insert(&mut self, attempt: AttemptId, shared: &Arc<Shared>) {
+    fn insert(&mut self, attempt: AttemptId, shared: &Arc<OpenLog>) {
         if self.open.len() >= self.sweep_at {
             self.open.retain(|_, open| open.strong_count() > 0);
             self.sweep_at = (self.open.len() * 2).max(64);

@@ -2,7 +2,7 @@
 
 use super::error::LogError;
 use super::excess::{RecordKey, excess};
-use super::layout::{Layout, Place};
+use super::layout::{Layout, LogFiles};
 use super::objects::{attempt_of, owner};
 use super::registry::Logs;
 use crate::store::disk::Operation;
@@ -60,7 +60,7 @@ pub struct Retained {
 
 /// A log, as listed in the directory.
 #[derive(Clone, Copy, Default)]
-struct Stored {
+struct StoredLog {
     bytes: u64,
     raw_bytes: u64,
     changed_ms: i64,
@@ -138,8 +138,8 @@ impl Logs {
     }
 
     /// Returns all logs that have files.
-    fn list(&self) -> Result<Vec<(AttemptId, Stored)>, LogError> {
-        let mut logs: HashMap<AttemptId, Stored> = HashMap::new();
+    fn list(&self) -> Result<Vec<(AttemptId, StoredLog)>, LogError> {
+        let mut logs: HashMap<AttemptId, StoredLog> = HashMap::new();
         self.list_objects(&mut logs)?;
         for directory in self.directories()? {
             for entry in std::fs::read_dir(&directory).map_err(LogError::file("list", &directory))? {
@@ -147,7 +147,7 @@ impl Logs {
                 let name = entry.file_name();
                 let Some(name) = name.to_str() else { continue };
                 // A file may disappear during the listing because it was compressed.
-                let (Some(attempt), Ok(metadata)) = (Place::attempt_of(name), entry.metadata()) else {
+                let (Some(attempt), Ok(metadata)) = (LogFiles::attempt_of(name), entry.metadata()) else {
                     continue;
                 };
                 let log = logs.entry(attempt).or_default();
@@ -171,11 +171,11 @@ impl Logs {
     }
 
     /// Adds the logs that are shared with other coordinators.
-    fn list_objects(&self, logs: &mut HashMap<AttemptId, Stored>) -> Result<(), LogError> {
+    fn list_objects(&self, logs: &mut HashMap<AttemptId, StoredLog>) -> Result<(), LogError> {
         let Some(objects) = &self.inner.objects else { return Ok(()) };
         for owner in objects.owners(Kind::Log)? {
             let Some(attempt) = attempt_of(&owner.name) else { continue };
-            let stored = Stored { bytes: owner.bytes, raw_bytes: 0, changed_ms: owner.stored_at_ms };
+            let stored = StoredLog { bytes: owner.bytes, raw_bytes: 0, changed_ms: owner.stored_at_ms };
             logs.insert(attempt, stored);
         }
         Ok(())
@@ -196,7 +196,7 @@ impl Logs {
         let mut lengths = Vec::with_capacity(chosen.len());
         for attempt in chosen {
             // A log that can't be read is removed too; its recorded length is 0.
-            let place = Place::new(self.root(), *attempt);
+            let place = LogFiles::new(self.root(), *attempt);
             let recovered = Layout::recover(&place, *attempt, &self.inner.disk, false);
             let here = recovered.map_or(0, |(_, state)| state.position);
             lengths.push(here.max(self.shared_length(*attempt)?));
@@ -208,7 +208,7 @@ impl Logs {
             .map_err(LogError::file("write", self.root()))?;
         write_evicted(&connection, chosen, &lengths).map_err(StoreError::database("record a removed log"))?;
         for attempt in chosen {
-            Place::new(self.root(), *attempt).remove_all(&self.inner.disk)?;
+            LogFiles::new(self.root(), *attempt).remove_all(&self.inner.disk)?;
             if let Some(objects) = &self.inner.objects {
                 objects.remove(Kind::Log, &owner(*attempt), |_| true)?;
             }

@@ -24,7 +24,7 @@ pub(super) struct Unstored {
 
 /// The chunks that the seal appends for the unstored part.
 #[derive(Debug, Default)]
-struct Ending {
+struct UnstoredEnd {
     /// Gap chunks, then the chunks of the tail.
     bytes: Vec<u8>,
     state: LogState,
@@ -80,8 +80,8 @@ impl Unstored {
     }
 
     /// Returns the end of a log that is stored up to `stored`.
-    fn ending(&self, attempt: AttemptId, stored: LogState) -> Ending {
-        let mut ending = Ending { state: stored, ..Ending::default() };
+    fn ending(&self, attempt: AttemptId, stored: LogState) -> UnstoredEnd {
+        let mut ending = UnstoredEnd { state: stored, ..UnstoredEnd::default() };
         for stream in Stream::ALL {
             let first = self.tail.iter().find(|(header, _)| header.stream == stream);
             let resumes_at =
@@ -137,7 +137,8 @@ impl LogWriter {
         }
         let mut appender = self.shared.appender();
         *appender = Appender { opened: true, hashers: Some(Default::default()), ..Appender::default() };
-        let Ending { bytes, state, gaps } = Ending::of_nothing(self.shared.attempt, lengths, reason);
+        let UnstoredEnd { bytes, state, gaps } =
+            UnstoredEnd::of_nothing(self.shared.attempt, lengths, reason);
         self.shared.layout().head = bytes;
         appender.state = state;
         let seals = seals(state, &Default::default());
@@ -163,7 +164,7 @@ impl LogWriter {
         };
         if !fits_in_memory && let Err(error) = shared.write(&appender, &ending.bytes) {
             tracing::warn!(%attempt, error = &error as &dyn std::error::Error, "the end of a log can't be stored");
-            ending = Ending::noted(unstored, appender.state);
+            ending = UnstoredEnd::noted(unstored, appender.state);
         }
         if let Some(hashers) = &mut appender.hashers {
             hash(hashers, &ending.bytes);
@@ -180,7 +181,7 @@ impl LogWriter {
     }
 }
 
-impl Ending {
+impl UnstoredEnd {
     /// Returns only the gaps, for a log without any stored part.
     fn of_nothing(attempt: AttemptId, lengths: [u64; 2], reason: &str) -> Self {
         let mut ending = Self::default();
