@@ -32,11 +32,13 @@ mod ctest;
 mod cucumber;
 mod cunit;
 mod dart;
+mod database;
 mod dejagnu;
 mod deno;
 mod docker;
 mod doctest;
 mod dotnet;
+mod echoes;
 mod elixir;
 mod erlang;
 mod eslint;
@@ -64,6 +66,7 @@ mod junit;
 mod kotlin;
 mod kyua;
 mod lab;
+mod languages;
 mod libcheck;
 mod libtest;
 mod lint;
@@ -128,6 +131,7 @@ mod stestr;
 mod swift;
 mod swift_testing;
 mod swiftlint;
+mod tables;
 mod tap;
 mod tcltest;
 mod terraform;
@@ -199,6 +203,11 @@ tools! {
     Julia => julia::TOOL,
     Erlang => erlang::TOOL,
     Signal => signal::TOOL,
+    GitReplies => git::REPLIES,
+    Echoes => echoes::TOOL,
+    Languages => languages::TOOL,
+    Database => database::TOOL,
+    Tables => tables::TOOL,
     Cargo => cargo::TOOL,
     CargoBuild => cargo::BUILD,
     Bun => bun::TOOL,

@@ -12,6 +12,9 @@ use crate::verdict::Case;
 use buildpool_protocol::outcome::Ending;
 use buildpool_protocol::report::{KnownFrom, Severity, TestCounts};
 
+/// The rule for a line that begins with a mark. Programs other than test runners print such lines too.
+const MARK: &str = "generic.bullet";
+
 /// Owner of the data that a [`Case`] borrows.
 pub(super) struct OwnedCase {
     pub(super) out_of_memory: Option<String>,
@@ -130,7 +133,9 @@ pub(super) fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
             .find(|ranked| ranked.found.role == Role::ReportIssue && ranked.found.severity <= Severity::Error)
             .map(|ranked| (ranked.headline(), ranked.found.kind == Kind::Infrastructure)),
         build_errors: parts.finds.errors.iter().any(|found| is(found, Kind::Build) && !found.probe),
-        test_errors: parts.finds.errors.iter().any(|found| is(found, Kind::Test)),
+        test_errors: parts.finds.errors.iter().any(|found| {
+            is(found, Kind::Test) && (found.rule != MARK || parts.is_test_run || parts.tests.is_some())
+        }),
         infrastructure: first.is_some_and(|ranked| ranked.found.kind == Kind::Infrastructure),
         panics_are_tests: reports::panics_are_tests(parts.tally, parts.facts),
         xcodebuild: signs.tools.contains(&ToolId::Xcodebuild),

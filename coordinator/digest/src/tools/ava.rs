@@ -48,7 +48,14 @@ fn ava_test(draft: &mut Draft) {
 fn listed(draft: &mut Draft) {
     crate::rules::pointed(draft);
     draft.bare = draft.lines.len() == 1;
-    if draft.bare && draft.test.as_deref().is_some_and(|test| test.ends_with('.')) {
+    if draft.file.is_some() {
+        // An excerpt with a place below a mark is a compiler's.
+        (draft.test, draft.kind) = (None, Some(Kind::Build));
+    } else if draft
+        .test
+        .as_deref()
+        .is_some_and(|test| test.ends_with(':') || draft.bare && test.ends_with('.'))
+    {
         // A sentence is no name.
         (draft.test, draft.kind, draft.bare) = (None, Some(Kind::Runtime), false);
     }

@@ -1,7 +1,7 @@
 //! Output of Elixir.
 
 use super::dotnet::stack;
-use crate::rules::{Act, Draft, ERROR, Kind, Rule, problem, set_place};
+use crate::rules::{Act, Draft, ERROR, Kind, Rule, paragraph, problem, set_place};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Elixir") };
@@ -19,7 +19,23 @@ fn elixir_frame(draft: &mut Draft) {
     let _found = places.iter().any(|place| set_place(draft, place));
 }
 
+/// The message and its place, and the file of the heading without them.
+fn compilation(draft: &mut Draft) {
+    let file = draft.file.clone();
+    elixir_frame(draft);
+    draft.file = draft.file.take().or(file);
+    draft.head = draft.lines.iter().position(|line| line.trim_start().starts_with("** ("));
+    if draft.lines.iter().any(|line| line.ends_with("(errors have been logged)")) {
+        draft.kind = Some(Kind::Consequence);
+    }
+}
+
 const RULES: &[Rule] = &[
+    Rule {
+        name: "elixir.compilation",
+        pattern: r"^== Compilation error in file (?P<f>\S+) ==$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 90).follow(paragraph).owning().refine(compilation))],
+    },
     Rule {
         name: "elixir.logged",
         pattern: r"^\s{0,5}\*\* \(CompileError\) .*\(errors have been logged\)$",

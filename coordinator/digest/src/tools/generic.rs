@@ -1,9 +1,10 @@
 //! Output of any tool.
 
 use super::c::indented_no_head;
+use super::languages::of_compiler;
 use crate::rules::{
     Act, Draft, ERROR, Kind, Level, Next, Role, Rule, Sign, WARNING, drawn, indented, paragraph, pointed,
-    problem,
+    problem, set_place,
 };
 use crate::tool::{Tool, ToolId};
 
@@ -15,9 +16,30 @@ fn said(so_far: &[String], line: &str) -> Next {
     if so_far.len() == 1 && !says || so_far.len() > 12 { Next::Beyond } else { paragraph(so_far, line) }
 }
 
-/// A location alone has no message.
+/// A location alone has no message. The line below has it.
 fn alone(draft: &mut Draft) {
     draft.spurious = draft.lines.len() == 1;
+    draft.head = Some(1);
+}
+
+/// A mark above an excerpt with a place is a compiler's.
+fn marked(draft: &mut Draft) {
+    pointed(draft);
+    if draft.file.is_some() {
+        draft.kind = Some(Kind::Build);
+    }
+}
+
+/// `parse error at (chart/a.yaml:14): …`: the place in parentheses, if no line points to one.
+fn named(draft: &mut Draft) {
+    pointed(draft);
+    if draft.file.is_none() {
+        let first = draft.first().to_owned();
+        let places = first.split('(').skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
+        let _found = places
+            .filter(|place| place.contains('.') && !place.contains(' ') && !place.contains("://"))
+            .any(|place| set_place(draft, place));
+    }
 }
 
 const RULES: &[Rule] = &[
@@ -39,7 +61,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "generic.place_severity",
         pattern: r"^\s*(?P<f>(?:[A-Za-z]:)?[^\s:(][^:(\t]*?)(?::(?P<l>\d+)(?::(?P<c>\d+))?|\((?P<l2>\d+)(?:,\s?(?P<c2>\d+))?\))(?::| -)? {0,2}(?:col: \d+ )?\[?(?P<s>[Ff]atal(?: [Ee]rror)?|FATAL|[Ee]rror|ERROR|[Ww]arning|WARN(?:ING)?|[Ii]nfo|INFO|[Nn]ote|NOTE|style|CRITICAL)\]?(?:\[[\w-]+\])?(?P<m>[: ].*)",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Lint, 85).follow(indented))],
+        acts: &[Act::Problem(problem(Level::Word, Kind::Lint, 85).follow(indented).refine(of_compiler))],
     },
     Rule {
         name: "generic.task_prefix",
@@ -92,7 +114,7 @@ const RULES: &[Rule] = &[
         name: "generic.severity",
         pattern: r"^\s{0,4}(?:\[(?:ERROR|Error|error|FATAL|Fatal|fatal|CRITICAL|SEVERE)\]:?|(?:ERROR|FATAL|CRITICAL|SEVERE)(?: ?\[[^\]]*\])?[:!]?|(?:Error|error|Fatal|fatal|Critical|critical)(?: ?\[[^\]]*\])?[:!]) (?P<m>\S.*)",
         acts: &[Act::Problem(
-            problem(ERROR, Kind::Runtime, 60).follow(drawn).refine(pointed).role(Role::Vague),
+            problem(ERROR, Kind::Runtime, 60).follow(drawn).refine(named).role(Role::Vague),
         )],
     },
     Rule {
@@ -108,7 +130,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "generic.bullet",
         pattern: r"^\s*(?:\xe2\x9c\x98|\xe2\x9c\x96|\xe2\x9c\x97|\xc3\x97|\xe2\x9d\x8c) (?P<m>\S.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 70).follow(drawn).refine(pointed))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 70).follow(drawn).refine(marked))],
     },
     Rule {
         name: "generic.failed",

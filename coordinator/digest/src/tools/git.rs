@@ -1,9 +1,17 @@
 //! Output of git.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Rule, Sign, problem};
+use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, Sign, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("git") };
+
+/// Its rules come before those of compilers.
+pub(super) const REPLIES: Tool = Tool {
+    rules: REPLIES_RULES,
+    program: Some(ToolId::Git),
+    said_as: Some(ToolId::Git),
+    ..Tool::named("git")
+};
 
 /// Error messages of git queries that build scripts make and then ignore.
 const ANSWERS: &[&str] = &[
@@ -24,6 +32,12 @@ fn is_no_answer(draft: &Draft) -> bool {
     !ANSWERS.iter().any(|answer| draft.first().contains(answer))
 }
 
+/// What git says below a rejected branch.
+fn push_lines(so_far: &[String], line: &str) -> Next {
+    let is_part = ["error: failed to push", "hint: ", " ! ["].iter().any(|start| line.starts_with(start));
+    if is_part && so_far.len() < 12 { Next::Part } else { Next::Beyond }
+}
+
 const RULES: &[Rule] = &[
     Rule {
         name: "git.conflict",
@@ -39,5 +53,19 @@ const RULES: &[Rule] = &[
         name: "git.fatal",
         pattern: r"^fatal: (?P<m>.*)",
         acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 88).ended(is_no_answer))],
+    },
+];
+
+/// Refusals that begin with `error:`, as messages of compilers do.
+const REPLIES_RULES: &[Rule] = &[
+    Rule {
+        name: "git.rejected",
+        pattern: r"^ ! \[(?:remote )?rejected\] +(?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 92).follow(push_lines))],
+    },
+    Rule {
+        name: "git.error",
+        pattern: r"^error: (?:failed to push some refs|src refspec |pathspec '|patch failed: |\S+: patch does not apply|Your local changes |The following untracked |could not (?:apply|lock|revert|fetch)|cannot lock ref|RPC failed|remote unpack failed|you need to resolve )",
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 88).follow(crate::rules::indented))],
     },
 ];

@@ -1,12 +1,36 @@
 //! Output of package managers.
 
 use super::compiler::{CHILD_DIED, DIED};
-use crate::rules::{Act, ERROR, Kind, Rule, indented, indented_or_blank, problem};
+use crate::rules::{
+    Act, Draft, ERROR, Kind, Next, Rule, drawn, indented, indented_or_blank, is_drawing, problem,
+};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("package managers") };
 
+/// uv draws a frame, others indent.
+fn unsolved(so_far: &[String], line: &str) -> Next {
+    if is_drawing(line) { Next::Part } else { indented_or_blank(so_far, line) }
+}
+
+/// The output of the failed step, in a drawn frame.
+fn output(so_far: &[String], line: &str) -> Next {
+    if line.trim() == "[end of output]" { Next::Last } else { drawn(so_far, line) }
+}
+
+/// The last line of the output says why the step failed.
+fn last_line(draft: &mut Draft) {
+    let end = draft.lines.iter().position(|line| line.trim() == "[end of output]");
+    let head = end.and_then(|end| draft.lines[..end].iter().rposition(|line| !line.trim().is_empty()));
+    draft.head = head.filter(|head| *head > 2);
+}
+
 const RULES: &[Rule] = &[
+    Rule {
+        name: "packages.step",
+        pattern: r"^\s*\xc3\x97 (?P<m>\S.* did not run successfully\.)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 90).follow(output).owning().refine(last_line))],
+    },
     Rule {
         name: "packages.script_died",
         pattern: r#"^(?:npm (?:ERR!|error) signal |(?:error |.*ELIFECYCLE\S* +|\[\S+\] )?Command failed with signal "?)(?P<sig>SIG[A-Z]+)\b"#,
@@ -14,8 +38,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "packages.unsolved",
-        pattern: r"^(?:Because .*(?:version solving failed|requirements are unsatisfiable)|Could not find (?:gem|compatible versions) |Your requirements could not be resolved|E: [A-Z])(?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 88).follow(indented_or_blank))],
+        pattern: r"^(?:\xc3\x97 No solution found |PackagesNotFoundError: |ResolvePackageNotFound: |Because .*(?:version solving failed|requirements are unsatisfiable)|Could not find (?:gem|compatible versions) |Your requirements could not be resolved|E: [A-Z])(?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 88).follow(unsolved))],
     },
     Rule {
         name: "packages.bang",

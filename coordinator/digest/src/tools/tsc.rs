@@ -26,7 +26,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "tsc.pretty",
-        pattern: r"^(?P<f>[^\s:]+):(?P<l>\d+):(?P<c>\d+) - (?P<s>error|warning) TS\d+: (?P<m>.*)",
+        // The builders of Angular have the prefix.
+        pattern: r"^(?:Error: )?(?P<f>[^\s:]+):(?P<l>\d+):(?P<c>\d+) - (?P<s>error|warning) (?:TS|NG|ts\()-?\d+\)?: (?P<m>.*)",
         acts: &[Act::Problem(problem(Level::Word, Kind::Build, 95).follow(tsc_lines))],
     },
     Rule {

@@ -281,5 +281,5 @@ pub(crate) const REMARKS: &[Run] = &[
         log: ".github/workflows/ci.yml:7:9: unexpected key \"stepps\" for \"job\" section [syntax-check]\n",
         ..CODE_ONLY
     },
-    Run { what: "a linter", log: "a/b.proto:12:3: \"Foo\" is not defined.\n", ..CODE_ONLY },
+    Run { what: "a linter", log: "a/b.lint:12:3: \"Foo\" is not defined.\n", ..CODE_ONLY },
 ];

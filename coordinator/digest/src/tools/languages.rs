@@ -1,0 +1,147 @@
+//! Compilers whose messages need no rules but these few.
+
+use crate::rules::{Act, Draft, ERROR, Kind, Level, Next, Rule, one_more, problem};
+use crate::tool::Tool;
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("compilers") };
+
+/// Most lines of a message with blank lines in it.
+const LINES_MAX: usize = 30;
+
+/// Extensions of files that a compiler reads. An error with a place in one of them is a build error.
+const COMPILED: &[&str] = &[
+    "adb", "ads", "agda", "astro", "bicep", "c", "cc", "coq", "cpp", "cr", "cs", "cu", "cxx", "d", "dart",
+    "elm", "erl", "f90", "fs", "gleam", "go", "groovy", "h", "hpp", "hrl", "hs", "hx", "idr", "java", "kt",
+    "lean", "lhs", "lpr", "m", "ml", "mli", "mm", "nim", "odin", "pas", "pony", "pp", "proto", "purs", "rs",
+    "scala", "sol", "svelte", "sv", "swift", "thrift", "ts", "tsx", "v", "vala", "vb", "vhd", "vhdl", "vue",
+    "zig",
+];
+
+/// An error with a place in the sources of a compiled language is the compiler's, unless it ends with the name of a
+/// linter's rule.
+pub(super) fn of_compiler(draft: &mut Draft) {
+    let extension = draft.file.as_deref().and_then(|file| Some(file.rsplit_once('.')?.1));
+    let is_source = extension.is_some_and(|extension| COMPILED.contains(&extension));
+    if is_source && !names_rule(draft.first()) {
+        draft.kind = Some(Kind::Build);
+    }
+}
+
+/// Whether a line ends with `[rule-name]` or `(rule_name)`. Compilers name numbers and options there.
+fn names_rule(line: &str) -> bool {
+    let line = line.trim_end();
+    let name = line
+        .strip_suffix(']')
+        .and_then(|rest| rest.rsplit_once('['))
+        .or_else(|| line.strip_suffix(')').and_then(|rest| rest.rsplit_once(" (")));
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '/' | ':' | '.' | '@');
+    name.is_some_and(|(_, name)| {
+        !name.starts_with('-') && name.contains(['-', '_', '/', ':']) && name.chars().all(is_part)
+    })
+}
+
+/// The lines of a report up to the next heading.
+fn up_to_heading(so_far: &[String], line: &str) -> Next {
+    if line.starts_with("-- ") || so_far.len() > LINES_MAX {
+        Next::Beyond
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else {
+        Next::Part
+    }
+}
+
+/// The excerpt has the line, as in `12|     add "a" 3`.
+fn line_of_excerpt(draft: &mut Draft) {
+    let numbered = |line: &String| {
+        let (number, _) = line.split_once('|')?;
+        number.trim().parse().ok()
+    };
+    draft.line = draft.lines.iter().find_map(numbered);
+    draft.head = draft.lines.iter().skip(1).position(|line| !line.trim().is_empty()).map(|at| at + 1);
+}
+
+/// The lines up to the one that begins with `Error:`.
+fn up_to_error(so_far: &[String], line: &str) -> Next {
+    if line.starts_with("Error: ") {
+        Next::Last
+    } else if line.starts_with("In ") || so_far.len() > LINES_MAX {
+        Next::Beyond
+    } else {
+        Next::Maybe
+    }
+}
+
+/// Without an error it is only a path.
+fn last_says(draft: &mut Draft) {
+    draft.head = draft.lines.iter().rposition(|line| line.starts_with("Error: "));
+    draft.spurious = draft.head.is_none();
+}
+
+/// The lines of PureScript's report up to its reference.
+fn up_to_reference(so_far: &[String], line: &str) -> Next {
+    if line.starts_with("See https://") || line.starts_with('[') || so_far.len() > LINES_MAX {
+        Next::Beyond
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else {
+        Next::Part
+    }
+}
+
+/// `at src/Main.purs:8:13 - 8:16 (line 8, column 13 - line 8, column 16)`; the message is the first indented line.
+fn purescript_place(draft: &mut Draft) {
+    let place =
+        draft.lines.iter().find_map(|line| line.strip_prefix("at ")?.split(' ').next().map(str::to_owned));
+    draft.spurious = !place.is_some_and(|place| crate::rules::set_place(draft, &place));
+    draft.head = draft.lines.iter().position(|line| line.starts_with("  "));
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "languages.elm",
+        pattern: r"^-- [A-Z][A-Z' -]+ -{3,} (?P<f>\S+\.elm)$",
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Build, 93).follow(up_to_heading).owning().refine(line_of_excerpt),
+        )],
+    },
+    Rule {
+        name: "languages.crystal",
+        pattern: r"^In (?P<f>[^\s:]+):(?P<l>\d+):(?P<c>\d+)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 93).follow(up_to_error).owning().refine(last_says))],
+    },
+    Rule {
+        name: "languages.purescript",
+        pattern: r"^Error (?:\d+ of \d+|found):$",
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Build, 93).follow(up_to_reference).owning().refine(purescript_place),
+        )],
+    },
+    Rule {
+        // Compilers that name no severity, except for a warning.
+        name: "languages.place",
+        pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(]+\.(?:adb|ads|erl|hrl|idr|proto|sv|thrift|v|vhdl?|xrl|yrl)):(?P<l>\d+):(?:(?P<c>\d+):)? (?:(?P<s>[Ww]arning|[Ee]rror|ERROR): )?(?P<m>\S.*)",
+        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 88).refine(of_linter))],
+    },
+    Rule {
+        name: "languages.haxe",
+        pattern: r"^(?P<f>[^\s:]+\.hx):(?P<l>\d+): (?:characters|lines) (?P<c>\d+)-\d+ : (?:(?P<s>[Ww]arning) : )?(?P<m>.*)",
+        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 90))],
+    },
+    Rule {
+        name: "languages.lean",
+        pattern: r"^error: (?P<f>[^\s:]+\.lean):(?P<l>\d+):(?P<c>\d+): (?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 93).follow(one_more))],
+    },
+    Rule {
+        name: "languages.groovy",
+        pattern: r"^(?P<f>[^\s:]+\.(?:groovy|gradle)): (?P<l>\d+): (?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 88))],
+    },
+];
+
+fn of_linter(draft: &mut Draft) {
+    if names_rule(draft.first()) {
+        draft.kind = Some(Kind::Lint);
+    }
+}

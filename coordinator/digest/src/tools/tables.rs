@@ -1,0 +1,112 @@
+//! Reports that name a file in a heading and have rows with a line and a message.
+
+use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, paragraph, problem};
+use crate::tool::{Apart, Tool};
+
+pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("table of remarks") };
+
+/// Most rows of a table in one finding.
+const ROWS_MAX: usize = 40;
+
+/// The rows between the two lines of dashes.
+fn phpstan_rows(so_far: &[String], line: &str) -> Next {
+    let is_border = line.trim_start().starts_with("------");
+    if is_border && so_far.len() > 1 || so_far.len() > ROWS_MAX {
+        Next::Last
+    } else if is_border || line.starts_with("  ") {
+        Next::Part
+    } else {
+        Next::Beyond
+    }
+}
+
+/// The first row has the place and the message.
+fn first_row(draft: &mut Draft) {
+    let row = |line: &String| line.split_whitespace().next()?.parse::<u32>().ok();
+    draft.head = draft.lines.iter().skip(1).position(|line| row(line).is_some()).map(|at| at + 1);
+    draft.line = draft.head.and_then(|at| row(&draft.lines[at]));
+    draft.spurious = draft.head.is_none();
+}
+
+fn sqlfluff_rows(so_far: &[String], line: &str) -> Next {
+    let is_row = line.starts_with("L: ") || line.trim_start().starts_with("| ");
+    if is_row && so_far.len() < ROWS_MAX { Next::Part } else { Next::Beyond }
+}
+
+/// `L:   3 | P:   8 | CP01 | message`.
+fn first_sqlfluff_row(draft: &mut Draft) {
+    let Some(row) = draft.lines.get(1) else {
+        draft.spurious = true;
+        return;
+    };
+    let mut numbers = row.split('|').map(|part| part.split_whitespace().nth(1)?.parse().ok());
+    (draft.line, draft.column) = (numbers.next().flatten(), numbers.next().flatten());
+    draft.head = Some(1);
+}
+
+/// bandit's `Location: ./app.py:3:0`.
+fn location_line(draft: &mut Draft) {
+    let place = draft.lines.iter().find_map(|line| Some(line.trim().strip_prefix("Location: ")?.to_owned()));
+    let _placed = place.is_some_and(|place| crate::rules::set_place(draft, &place));
+}
+
+/// brakeman's `File: app/a.rb` and `Line: 5`.
+fn brakeman_place(draft: &mut Draft) {
+    let value =
+        |name: &str| draft.lines.iter().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()));
+    let (file, line) = (value("File: "), value("Line: ").and_then(|line| line.parse().ok()));
+    draft.head = draft.lines.iter().position(|line| line.starts_with("Message: "));
+    draft.spurious = file.is_none() || draft.head.is_none();
+    (draft.file, draft.line) = (file, line);
+}
+
+/// cargo audit's `Title:` says what it is.
+fn title(draft: &mut Draft) {
+    draft.head = draft.lines.iter().position(|line| line.starts_with("Title:"));
+    draft.spurious = draft.head.is_none();
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "tables.phpstan",
+        pattern: r"^  Line   (?P<f>\S.*?)\s*$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Lint, 92).follow(phpstan_rows).owning().refine(first_row))],
+    },
+    Rule {
+        name: "tables.phpstan_total",
+        pattern: r"^ \[ERROR\] Found \d+ errors?\s*$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 40))],
+    },
+    Rule {
+        name: "tables.psalm",
+        pattern: r"^(?:ERROR|Error): (?P<k>[A-Z]\w+) - (?P<f>[^\s:]+):(?P<l>\d+):(?P<c>\d+) - (?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Lint, 92).follow(paragraph))],
+    },
+    Rule {
+        name: "tables.sqlfluff",
+        pattern: r"^== \[(?P<f>[^\]]+)\] FAIL$",
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Lint, 92).follow(sqlfluff_rows).owning().refine(first_sqlfluff_row),
+        )],
+    },
+    Rule {
+        name: "tables.bandit",
+        pattern: r"^>> Issue: (?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Lint, 90).follow(paragraph).refine(location_line))],
+    },
+    Rule {
+        name: "tables.brakeman",
+        pattern: r"^Confidence: (?:High|Medium|Weak)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Lint, 88).follow(paragraph).refine(brakeman_place))],
+    },
+    Rule {
+        name: "tables.advisory",
+        pattern: r"^Crate: +\S+$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Lint, 90).follow(paragraph).refine(title))],
+    },
+    Rule {
+        name: "tables.django",
+        pattern: r"^(?:\?|[\w.]+): \([\w.]+\.E\d{3}\) (?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Lint, 90))],
+    },
+];
