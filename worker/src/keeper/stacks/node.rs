@@ -38,7 +38,7 @@ const LIST_BYTES_MAX: usize = 64 << 10;
 /// Separates the processes without a child from the others.
 pub(super) const PARENTS: &str = "--";
 
-/// Prints the stack of each process that runs JavaScript. Processes after [`PARENTS`] are examined only if the
+/// Prints the stack of each process that runs JavaScript. Processes after the argument `--` are examined only if the
 /// others have no stack. If no process runs JavaScript, prints what the first one waits for. Returns the exit code.
 pub fn node_stacks_main(arguments: impl Iterator<Item = OsString>) -> i32 {
     let mut idle = None;
