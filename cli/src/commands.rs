@@ -35,6 +35,7 @@ use crate::arguments::LogFormat;
 use crate::failure::{Failure, POOL, USAGE};
 use buildpool_client::project::{Configuration, Templates};
 use buildpool_protocol::spec::TemplateSpec;
+use buildpool_telemetry::Telemetry;
 use std::convert::Infallible;
 use std::future::Future;
 use std::path::Path;
@@ -106,6 +107,14 @@ fn template(name: &str, directory: &Path) -> Result<TemplateSpec, Failure> {
 
 fn no_runtime(error: &std::io::Error) -> Failure {
     Failure::while_doing(POOL, "the system gives no resources to start with", error)
+}
+
+/// Sends traces to the OpenTelemetry receiver that the environment names, if it names one. A program without traces still
+/// works, so an error is only reported.
+fn trace(service: &'static str) -> Option<Telemetry> {
+    buildpool_telemetry::start(service)
+        .inspect_err(|error| crate::terminal::warn(&buildpool_client::chain(error)))
+        .ok()
 }
 
 /// Writes a daemon's log to stderr. `BUILDPOOL_LOG` sets the levels, as in `debug` or

@@ -62,6 +62,7 @@ fn done(mut job: JobRecord, log_length: u64) -> JobRecord {
     }
     job.done = Some(DoneRecord {
         finished_at_ms: 3,
+        sealed_at_ms: None,
         attempt: Some(1),
         verdict: Verdict::Passed,
         exit_code: Some(0),

@@ -1,6 +1,6 @@
 //! Completes an attempt: seals the log, finishes the digest, and passes the result to the pool.
 
-use crate::app_state::AppState;
+use crate::app_state::{AppState, wall_ms};
 use crate::attempt::LiveAttempt;
 use crate::connections::WorkerOut;
 use crate::digesting;
@@ -50,7 +50,7 @@ pub(crate) async fn complete(
             return attempt.completing_failed();
         }
     }
-    let sealed_at = Instant::now();
+    let (sealed_at, sealed_at_ms) = (Instant::now(), wall_ms());
     let digester = match attempt.digester().await {
         Ok(digester) => Ok(digester),
         Err(error) => {
@@ -80,7 +80,7 @@ pub(crate) async fn complete(
         infrastructure: digest.is_infrastructure(),
         outcome,
     };
-    let ending = Ending { completed, sealed, digest: Arc::new(digest), tests, attempt };
+    let ending = Ending { completed, sealed, sealed_at_ms, digest: Arc::new(digest), tests, attempt };
     shared.runtime.send(Command::Completed(Box::new(ending))).await;
 }
 

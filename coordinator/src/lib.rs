@@ -25,6 +25,7 @@ mod recent_jobs;
 mod result;
 mod revocations;
 mod runtime;
+mod spans;
 mod stdin;
 pub mod store;
 mod test_history;

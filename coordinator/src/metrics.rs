@@ -7,6 +7,7 @@
 use crate::app_state::{AppState, VERSION, wall_ms};
 use crate::store::{AttemptEnding, JobRecord, meter};
 use buildpool_pool::WorkerView;
+use buildpool_telemetry::Counts;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -63,6 +64,8 @@ pub(crate) struct Metrics {
     pub(crate) client_connections: Counter,
     pub(crate) refused: Counter,
     pub(crate) tests_dropped: Counter,
+    spans_sent: Counter,
+    spans_dropped: Counter,
     jobs: Family<ByState, Gauge>,
     workers: Family<ByState, Gauge>,
     slots: Family<ByState, Gauge>,
@@ -100,6 +103,8 @@ impl Default for Metrics {
             client_connections: Counter::default(),
             refused: Counter::default(),
             tests_dropped: Counter::default(),
+            spans_sent: Counter::default(),
+            spans_dropped: Counter::default(),
             jobs: Family::default(),
             workers: Family::default(),
             slots: Family::default(),
@@ -193,6 +198,12 @@ impl Metrics {
             "Jobs whose test results are not in the history, because its queue was full",
             self.tests_dropped.clone(),
         );
+        all.register("spans_sent", "Spans that the OpenTelemetry receiver accepted", self.spans_sent.clone());
+        all.register(
+            "spans_dropped",
+            "Spans that are lost, because their queue was full or the receiver did not accept them",
+            self.spans_dropped.clone(),
+        );
         all.register("jobs", "Jobs that are not over", self.jobs.clone());
         all.register("workers", "Known workers", self.workers.clone());
         all.register("slots", "Slots of connected workers", self.slots.clone());
@@ -283,6 +294,13 @@ impl Metrics {
         }
     }
 
+    /// Spans are counted where they are sent. A counter only grows.
+    fn read_spans(&self) {
+        let Counts { sent, dropped } = buildpool_telemetry::counts();
+        self.spans_sent.inc_by(sent.saturating_sub(self.spans_sent.get()));
+        self.spans_dropped.inc_by(dropped.saturating_sub(self.spans_dropped.get()));
+    }
+
     fn read_workers(&self, workers: &[WorkerView]) {
         for family in [&self.worker_up, &self.worker_busy, &self.worker_slots, &self.worker_disk] {
             family.clear();
@@ -340,6 +358,7 @@ impl Metrics {
         self.read_queues(shared).await;
         self.read_workers(&workers);
         self.read_process();
+        self.read_spans();
         self.clients.set(count(shared.connections.clients()));
         let free = shared.logs.free_bytes().unwrap_or_default();
         self.free_bytes.set(i64::try_from(free).unwrap_or(i64::MAX));

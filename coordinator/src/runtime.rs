@@ -80,6 +80,8 @@ pub(crate) enum Command {
 pub(crate) struct Ending {
     pub(crate) completed: Completed,
     pub(crate) sealed: Sealed,
+    /// When its log was sealed, in milliseconds since 1970.
+    pub(crate) sealed_at_ms: i64,
     pub(crate) digest: Arc<Digest>,
     /// Results of its tests, for the history.
     pub(crate) tests: Vec<TestResult>,

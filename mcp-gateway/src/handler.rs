@@ -11,6 +11,7 @@ use crate::tools::{Call, Name, Reply, ToolError, whole_number};
 use buildpool_client::chain;
 use buildpool_protocol::ErrorCode;
 use buildpool_protocol::spec::is_trace_context;
+use buildpool_telemetry::{OpenSpan, SpanKind};
 use rmcp::ErrorData as McpError;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -123,7 +124,14 @@ impl Handler {
     ) -> CallToolResponse {
         // A value that is not a number is refused when the arguments are parsed.
         let asked_secs = request.arguments.as_ref().and_then(|given| whole_number(given.get("wait_secs")?));
-        let call = self.call_with(context, asked_secs, name.runs());
+        let mut call = self.call_with(context, asked_secs, name.runs());
+        // Conventions: https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/
+        let span_name = format!("tools/call {}", name.text());
+        let mut span = OpenSpan::begin(span_name, SpanKind::Server, call.trace.as_deref());
+        span.set("mcp.method.name", "tools/call");
+        span.set("gen_ai.operation.name", "execute_tool");
+        span.set("gen_ai.tool.name", name.text());
+        call.trace = span.traceparent();
         let Ok(_permits) = self.admit(&call.pool) else { return failed(&ToolError::Busy).into() };
         let submitted = call.submitted.clone();
         let reply = tokio::select! {
@@ -143,6 +151,7 @@ impl Handler {
             },
             Err(error) => {
                 tracing::info!(tool = name.text(), %error, "a call failed");
+                span.fail("tool_error", &error.text());
                 failed(&error).into()
             }
         }

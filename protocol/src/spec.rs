@@ -408,9 +408,12 @@ pub struct JobSpec {
     /// The project's configuration asks for quarantine: a cause states that all failed tests are known to be flaky.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub quarantine: bool,
-    /// The submitter's trace as W3C `traceparent`, for the logs of coordinator and worker.
+    /// The submitter's trace as W3C `traceparent`. In a grant, the trace of the attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
+    /// The environment of the job contains its trace as `TRACEPARENT`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trace_env: bool,
     /// Who it runs for; the coordinator's decision.
     #[serde(default, skip_serializing_if = "Access::is_open")]
     pub access: Access,
@@ -459,6 +462,7 @@ impl JobSpec {
             fallback: None,
             quarantine: false,
             trace: None,
+            trace_env: false,
             access: Access::default(),
             network: Network::default(),
         }

@@ -17,6 +17,7 @@ pub struct PoolBuilder {
     coordinator: Vec<String>,
     listen: String,
     small_disk: Option<(String, u64)>,
+    variables: Vec<(String, String)>,
 }
 
 impl Default for PoolBuilder {
@@ -26,6 +27,7 @@ impl Default for PoolBuilder {
             coordinator: Vec::new(),
             listen: "127.0.0.1:0".to_owned(),
             small_disk: None,
+            variables: Vec::new(),
         }
     }
 }
@@ -85,6 +87,13 @@ impl PoolBuilder {
         self
     }
 
+    /// Sets a variable for all programs of the pool.
+    #[must_use]
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
     /// Puts the data directory of the coordinator or of a worker, by name, on a disk of this size
     /// in bytes.
     #[must_use]
@@ -106,6 +115,9 @@ impl PoolBuilder {
     /// If the pool does not start.
     pub fn start(self) -> Pool {
         let mut place = Place::new();
+        for (name, value) in self.variables {
+            place.set(&name, value);
+        }
         let disk = self
             .small_disk
             .and_then(|(name, bytes)| SmallDisk::mount(Pool::data_of(&place, &name).as_ref(), bytes));

@@ -28,6 +28,7 @@ mod orders;
 mod preparation;
 mod previous_starts;
 mod shutdown;
+mod spans;
 mod startup;
 mod stdin;
 mod survivors;

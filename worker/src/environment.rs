@@ -2,13 +2,15 @@
 //!
 //! In place: the submitter's own environment without the pool's variables. Otherwise: the login
 //! environment of the worker's user, overridden by the worker's configuration, overridden by the
-//! job's variables. The two ids of the attempt are always set.
+//! job's variables. The two ids of the attempt are always set. The trace
+//! of the job is set only if its submitter asked for it.
 
 use crate::isolation::users::barrier;
 use crate::keeper::tree::{ATTEMPT_VARIABLE, JOB_VARIABLE};
 use crate::platform;
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::spec::{JobSpec, OWN_VARIABLES, Source};
+use buildpool_telemetry::ENVIRONMENT_VARIABLE;
 use nix::unistd::{Uid, User};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,11 +18,13 @@ use std::path::{Path, PathBuf};
 /// Locale and directory variables that jobs inherit from the daemon.
 const PASSED_ON: &[&str] = &["LANG", "TZ", "TMPDIR"];
 
-/// Returns the environment of an attempt. `base` is the worker's environment for jobs.
+/// Returns the environment of an attempt. `base` is the worker's environment for jobs. `trace` is the trace of the
+/// process, if the submitter asked for it.
 pub fn of_attempt(
     spec: &JobSpec,
     attempt: AttemptId,
     base: &BTreeMap<String, String>,
+    trace: Option<String>,
 ) -> BTreeMap<String, String> {
     let mut environment = match spec.source {
         Source::InPlace { .. } => BTreeMap::new(),
@@ -32,6 +36,7 @@ pub fn of_attempt(
             .filter(|(name, _)| !name.starts_with(OWN_VARIABLES))
             .map(|(name, value)| (name.clone(), value.clone())),
     );
+    environment.extend(trace.map(|trace| (ENVIRONMENT_VARIABLE.to_owned(), trace)));
     environment.insert(JOB_VARIABLE.to_owned(), attempt.job.to_string());
     environment.insert(ATTEMPT_VARIABLE.to_owned(), attempt.number.to_string());
     environment
@@ -149,11 +154,14 @@ mod tests {
         let mut spec = JobSpec::new(Command::Shell("true".into()), Source::Empty);
         spec.env = map(&[("A", "1"), ("HOME", "/home/me"), ("BUILDPOOL_TOKEN", "secret")]);
         assert_eq!(
-            of_attempt(&spec, attempt, &base),
+            of_attempt(&spec, attempt, &base, None),
             map(&[("A", "1"), ("HOME", "/home/me"), ("PATH", "/bin"), job, number])
         );
         spec.source = Source::InPlace { directory: "/".into() };
-        assert_eq!(of_attempt(&spec, attempt, &base), map(&[("A", "1"), ("HOME", "/home/me"), job, number]));
+        assert_eq!(
+            of_attempt(&spec, attempt, &base, None),
+            map(&[("A", "1"), ("HOME", "/home/me"), job, number])
+        );
     }
 
     #[test]

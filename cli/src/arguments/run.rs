@@ -106,6 +106,9 @@ pub(crate) struct RunArguments {
     /// Print the id of the job and do not wait for its end
     #[arg(long, conflicts_with = "output")]
     pub(crate) detach: bool,
+    /// Put the trace of the job into its environment, as TRACEPARENT (OpenTelemetry)
+    #[arg(long)]
+    pub(crate) trace_env: bool,
     /// Give the command an empty standard input; otherwise a pipe or a file is forwarded
     #[arg(long)]
     pub(crate) no_stdin: bool,

@@ -32,6 +32,7 @@ pub(crate) fn run(arguments: CoordinatorArguments) -> Result<ExitCode, Failure> 
     let config = config(arguments)?;
     let (data_dir, protection) = (config.data_dir.clone(), config.protection.clone());
     super::log_to_stderr(format);
+    let _traces = super::trace("buildpool-coordinator");
     let announce = |url: String| {
         // `token create` reads the URL from this file. Without it, the join line contains a
         // placeholder.

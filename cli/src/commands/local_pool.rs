@@ -34,6 +34,7 @@ pub(crate) fn run(arguments: &LocalPoolArguments) -> Result<ExitCode, Failure> {
     let Some(lock) = lock else { return Ok(ExitCode::SUCCESS) };
     let idle_limit = idle_limit()?;
     super::log_to_stderr(LogFormat::Text);
+    let _traces = super::trace("buildpool-local-pool");
     super::serve(serve(pool, lock, idle_limit))
 }
 

@@ -14,6 +14,7 @@ pub(crate) fn run(arguments: McpArguments) -> Result<ExitCode, Failure> {
     // MCP clients show stderr to their users, so print only warnings.
     let level = if arguments.http.is_some() { LevelFilter::INFO } else { LevelFilter::WARN };
     super::log_to_stderr_from(level, LogFormat::Text);
+    let _traces = super::trace("buildpool-mcp");
     let mut config =
         GatewayConfig::new(settings::target_of_gateway(&arguments.pool)?, directory(&arguments)?);
     config.projects = projects(&arguments.projects)?;

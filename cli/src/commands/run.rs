@@ -14,7 +14,9 @@ use buildpool_client::{Client, ClientError, JobEvent, JobEvents, Target, chain, 
 use buildpool_protocol::client_link::{SubmitMessage, View};
 use buildpool_protocol::limits::TEXT_BYTES_MAX;
 use buildpool_protocol::report::Verdict;
+use buildpool_protocol::spec::is_trace_context;
 use buildpool_protocol::stdin::Stdin;
+use buildpool_telemetry::{ENVIRONMENT_VARIABLE, OpenSpan, SpanKind};
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -23,18 +25,32 @@ use tokio::task::JoinHandle;
 
 /// Every failure in here is the pool's, not the command's.
 pub(crate) fn run(arguments: RunArguments) -> Result<ExitCode, Failure> {
-    super::block_on(submit(arguments)).map_err(Failure::of_run)
+    let _traces = super::trace("buildpool-cli");
+    super::block_on(traced(arguments)).map_err(Failure::of_run)
 }
 
-async fn submit(arguments: RunArguments) -> Result<ExitCode, Failure> {
+async fn traced(arguments: RunArguments) -> Result<ExitCode, Failure> {
+    let inherited = std::env::var(ENVIRONMENT_VARIABLE).ok().filter(|trace| is_trace_context(trace));
+    let mut span = OpenSpan::begin("buildpool run", SpanKind::Internal, inherited.as_deref());
+    span.set("process.command_line", arguments.command.join(" "));
+    let trace = span.traceparent();
+    let ended = submit(arguments, trace).await;
+    if let Err(failure) = &ended {
+        span.fail("pool", failure.message());
+    }
+    ended
+}
+
+async fn submit(arguments: RunArguments, trace: Option<String>) -> Result<ExitCode, Failure> {
     let asked = spec::Asked::from_arguments(&arguments)?;
     let (client, fallback) = reach(&arguments).await?;
     let snapshot = match asked.snapshot(&arguments, client.pool().local) {
-        Some(options) => Some(bring(&client, options).await?),
+        Some(options) => Some(bring(&client, options, trace.as_deref()).await?),
         None => None,
     };
     let (mut spec, secrets) = asked.into_spec(&arguments, snapshot.as_deref())?;
     spec.fallback = fallback;
+    spec.trace.clone_from(&trace);
     let has_input = !arguments.no_stdin && terminal::has_input();
     if has_input && client.pool().stdin {
         spec.stdin = Some(Stdin::default());
@@ -45,6 +61,8 @@ async fn submit(arguments: RunArguments) -> Result<ExitCode, Failure> {
         let info = snapshot.map(|snapshot| snapshot.info());
         return build::Build::submit(client, &arguments, spec, secrets, info).await?.finish(&arguments).await;
     }
+    let submitting = OpenSpan::begin("submit", SpanKind::Client, trace.as_deref());
+    spec.trace = submitting.traceparent();
     let streams = arguments.output == OutputForm::Stream;
     let on_terminal = io::stderr().is_terminal();
     let submit = SubmitMessage {
@@ -60,9 +78,10 @@ async fn submit(arguments: RunArguments) -> Result<ExitCode, Failure> {
         progress: !arguments.detach && (on_terminal || arguments.output != OutputForm::Json),
     };
     if arguments.detach {
-        return detach(&client, submit).await;
+        return detach(&client, submit, submitting).await;
     }
-    watch::Watch::start(client, submit, arguments.output, on_terminal).await?.finish().await
+    let traced = watch::Traced { submitting: Some(submitting), trace };
+    watch::Watch::start(client, submit, traced, arguments.output, on_terminal).await?.finish().await
 }
 
 /// Returns the requested pool. If it can't be reached and `--fallback local` is set, returns the local pool and the reason.
@@ -82,7 +101,8 @@ async fn reach(arguments: &RunArguments) -> Result<(Client, Option<String>), Fai
 }
 
 /// Takes a snapshot, sends the objects that the pool lacks, and prints a note on omitted files.
-async fn bring(client: &Client, options: Options) -> Result<Arc<Snapshot>, Failure> {
+async fn bring(client: &Client, options: Options, trace: Option<&str>) -> Result<Arc<Snapshot>, Failure> {
+    let _span = OpenSpan::begin("take snapshot", SpanKind::Internal, trace);
     let snapshot =
         take_and_deliver(client, options).await.map_err(|error| Failure::from_error(POOL, &error))?;
     for warning in snapshot.warnings() {
@@ -104,10 +124,16 @@ async fn start(
 }
 
 /// Prints the job's id, and leaves the job to the pool.
-async fn detach(client: &Client, submit: SubmitMessage) -> Result<ExitCode, Failure> {
+async fn detach(
+    client: &Client,
+    submit: SubmitMessage,
+    mut submitting: OpenSpan,
+) -> Result<ExitCode, Failure> {
     let (mut events, feeding) = start(client, submit).await?;
     match events.next().await {
         Some(JobEvent::Accepted { job, .. }) => {
+            submitting.set("cicd.pipeline.run.id", job.to_string());
+            drop(submitting);
             let now = client.job(&job.to_string(), View::default(), Duration::ZERO).await?;
             if now.verdict == Some(Verdict::Rejected) {
                 let why = now.cause.map_or_else(|| "it can't be run".to_owned(), |cause| cause.text);

@@ -17,6 +17,7 @@ pub(crate) fn run(arguments: WorkerArguments) -> Result<ExitCode, Failure> {
     let format = arguments.daemon.log_format;
     let config = config(arguments)?;
     super::log_to_stderr(format);
+    let _traces = super::trace("buildpool-worker");
     super::serve_on_one_thread(async {
         tracing::info!(name = %config.name, slots = config.slots, coordinator = %config.coordinator, "the worker starts");
         let (handle, shutdown) = Shutdown::new();

@@ -5,6 +5,7 @@ use super::records::Ended;
 use crate::attempt::LiveAttempt;
 use crate::connections::{Reply, Welcome, WorkerOut};
 use crate::recent_jobs::FinishedJob;
+use crate::spans;
 use crate::test_history::TestRun;
 use buildpool_pool::Effect;
 use buildpool_protocol::ids::{AttemptId, JobId, Lease};
@@ -60,6 +61,7 @@ impl Runtime {
                 let AttemptId { job, number } = grant.lease.attempt;
                 let attempts = self.mirror.job(job).map(|job| job.attempts.as_slice()).unwrap_or_default();
                 let worker = attempts.last().map(|attempt| attempt.worker_name.as_str());
+                grant.spec.trace = spans::trace_of_attempt(&grant.spec, grant.lease.attempt);
                 let trace = grant.spec.trace.as_deref();
                 tracing::info!(%job, attempt = number, worker, trace, "job granted");
                 connections.to_worker(session, WorkerOut::Message(Box::new(ToWorker::Grant(grant))));
@@ -77,6 +79,7 @@ impl Runtime {
     fn done(&mut self, job: JobId) {
         let Some(Ended { record, digest, tests }) = self.mirror.take_ended(job) else { return };
         self.parts.metrics.job_done(&record);
+        spans::send(&record);
         let counts = record.done.as_ref().and_then(|done| done.attempt);
         if let Some(done) = &record.done {
             let worker = record.attempts.last().map(|attempt| attempt.worker_name.as_str());

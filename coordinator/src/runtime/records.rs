@@ -41,6 +41,7 @@ struct EndedAttempt {
     /// The whole log, if it has no file.
     inline: Option<bytes::Bytes>,
     log_length: u64,
+    sealed_at_ms: i64,
     digest: Arc<Digest>,
     tests: Vec<TestResult>,
 }
@@ -71,6 +72,7 @@ impl Mirror {
         let ended = EndedAttempt {
             inline: ending.sealed.inline.clone(),
             log_length: ending.sealed.state.position,
+            sealed_at_ms: ending.sealed_at_ms,
             digest: ending.digest.clone(),
             tests: std::mem::take(&mut ending.tests),
         };
@@ -209,10 +211,10 @@ impl Mirror {
     fn done(&mut self, job: JobId, done: &pool::DoneRecord, records: &mut Vec<Record>) {
         let ending = self.endings.remove(&AttemptId { job, number: done.attempt });
         let Some(mut record) = self.jobs.remove(&job) else { return };
-        let (mut digest, mut tests) = (None, Vec::new());
+        let (mut digest, mut tests, mut sealed_at_ms) = (None, Vec::new(), None);
         let outcome = done.outcome.as_deref();
         if let Some(ending) = ending {
-            (digest, tests) = (Some(ending.digest), ending.tests);
+            (digest, tests, sealed_at_ms) = (Some(ending.digest), ending.tests, Some(ending.sealed_at_ms));
             if let Some(attempt) = record.attempts.iter_mut().find(|attempt| attempt.number == done.attempt) {
                 attempt.started_at_ms =
                     outcome.and_then(|outcome| outcome.started_at_ms).or(attempt.started_at_ms);
@@ -228,6 +230,7 @@ impl Mirror {
         }
         record.done = Some(DoneRecord {
             finished_at_ms: done.finished_at_ms,
+            sealed_at_ms,
             attempt: (done.attempt > 0).then_some(done.attempt),
             verdict: done.verdict,
             exit_code: digest.as_ref().and_then(|digest| digest.exit_code),
@@ -394,7 +397,7 @@ mod tests {
         let log = bytes::Bytes::from_static(b"log");
         mirror.endings.insert(
             AttemptId { job, number: 1 },
-            EndedAttempt { inline: Some(log), log_length: 3, digest, tests: Vec::new() },
+            EndedAttempt { inline: Some(log), log_length: 3, sealed_at_ms: 8, digest, tests: Vec::new() },
         );
         (mirror, job)
     }

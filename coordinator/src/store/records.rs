@@ -165,6 +165,9 @@ pub struct CancelRecord {
 pub struct DoneRecord {
     /// Milliseconds since 1970 by the coordinator's clock.
     pub finished_at_ms: i64,
+    /// When the log of the attempt that counts was sealed, by the same clock.
+    #[serde(default)]
+    pub sealed_at_ms: Option<i64>,
     /// Number of the attempt that counts; `None` if the job never ran.
     #[serde(default)]
     pub attempt: Option<u32>,

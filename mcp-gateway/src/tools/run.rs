@@ -19,6 +19,7 @@ use buildpool_protocol::spec::{
     Command, JobSpec, Purpose, Selector, TemplateSpec, Verbosity, check_artifact,
 };
 use buildpool_protocol::stdin::Stdin;
+use buildpool_telemetry::{OpenSpan, SpanKind};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -268,6 +269,7 @@ impl Running<'_> {
             let extras = self.extras_of(&stands);
             return Ok(Reply::Task(name, Box::new(extras)));
         }
+        let _answering = OpenSpan::begin("answer", SpanKind::Internal, self.call.trace.as_deref());
         let results = all(stands.iter().enumerate().map(|(index, stand)| self.result(index, stand))).await;
         let mut results = results.into_iter().collect::<Result<Vec<_>, _>>()?;
         let mut extras = self.extras_of(&stands);
@@ -393,7 +395,9 @@ impl Start {
         self.progress.stage("reaching the pool");
         let client = self.pool.client().await?;
         self.progress.stage("reading the working tree and sending its changes");
+        let taking = OpenSpan::begin("take snapshot", SpanKind::Internal, self.trace.as_deref());
         let source = source::of(&client, &self.task.directory).await?;
+        drop(taking);
         // Before the job can write anything.
         let tree = if source.in_place { Tree::around(&self.task.directory).await } else { None };
         self.progress.stage("submitting");
@@ -439,7 +443,6 @@ impl Start {
         spec.artifacts.clone_from(&options.artifacts);
         spec.setup.clone_from(&source.setup);
         spec.quarantine = Configuration::load(&task.directory).quarantine();
-        spec.trace.clone_from(&self.trace);
         spec.stdin = task.stdin.as_ref().map(|text| {
             let blake3 = blake3::hash(text).to_hex().to_string();
             Stdin { seal: Some(Seal { length: text.len() as u64, blake3 }) }
@@ -475,9 +478,10 @@ impl Start {
     ) -> Result<Stand, ToolError> {
         let mut attach = request.is_none() && may_attach;
         loop {
+            let mut submitting = OpenSpan::begin("submit", SpanKind::Client, self.trace.as_deref());
             let submit = SubmitMessage {
                 job: new_job_id(),
-                spec: spec.clone(),
+                spec: JobSpec { trace: submitting.traceparent(), ..spec.clone() },
                 client_request_id: request.clone(),
                 attach,
                 secrets: BTreeMap::new(),
@@ -488,6 +492,9 @@ impl Start {
             };
             let (mut events, writer) = self.begin(client, submit).await?;
             let (job, is_earlier) = accepted(&mut events).await?;
+            submitting.set("cicd.pipeline.run.id", job.clone());
+            submitting.set("buildpool.reattached", is_earlier);
+            drop(submitting);
             if let (Some(mut writer), Some(text)) = (writer, &self.task.stdin) {
                 // The pool stores all of it at once, whether the command reads it or not.
                 writer.write(text.clone()).await;

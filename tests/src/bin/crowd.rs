@@ -162,6 +162,7 @@ fn job(dice: &mut Dice, created: u64) -> JobRecord {
         snapshot: None,
         done: Some(DoneRecord {
             finished_at_ms: ms(created + waited + ran),
+            sealed_at_ms: None,
             attempt: Some(1),
             verdict,
             exit_code: Some(code),

@@ -27,6 +27,7 @@ mod streams;
 mod terminals;
 mod test_history;
 mod top;
+mod traces;
 mod trust;
 mod users;
 mod waiting;

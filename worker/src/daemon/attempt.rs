@@ -1,6 +1,7 @@
 //! An attempt in the daemon's state.
 
 use super::disk::DiskWatch;
+use super::fallback_outcome::wall_clock_ms;
 use super::final_outcome::About;
 use super::keepers::KeeperLink;
 use super::masking::Masking;
@@ -39,6 +40,8 @@ pub(super) struct Attempt {
     /// The spec. Its environment is removed when the attempt runs.
     pub(super) spec: JobSpec,
     pub(super) stage: Stage,
+    /// When the grant arrived, in milliseconds since 1970. Of no use after a restart.
+    pub(super) granted_at_ms: i64,
     pub(super) started_at_ms: Option<i64>,
     pub(super) log_length: u64,
     /// How far its standard input is, if its keeper takes one.
@@ -68,6 +71,7 @@ impl Attempt {
             lease,
             spec,
             stage,
+            granted_at_ms: wall_clock_ms(),
             started_at_ms: None,
             log_length: 0,
             stdin: None,

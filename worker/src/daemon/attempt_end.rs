@@ -8,6 +8,7 @@ use super::fallback_outcome;
 use super::final_outcome::About;
 use super::memory;
 use super::message_size;
+use super::spans;
 use crate::isolation::permissions;
 use crate::keeper::messages::ToKeeper;
 use buildpool_protocol::ids::AttemptId;
@@ -128,6 +129,7 @@ impl Agent {
         let (lease, is_fenced) = (attempt.lease, attempt.is_fenced);
         let trace = attempt.spec.trace.as_deref();
         info!(worker = %self.config.name, job = %id.job, attempt = id.number, trace, log_length = outcome.log_length, "attempt ended");
+        spans::concluded(&attempt.spec, id, &outcome, fallback_outcome::wall_clock_ms());
         for survivor in &outcome.survivors {
             warn!(job = %id.job, attempt = id.number, pid = survivor.pid, command = survivor.command, "a process could not be ended");
         }

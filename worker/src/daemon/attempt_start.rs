@@ -3,10 +3,12 @@
 use super::agent::Agent;
 use super::attempt::{Attempt, Stage};
 use super::disk::DiskWatch;
+use super::fallback_outcome::wall_clock_ms;
 use super::keepers::{KeeperLink, Work};
 use super::lease::cut_off;
 use super::limits;
 use super::preparation::PreparedAttempt;
+use super::spans;
 use crate::environment;
 use crate::isolation::{Isolation, Reach};
 use crate::keeper::messages::{FromKeeper, Kept, Run, SetupRun, ToKeeper};
@@ -27,6 +29,8 @@ impl Agent {
             attempt.gates.clone_from(&prepared.gates);
             attempt.disk = prepared.disk.clone().map(DiskWatch::new);
         }
+        let (from_ms, to_ms) = (attempt.granted_at_ms, wall_clock_ms());
+        spans::prepared(&attempt.spec, id, from_ms, to_ms, result.as_ref().err());
         match result {
             Err(failure) => self.never_start(id, failure),
             Ok(_) if attempt.act.is_some() => {
@@ -73,7 +77,12 @@ impl Agent {
                     argv,
                     directory: prepared.directory,
                     setup,
-                    environment: environment::of_attempt(&attempt.spec, id, base),
+                    environment: environment::of_attempt(
+                        &attempt.spec,
+                        id,
+                        base,
+                        spans::trace_of_process(&attempt.spec, id),
+                    ),
                     secrets,
                     timeout: attempt.spec.timeout,
                     idle_timeout: attempt.spec.idle_timeout,

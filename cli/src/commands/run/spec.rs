@@ -102,6 +102,7 @@ impl Asked {
             reports: arguments.reports.clone(),
             artifacts: arguments.artifacts.clone(),
             clean: arguments.clean,
+            trace_env: arguments.trace_env,
             setup: snapshot.and_then(|snapshot| snapshot.setup.clone()),
             ..JobSpec::new(Command::Argv(arguments.command.clone()), source)
         };

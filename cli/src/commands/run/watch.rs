@@ -11,7 +11,8 @@ use crate::terminal::screen::{Item, Screen};
 use buildpool_client::{Client, ClientError, JobEvent, JobEvents, LinkStatus, chain};
 use buildpool_digest::TextForm;
 use buildpool_protocol::client_link::{StreamChoice, SubmitMessage, View};
-use buildpool_protocol::report::JobResult;
+use buildpool_protocol::report::{JobResult, Verdict};
+use buildpool_telemetry::{OpenSpan, SpanKind};
 use std::collections::VecDeque;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -50,6 +51,15 @@ pub(super) struct Watch {
     waiting: Waiting,
     cancelling: JoinSet<Result<(), ClientError>>,
     is_cancelled: bool,
+    traced: Traced,
+}
+
+/// The trace of the call.
+pub(super) struct Traced {
+    /// Open until the pool accepts the job.
+    pub(super) submitting: Option<OpenSpan>,
+    /// W3C `traceparent` of the call.
+    pub(super) trace: Option<String>,
 }
 
 /// How watching ended.
@@ -71,6 +81,7 @@ impl Watch {
     pub(super) async fn start(
         client: Client,
         submit: SubmitMessage,
+        traced: Traced,
         form: OutputForm,
         on_terminal: bool,
     ) -> Result<Self, Failure> {
@@ -98,6 +109,7 @@ impl Watch {
             waiting: Waiting::default(),
             cancelling: JoinSet::new(),
             is_cancelled: false,
+            traced,
         })
     }
 
@@ -172,6 +184,9 @@ impl Watch {
             JobEvent::Accepted { job, .. } => {
                 self.job = job.to_string();
                 self.is_accepted = true;
+                if let Some(mut submitting) = self.traced.submitting.take() {
+                    submitting.set("cicd.pipeline.run.id", self.job.clone());
+                }
             }
             JobEvent::Progress(progress) => {
                 let now = Instant::now();
@@ -255,6 +270,9 @@ impl Watch {
 
     /// Writes the rest of the output, then the digest or the result if the form includes one.
     async fn conclude(mut self, result: &JobResult) -> Result<ExitCode, Failure> {
+        let mut answer = OpenSpan::begin("answer", SpanKind::Internal, self.traced.trace.as_deref());
+        answer.set("buildpool.verdict", result.verdict.map_or("", Verdict::name));
+        answer.set("process.exit.code", i64::from(exit::code(result)));
         if self.form == OutputForm::Stream {
             if self.on_terminal {
                 // The output is on the terminal already.

@@ -15,7 +15,7 @@ use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits::STDIN_TEXT_BYTES_MAX;
 use buildpool_protocol::outcome::Seal;
 use buildpool_protocol::report::{Finding, FindingSummary, JobResult, JobState, Verdict};
-use buildpool_protocol::spec::Verbosity;
+use buildpool_protocol::spec::{Verbosity, is_trace_context};
 use buildpool_protocol::stdin::Stdin;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -25,6 +25,9 @@ use uuid::Uuid;
 /// Header of a request that must not take effect twice
 /// (<https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/>).
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Header with the trace that the job continues.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// Maximum length of an idempotency key.
 const REQUEST_KEY_BYTES_MAX: usize = 255;
@@ -163,7 +166,8 @@ pub(super) async fn list(caller: Caller, Query(filter): Query<JobFilter>) -> Res
 
 /// Submits a job. A repeated request with the same `Idempotency-Key` creates no second job.
 #[utoipa::path(post, operation_id = "submit_job", path = "/jobs", tag = "jobs", request_body = NewJob,
-    params(("idempotency-key" = Option<RequestKey>, Header, description = "The same key of the same token is the same job")),
+    params(("idempotency-key" = Option<RequestKey>, Header, description = "The same key of the same token is the same job"),
+        ("traceparent" = Option<String>, Header, description = "The trace that the job continues (W3C Trace Context)")),
     responses(
         (status = 201, description = "The job is stored", body = JobResultSchema, headers(("location" = String))),
         (status = 200, description = "An earlier request with this key had created it", body = JobResultSchema),
@@ -180,7 +184,7 @@ pub(super) async fn submit(
             "stdin: {length} bytes; at most {STDIN_TEXT_BYTES_MAX} are valid"
         )));
     }
-    let mut submit = Box::new(job.message(&caller, key(&headers)?).await?);
+    let mut submit = Box::new(job.message(&caller, key(&headers)?, trace(&headers)).await?);
     let Some(text) = stdin else {
         return accepted(&caller, FromClient::Submit { request: REQUEST, submit }).await;
     };
@@ -204,6 +208,14 @@ fn stored(caller: &Caller, job: JobId, text: &str) -> Result<Seal, LinkError> {
         let text = format!("the coordinator can't store the standard input: {error}; see its log");
         LinkError::new(ErrorCode::Internal, text)
     })
+}
+
+/// Returns the caller's trace. An invalid header begins a new trace, as its specification requires
+/// (<https://www.w3.org/TR/trace-context/>).
+fn trace(headers: &HeaderMap) -> Option<String> {
+    let mut values = headers.get_all(TRACEPARENT).iter();
+    let only = values.next().filter(|_| values.next().is_none())?;
+    only.to_str().ok().filter(|text| is_trace_context(text)).map(str::to_owned)
 }
 
 fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {

@@ -102,6 +102,9 @@ pub(super) struct NewJob {
     /// Networks that the job can use.
     #[serde(default)]
     network: Network,
+    /// Puts the trace of the job into its environment, as `TRACEPARENT`.
+    #[serde(default)]
+    trace_env: bool,
 }
 
 impl NewJob {
@@ -113,6 +116,7 @@ impl NewJob {
         self,
         caller: &Caller,
         key: Option<String>,
+        trace: Option<String>,
     ) -> Result<SubmitMessage, Problem> {
         let command = match self.command {
             Arguments::Shell(text) if text.is_empty() => {
@@ -151,6 +155,8 @@ impl NewJob {
             artifacts: self.artifacts,
             clean: self.clean,
             network: self.network,
+            trace,
+            trace_env: self.trace_env,
             ..JobSpec::new(command, source)
         };
         Ok(SubmitMessage {

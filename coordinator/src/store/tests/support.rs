@@ -60,6 +60,7 @@ pub(super) fn done(mut job: JobRecord, verdict: Verdict, log_length: u64) -> Job
     }
     job.done = Some(DoneRecord {
         finished_at_ms,
+        sealed_at_ms: None,
         attempt: job.attempts.last().map(|attempt| attempt.number),
         verdict,
         exit_code: Some(0),
