@@ -13,16 +13,16 @@ use rustls::{ClientConfig, RootCertStore};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsConnector;
 
 /// Maximum time to connect to the leader, with the handshake.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// Maximum time until the first line of a request is here.
+/// Time limit for the first line of a request.
 const LINE_WITHIN: Duration = Duration::from_secs(10);
-/// Bytes in which the first line of a request to this coordinator ends.
+/// Maximum number of bytes that are read to find the first request line.
 const LINE_BYTES_MAX: usize = 64;
 /// Port of a URL without one: the default of `listen`.
 const PORT: u16 = 7420;
@@ -115,7 +115,7 @@ impl Forwarder {
         let is_other =
             |part: &Part| !matches!(part, Part::Standby { leader: Some(leader) } if *leader == url);
         tokio::select! {
-            copied = copy_bidirectional(&mut stream, &mut upstream) => copied.map(drop),
+            copied = copy_until_leader_ends(stream, upstream) => copied,
             // The peer connects again, and is passed on to the next leader.
             _changed = part.wait_for(is_other) => Ok(()),
         }
@@ -140,7 +140,26 @@ impl Forwarder {
     }
 }
 
-/// Reads the begin of the first request: as much as shows what it is about.
+/// Copies both directions. The connection ends with the leader's side of it: a peer that stays then would keep its place.
+async fn copy_until_leader_ends(peer: impl ByteStream, leader: impl ByteStream) -> io::Result<()> {
+    let (mut from_peer, mut to_peer) = tokio::io::split(peer);
+    let (mut from_leader, mut to_leader) = tokio::io::split(leader);
+    let up = async {
+        tokio::io::copy(&mut from_peer, &mut to_leader).await?;
+        to_leader.shutdown().await?;
+        // The answer to the peer's last request may follow.
+        std::future::pending().await
+    };
+    tokio::select! {
+        copied = tokio::io::copy(&mut from_leader, &mut to_peer) => {
+            copied?;
+            to_peer.shutdown().await
+        }
+        failed = up => failed,
+    }
+}
+
+/// Reads the start of the first request, until its path is known.
 async fn first_line(stream: &mut Box<dyn ByteStream>) -> io::Result<Vec<u8>> {
     let mut begin = Vec::with_capacity(LINE_BYTES_MAX);
     while begin.len() < LINE_BYTES_MAX && !begin.contains(&b'\n') {
