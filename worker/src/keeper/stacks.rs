@@ -56,7 +56,7 @@ pub(super) fn request(processes: &[Process], may_examine: bool) -> Requested {
         }
         let name = platform::program_name(process.pid).filter(|name| !UNEXPLAINED.contains(&name.as_str()));
         if name.as_deref() == Some(NODE) {
-            if platform::catches(process.pid, Signal::SIGUSR1) != Some(false) {
+            if node::is_node(process.pid) {
                 if has_child { &mut parents } else { &mut nodes }.push(process.pid.to_string());
             }
         } else if !has_child && requested.printers.len() < EXAMINED_MAX {

@@ -5,6 +5,8 @@
 //! program and returns the frames (Chrome DevTools Protocol, domain `Debugger`). Each process uses the same
 //! port, so the processes are examined one after another.
 
+use super::NODE;
+use crate::platform;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -82,6 +84,10 @@ fn examine(pid: i32) -> Result<Found, tungstenite::Error> {
     if TcpStream::connect_timeout(&address, ANSWERS_WITHIN).is_ok() {
         return Err(io::Error::from(io::ErrorKind::AddrInUse).into());
     }
+    // The process may have ended since the keeper saw it, and its id may belong to another program, which SIGUSR1 would end.
+    if !is_node(pid) {
+        return Err(io::Error::from(io::ErrorKind::NotFound).into());
+    }
     kill(Pid::from_raw(pid), Signal::SIGUSR1).map_err(io::Error::from)?;
     let url = target(connect(&address)?)?;
     let (socket, _) = tungstenite::client(url, connect(&address)?).map_err(|error| match error {
@@ -89,6 +95,16 @@ fn examine(pid: i32) -> Result<Found, tungstenite::Error> {
         tungstenite::HandshakeError::Interrupted(_) => io::Error::from(io::ErrorKind::TimedOut).into(),
     })?;
     let mut inspector = Inspector { socket, last: 0, scripts: HashMap::new() };
+    let found = inspect(&mut inspector, pid);
+    // An open inspector lets every local user run code in the process. The next process needs its port.
+    let ended = end(&mut inspector, &address);
+    let found = found?;
+    ended?;
+    Ok(found)
+}
+
+/// Pauses the process, and reads what it does. The process goes on when the inspector ends.
+fn inspect(inspector: &mut Inspector, pid: i32) -> Result<Found, tungstenite::Error> {
     inspector.send("Debugger.enable", json!({}))?;
     inspector.send("Debugger.pause", json!({}))?;
     let paused = inspector.wait(PAUSES_WITHIN, |message| message["method"] == "Debugger.paused")?;
@@ -101,14 +117,24 @@ fn examine(pid: i32) -> Result<Found, tungstenite::Error> {
         }
     };
     let is_asked = inspector.value("process.pid")? == pid;
-    // The next process needs the port, and SIGTERM must reach the program's own handlers.
+    if is_asked { Ok(found) } else { Err(io::Error::from(io::ErrorKind::AddrInUse).into()) }
+}
+
+/// Lets the process go on, and closes its inspector. SIGTERM must reach the program's own handlers.
+fn end(inspector: &mut Inspector, address: &SocketAddr) -> Result<(), tungstenite::Error> {
     inspector.send("Debugger.resume", json!({}))?;
     inspector.send("Runtime.evaluate", json!({"expression": "process._debugEnd()"}))?;
     let deadline = Instant::now() + ANSWERS_WITHIN;
-    while TcpStream::connect_timeout(&address, ANSWERS_WITHIN).is_ok() && Instant::now() < deadline {
+    while TcpStream::connect_timeout(address, ANSWERS_WITHIN).is_ok() && Instant::now() < deadline {
         thread::sleep(RETRY);
     }
-    if is_asked { Ok(found) } else { Err(io::Error::from(io::ErrorKind::AddrInUse).into()) }
+    Ok(())
+}
+
+/// Returns true if the process is Node.js, which opens its inspector on SIGUSR1.
+pub(super) fn is_node(pid: i32) -> bool {
+    platform::program_name(pid).as_deref() == Some(NODE)
+        && platform::catches(pid, Signal::SIGUSR1) != Some(false)
 }
 
 /// Connects as soon as the inspector listens.
