@@ -113,7 +113,9 @@ impl Directory {
         let path = self.root.join(name);
         let directory = path.parent().unwrap_or(&self.root).to_owned();
         self.make(&directory)?;
-        let written = directory.join(format!("{}.{UNFINISHED}", Uuid::now_v7()));
+        // The begin of the name states its start, so that the sweep of a later start removes what is left.
+        let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let written = directory.join(format!("{file}.{}.{UNFINISHED}", Uuid::now_v7()));
         let copied = self.disk.create(&written).and_then(|mut file| {
             io::copy(from, &mut file)?;
             self.disk.sync(&file, &written)?;
