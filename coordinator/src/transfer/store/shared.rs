@@ -96,10 +96,12 @@ impl TransferStore {
         let links: Vec<(Link, u64)> =
             items.iter().filter_map(|item| Some((Link::read(&item.item)?, item.bytes))).collect();
         let name = record::name(manifest);
-        if links.iter().any(|(link, _)| link.fits(&name)) {
+        let newest = links.last().map_or(0, |(link, _)| link.chain);
+        // An older chain may be removed before the job that is about to be submitted names the snapshot.
+        let is_kept = |link: &Link| link.chain + CHAINS_KEPT as u64 > newest;
+        if links.iter().any(|(link, _)| link.fits(&name) && is_kept(link)) {
             return Ok(());
         }
-        let newest = links.last().map_or(0, |(link, _)| link.chain);
         let mut chain: Vec<&(Link, u64)> = links.iter().filter(|(link, _)| link.chain == newest).collect();
         let first = chain.first().map_or(0, |(_, bytes)| *bytes);
         let grown: u64 = chain.iter().skip(1).map(|(_, bytes)| bytes).sum();
