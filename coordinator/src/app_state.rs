@@ -30,6 +30,7 @@ use std::collections::HashSet;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::Semaphore;
 
 pub(crate) struct AppState {
     pub(crate) config: Config,
@@ -59,6 +60,8 @@ pub(crate) struct AppState {
     pub(crate) volumes: Volumes,
     pub(crate) links: Links,
     pub(crate) answer_bytes: AnswerBytes,
+    /// Logs that are copied to the shared objects at a time. Each takes a thread, and parts of the log in memory.
+    pub(crate) publishing: Semaphore,
     pub(crate) turns: Turns,
     pub(crate) line_indexes: LineIndexes,
     pub(crate) loads: Loads,

@@ -114,7 +114,11 @@ async fn seal(
 async fn publish(shared: &AppState, session: Session, attempt: &LiveAttempt) -> bool {
     let log = attempt.lease.attempt;
     let mut again_after = SEAL_AGAIN_AFTER;
-    while let Err(error) = tokio::task::block_in_place(|| shared.logs.publish(log)) {
+    loop {
+        let turn = shared.publishing.acquire().await;
+        let published = tokio::task::block_in_place(|| shared.logs.publish(log));
+        drop(turn);
+        let Err(error) = published else { return true };
         tracing::error!(attempt = %log, error = &error as &dyn std::error::Error, "a log can't be copied to the shared objects; trying again");
         // A job in state `sealing` shows this reason.
         let _since = attempt.seal_refused(format!("the shared objects refused it: {}", chain(&error)));
@@ -125,7 +129,6 @@ async fn publish(shared: &AppState, session: Session, attempt: &LiveAttempt) -> 
         tokio::time::sleep(again_after).await;
         again_after = (again_after * 2).min(PUBLISH_AGAIN_AFTER_MAX);
     }
-    true
 }
 
 /// Returns the position from which the worker should send again.

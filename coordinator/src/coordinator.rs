@@ -35,6 +35,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
 /// Interval between retention passes.
@@ -46,6 +47,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const RETAIN_AGAIN_AFTER: Duration = Duration::from_secs(30);
 /// Interval between checks of the certificate files.
 const RELOAD_EVERY: Duration = Duration::from_secs(10);
+/// Logs that are copied to the shared objects at a time. Each takes a thread and up to 32 MiB.
+const PUBLISHING_MAX: usize = 8;
 
 /// A started coordinator, with an open listener.
 pub struct Coordinator {
@@ -242,10 +245,15 @@ impl Coordinator {
             Some(server) => (Tokens::open_on(server)?, Webhooks::open_on(server)?),
             None => (Tokens::open(&config.data_dir)?, Webhooks::open(&config.data_dir)?),
         };
-        if let Some(Err(error)) = store.objects().map(|objects| objects.probe()) {
-            // It is tried again with each log. Jobs wait in `sealing` meanwhile.
-            let error = &error as &dyn std::error::Error;
-            tracing::error!(error, "the shared objects can't be used");
+        if let Some(objects) = store.objects() {
+            // A bucket that does not answer must not delay a new leader. It is tried again with each log, and jobs wait in
+            // `sealing` meanwhile.
+            tokio::task::spawn_blocking(move || {
+                if let Err(error) = objects.probe() {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::error!(error, "the shared objects can't be used");
+                }
+            });
         }
         let transfers = TransferStore::new(&config.data_dir, store.objects());
         let branches = transfers.clone();
@@ -291,6 +299,7 @@ impl Coordinator {
             volumes: Volumes::default(),
             links: Links::new(descriptors.links, config.connections_per_address.get() as usize),
             answer_bytes: AnswerBytes::default(),
+            publishing: Semaphore::new(PUBLISHING_MAX),
             turns: Turns::default(),
             line_indexes: LineIndexes::default(),
             loads: Loads::default(),
