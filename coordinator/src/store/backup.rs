@@ -123,7 +123,7 @@ pub fn backup(from: &Path, to: &Path) -> Result<BackedUp, BackupError> {
     std::fs::File::open(to)
         .and_then(|directory| directory.sync_all())
         .map_err(StoreError::file("sync", to))?;
-    match check(to, Depth::Quick).into_iter().find(|remark| remark.weight == Weight::Error) {
+    match check(to, Depth::Quick, false).into_iter().find(|remark| remark.weight == Weight::Error) {
         Some(remark) if done.incomplete == 0 => Err(BackupError::Unsound { text: remark.text }),
         _ => Ok(done),
     }

@@ -48,9 +48,10 @@ pub struct Remark {
     pub remedy: String,
 }
 
-/// Checks a data directory. Returns the remarks, errors first.
-pub fn check(directory: &Path, depth: Depth) -> Vec<Remark> {
-    let mut check = Check { directory, depth, remarks: Vec::new() };
+/// Checks a data directory. Returns the remarks, errors first. `has_server`: records and tokens are on a PostgreSQL
+/// server, so their files may be missing.
+pub fn check(directory: &Path, depth: Depth, has_server: bool) -> Vec<Remark> {
+    let mut check = Check { directory, depth, has_server, remarks: Vec::new() };
     if directory.is_dir() {
         check.permissions(directory, 0);
         check.lock();
@@ -71,6 +72,7 @@ pub fn check(directory: &Path, depth: Depth) -> Vec<Remark> {
 struct Check<'a> {
     directory: &'a Path,
     depth: Depth,
+    has_server: bool,
     remarks: Vec<Remark>,
 }
 
@@ -124,12 +126,14 @@ impl Check<'_> {
                     self.failed(&records, &error);
                 }
             }
+            Ok(None) if self.has_server => {}
             Ok(None) => self.add(Weight::Note, &records, "no coordinator has run here yet", ""),
             Err(error) => self.failed(&records, &error),
         }
         let tokens = self.directory.join(crate::auth::TOKENS_FILE);
         match self.database(&tokens, &database::AUTH) {
             Ok(Some(_)) => {}
+            Ok(None) if self.has_server => {}
             Ok(None) => {
                 let remedy = "buildpool token create --role admin --name NAME --data-dir DIRECTORY";
                 self.add(Weight::Note, &tokens, "there is no token yet", remedy);

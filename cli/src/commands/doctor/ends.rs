@@ -31,7 +31,7 @@ pub(super) async fn coordinator(file: Option<&Path>, data_dir: Option<&Path>, de
         }
     };
     let directory = config.data_dir.clone();
-    let remarks = store::check(&directory, depth);
+    let remarks = store::check(&directory, depth, config.store.url.is_some());
     let runs = remarks.iter().any(|remark| remark.text.starts_with("a coordinator runs here"));
     let mut checks = vec![room(&directory), git()];
     checks.extend(remarks.into_iter().map(|remark| {
@@ -63,7 +63,7 @@ fn shared_store(config: &Config) -> Vec<Check> {
         Ok(None) => Check::new("postgresql", State::Warning, format!("{url} answers; no coordinator leads"))
             .mended_by("start a coordinator, or wait a few seconds"),
         Err(reason) => Check::new("postgresql", State::Failed, format!("{url}: {reason}"))
-            .mended_by("see that the server runs and accepts this role; docs/scaling.md has the set-up"),
+            .mended_by("check that the server runs and that this role can log in; see docs/scaling.md"),
     };
     let bucket = match store::check_objects(objects) {
         Ok(()) => Check::new("objects", State::Ok, format!("{objects} can be written, read and cleaned")),

@@ -181,7 +181,7 @@ fn a_backup_is_a_data_directory_to_start_from() {
     }
     drop(restored);
     assert!(crate::auth::Tokens::open(copy.path()).unwrap().verify(&token.token).is_ok());
-    assert_eq!(worst(&check(copy.path(), Depth::Full)), None);
+    assert_eq!(worst(&check(copy.path(), Depth::Full, false)), None);
 }
 
 fn worst(remarks: &[Remark]) -> Option<&Remark> {
@@ -199,7 +199,7 @@ fn a_check_finds_what_is_lost_and_what_is_damaged() {
     let directory = scratch();
     let store = Store::open(directory.path()).unwrap();
     run(&store, 3_000_000);
-    let remarks = check(directory.path(), Depth::Full);
+    let remarks = check(directory.path(), Depth::Full, false);
     assert_eq!(worst(&remarks), None, "{remarks:?}");
     assert!(remarks.iter().any(|remark| remark.text.contains("a coordinator runs here")), "{remarks:?}");
     drop(store);
@@ -209,15 +209,15 @@ fn a_check_finds_what_is_lost_and_what_is_damaged() {
     let mut damaged = whole.clone();
     damaged[500] ^= 1;
     std::fs::write(&pack, &damaged).unwrap();
-    assert_eq!(worst(&check(directory.path(), Depth::Quick)), None, "a quick check reads no bytes");
-    let remarks = check(directory.path(), Depth::Full);
+    assert_eq!(worst(&check(directory.path(), Depth::Quick, false)), None, "a quick check reads no bytes");
+    let remarks = check(directory.path(), Depth::Full, false);
     assert!(worst(&remarks).is_some_and(|remark| remark.text.contains("checksum")), "{remarks:?}");
 
     std::fs::write(&pack, &whole[..whole.len() - 1]).unwrap();
-    let remarks = check(directory.path(), Depth::Quick);
+    let remarks = check(directory.path(), Depth::Quick, false);
     assert!(worst(&remarks).is_some_and(|remark| remark.text.contains("the rest is lost")), "{remarks:?}");
 
-    let remarks = check(&directory.path().join("nothing"), Depth::Quick);
+    let remarks = check(&directory.path().join("nothing"), Depth::Quick, false);
     assert_eq!(worst(&remarks).unwrap().text, "there is no such directory");
 }
 
@@ -240,7 +240,7 @@ fn a_damaged_database_is_refused() {
     std::fs::write(&path, bytes).unwrap();
     let error = Store::open(directory.path()).unwrap_err();
     assert!(error.to_string().contains("damaged") || error.to_string().contains("can't"), "{error}");
-    assert!(worst(&check(directory.path(), Depth::Quick)).is_some());
+    assert!(worst(&check(directory.path(), Depth::Quick, false)).is_some());
 }
 
 #[test]
