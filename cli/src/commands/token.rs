@@ -96,7 +96,7 @@ fn show_joining(token: &str, is_one_of_several: bool, url: &str, certificate: &C
     };
     let token = if is_one_of_several { "TOKEN" } else { token };
     terminal::warn(&format!(
-        "to join{hint}: echo '{url}#{token}' | buildpool install worker --write{option} --join -"
+        "to join{hint}: run `buildpool install worker --write{option} --join -` on the worker's machine and paste this line: {url}#{token}"
     ));
     note.into_iter().for_each(terminal::warn);
     let is_plain = url.parse::<PoolUrl>().is_ok_and(|url| !url.is_secure() && !is_loopback(url.host()));

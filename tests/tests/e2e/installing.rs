@@ -20,12 +20,11 @@ fn written(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Returns the join text and the arguments of the command that `token create` prints: `echo 'TEXT'
-/// | buildpool WORDS… -`.
+/// Returns the join text and the arguments of the command that `token create` prints.
 fn joining(printed: &str) -> (String, Vec<&str>) {
-    let line = printed.lines().find_map(|line| line.split_once("to join: echo '")).unwrap().1;
-    let (join, command) = line.split_once("' | buildpool ").unwrap();
-    (join.to_owned(), command.split_whitespace().collect())
+    let line = printed.lines().find_map(|line| line.split_once("to join: run `buildpool ")).unwrap().1;
+    let (command, join) = line.split_once("` on the worker's machine and paste this line: ").unwrap();
+    (join.trim().to_owned(), command.split_whitespace().collect())
 }
 
 #[test]
