@@ -37,7 +37,7 @@ fn the_files_of_the_page_are_for_everybody_and_cached_by_their_content() {
     }
     assert!(!page.contains("<script>") && !page.contains("style="), "{page}");
     let assets: Vec<&str> = page.split('"').filter(|text| text.starts_with("assets/")).collect();
-    assert_eq!(assets.len(), 4, "{page}");
+    assert!(assets.len() >= 4, "{page}");
     for asset in assets {
         let (head, plain) = raw(&pool, &format!("GET /{asset} HTTP/1.1"));
         for header in ["200 OK", "immutable", "nosniff", "etag: "] {
