@@ -118,7 +118,7 @@ impl Candidate {
     /// Starts the task that competes for the lease, and then renews it. It also waits for a server that can't be reached.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the thread can't be started.
     pub(crate) fn start(server: &Server, url: String, lease: Duration) -> std::io::Result<Leadership> {
         let candidate = Self {
             server: server.clone(),
@@ -271,7 +271,7 @@ impl Candidate {
 
 type Task = Box<dyn FnOnce(&Session) + Send>;
 
-/// Starts the thread of the lease. Blocking tasks of others must not delay a renewal, so it is no thread of the runtime.
+/// Starts the thread of the lease. Blocking tasks of others must not delay a renewal, so it does not belong to the runtime.
 /// It ends when the sender is dropped.
 fn lease_thread(session: Session) -> std::io::Result<mpsc::Sender<Task>> {
     let (tasks, queue) = mpsc::channel::<Task>();

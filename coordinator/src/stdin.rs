@@ -41,7 +41,7 @@ const KEPT_MAX: usize = 1024;
 /// All inputs of this coordinator.
 pub(crate) struct Inputs {
     directory: PathBuf,
-    /// What several coordinators share. The directory is a copy of a part of it then.
+    /// Objects that several coordinators share. If present, the directory is a partial copy of them.
     objects: Option<Objects>,
     /// Held while an input is opened.
     opening: Mutex<()>,

@@ -47,13 +47,13 @@ pub(crate) struct CoordinatorArguments {
 pub(crate) enum CoordinatorAction {
     /// Move a pool from a data directory to PostgreSQL and shared objects, or back
     ///
-    /// Stop all coordinators first. The source stays as it is. After an interruption, run the same command again.
+    /// Stop all coordinators first. The source is not changed. If the command is interrupted, run it again to resume.
     Migrate(MigrateArguments),
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct MigrateArguments {
-    /// Target of the records: postgres://USER@HOST/DATABASE, or file:///DIRECTORY for a new data directory
+    /// Target: postgres://USER@HOST/DATABASE, or file:///DIRECTORY for a new data directory
     #[arg(long, value_name = "URL")]
     pub(crate) to: String,
     /// Shared objects (target, or source of a move to a directory): s3://, gs://, az:// or file:///DIRECTORY
@@ -62,7 +62,7 @@ pub(crate) struct MigrateArguments {
     /// Data directory to move; the default is that of the coordinator
     #[arg(long, value_name = "DIR")]
     pub(crate) from_data_dir: Option<PathBuf>,
-    /// Configuration file (TOML) with the password file and, for a move to a directory, the present store
+    /// Coordinator configuration (TOML): supplies `password_file`, and `[store]` as the source if --to is a directory
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     #[command(flatten)]

@@ -61,7 +61,7 @@ fn config_of(place: &DataPlace) -> Result<Config, Failure> {
         Some(url) => {
             let objects = config.store.objects.as_ref().map_or_else(String::new, ToString::to_string);
             let text = format!(
-                "the records are in {url}, not in a data directory; first `pg_dump --format=custom --file=pool.dump '{url}'`, then copy {objects} with your provider's tools, or turn on its versions of objects; to restore: `pg_restore --clean --if-exists --dbname='{url}' pool.dump` while no coordinator runs"
+                "the records are in {url}, not in a data directory; first `pg_dump --format=custom --file=pool.dump '{url}'`, then copy {objects} with your provider's tools, or enable versioning of the bucket; to restore: `pg_restore --clean --if-exists --dbname='{url}' pool.dump` while no coordinator runs"
             );
             Err(Failure::new(REFUSED, text))
         }

@@ -103,7 +103,8 @@ async fn client(State(known): State<Known>, upgrade: WebSocketUpgrade) -> Respon
 }
 
 fn too_many() -> Response {
-    let text = "this standby answers as many links as it may; try again, or try another coordinator\n";
+    let text =
+        "this standby has reached its limit of connections; try again later, or try another coordinator\n";
     (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
 }
 

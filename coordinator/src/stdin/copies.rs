@@ -1,5 +1,5 @@
 //! Copies of an input in the objects that several coordinators share: its parts, each named by its position, and its end.
-//! The next leader goes on with them, so a part is copied before the client hears that it is stored.
+//! The next leader goes on with them, so a part is copied before it is acknowledged to the client.
 
 use super::{DIRECTORY, END, PRIVATE};
 use crate::store::{Key, Kind, Objects};

@@ -14,7 +14,7 @@ pub(super) struct Background {
 
 impl Background {
     /// # Errors
-    /// If the system gives no thread.
+    /// If the thread can't be started.
     pub(super) fn new(name: &str) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

@@ -111,7 +111,7 @@ impl Databases {
         self.each_table(source, |table, from, to| table.copy(from, to))
     }
 
-    /// Compares all rows, and takes the mark away.
+    /// Compares all rows with the source, and marks the migration as complete.
     ///
     /// # Errors
     /// [`StoreError::Differs`] with the table.

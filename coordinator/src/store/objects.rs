@@ -263,7 +263,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Removes bytes whose row is gone. What stays after an error is removed by the sweep.
+    /// Removes bytes whose row was deleted. If this fails, a later sweep removes them.
     fn remove_bytes(&self, name: &str) {
         if let Err(error) = measured(&OBJECTS, || self.inner.bucket.remove(name)) {
             let error = &error as &dyn std::error::Error;

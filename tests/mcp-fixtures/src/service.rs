@@ -1,4 +1,4 @@
-//! The gateway's service with the fixtures before it. What is no fixture goes to the gateway.
+//! The gateway's service with the fixtures before it. All other requests go to the gateway.
 
 use crate::fixtures;
 use buildpool_gateway::Handler;

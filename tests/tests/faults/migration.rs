@@ -27,7 +27,7 @@ fn files(directory: &Path) -> BTreeMap<String, String> {
     all
 }
 
-/// Checks what the pool knows of the jobs.
+/// Checks the records, logs and artifacts of the jobs.
 fn check(pool: &Pool, over: &str, before: &serde_json::Value) {
     assert_eq!(&pool.job(over), before);
     let log = pool.buildpool(&["logs", over]).expect(0).out();

@@ -24,7 +24,7 @@ pub(super) fn run(arguments: &MigrateArguments) -> Result<ExitCode, Failure> {
         let server = server.ok_or_else(|| {
             Failure::new(
                 USAGE,
-                "--config: missing, or it has no `store.url`; the present store is read from it",
+                "--config: missing, or the file has no `store.url`; a move to a directory needs it as its source",
             )
         })?;
         migrate::to_directory(&server, &objects, Path::new(directory))

@@ -59,7 +59,7 @@ struct Then {
 }
 
 impl Then {
-    /// What the part from this step on begins with. `None` if it may be empty.
+    /// Returns the possible first bytes of the pattern from this step on, or `None` if the rest may be empty.
     fn of(steps: &[Step], at: usize) -> Option<Box<Self>> {
         let mut then = Box::new(Self { bytes: [false; 256], end: false, only: None });
         then.add(steps, at)?;

@@ -1,4 +1,4 @@
-//! Which of many texts occur in a line, found by looking at every second place of it once.
+//! Multi-string search: finds which of many texts occur in a line, with one hash lookup at every second byte.
 //!
 //! An automaton that searches hundreds of texts depends on its previous state at each step. Here, two picks of four bytes, one place
 //! apart, are taken from each text, and a bit table marks the hashes of the picks. One of the two is at an even place of a
@@ -23,7 +23,7 @@ pub(super) struct Texts<T> {
     picked: Box<[u64; 1 << (HASH_BITS - 6)]>,
     /// By their hash.
     picks: Vec<Pick>,
-    /// By hash, which of the picks is the first that has it. Beyond the bits' answer only.
+    /// Index of the first pick with each hash. Valid only if the bit of the hash is set.
     first: Vec<u16>,
     texts: Vec<(Vec<u8>, T)>,
 }
@@ -128,7 +128,7 @@ const fn hash(picked: u32) -> u16 {
     (picked.wrapping_mul(0x9e37_79b1) >> (u32::BITS - HASH_BITS)) as u16
 }
 
-/// Where in a text the bytes of two picks are that the fewest lines have.
+/// Returns the offset in a text of the two picks that are rarest in logs.
 fn rarest(text: &[u8]) -> usize {
     let often = |byte: &u8| match byte {
         b'e' | b't' | b'a' | b'o' | b'i' | b'n' | b's' | b'r' | b' ' => 4,

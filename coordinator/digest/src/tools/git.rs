@@ -32,7 +32,7 @@ fn is_no_answer(draft: &Draft) -> bool {
     !ANSWERS.iter().any(|answer| draft.first().contains(answer))
 }
 
-/// What git says below a rejected branch.
+/// Hints that git prints below a rejected branch.
 fn push_lines(so_far: &[String], line: &str) -> Next {
     let is_part = ["error: failed to push", "hint: ", " ! ["].iter().any(|start| line.starts_with(start));
     if is_part && so_far.len() < 12 { Next::Part } else { Next::Beyond }

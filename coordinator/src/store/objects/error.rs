@@ -29,7 +29,7 @@ pub enum ObjectError {
     },
     /// The object has other bytes than those that were stored.
     #[error(
-        "object `{name}` is damaged: its bytes do not agree with its checksum; restore it from a backup of the object store"
+        "object `{name}` is damaged: its bytes do not match its checksum; restore it from a backup of the object store"
     )]
     Damaged {
         /// Name of the object.

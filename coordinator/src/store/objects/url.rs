@@ -15,7 +15,7 @@ pub enum ObjectsUrl {
         provider: Provider,
         /// Name of the bucket or container.
         bucket: String,
-        /// Begin of the names of all objects. Empty for none.
+        /// Prefix of all object names. May be empty.
         prefix: String,
     },
 }
