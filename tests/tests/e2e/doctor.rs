@@ -264,7 +264,7 @@ fn a_certificate_without_the_public_name_is_found_and_mended_by_a_rotation() {
     let next = run(&["token", "create", "--role", "submit", "--name", "s"]).expect(0).out();
     assert!(next.trim().ends_with(rotated.out().trim()) && !created.out().contains(rotated.out().trim()));
     let other = run(&["token", "create", "--role", "worker", "--name", "w2"]).expect(0);
-    assert!(other.err().contains("echo 'wss://pool.example.com:7420#bp_"), "{other}");
+    assert!(other.err().contains("paste this line: wss://pool.example.com:7420#bp_"), "{other}");
     std::fs::write(&file, format!("{listen}tls_cert = \"a.pem\"\ntls_key = \"a.pem\"\n")).unwrap();
     assert!(run(&["certificate", "rotate"]).expect(1).err().contains("the coordinator uses "));
 }
