@@ -23,7 +23,9 @@ EXPECTED = Path(__file__).parent / "expected-failures.json"
 
 
 def inspector(world, *arguments):
-    command = ["inspector", "--cli", "-q", "--format", "json", *arguments, "--", *world.command()]
+    # The Inspector passes on few variables, and the local pool of this user is not for tests.
+    pool = f"BUILDPOOL_LOCAL_DIR={world.environment['BUILDPOOL_LOCAL_DIR']}"
+    command = ["inspector", "--cli", "-q", "--format", "json", *arguments, "--", "env", pool, *world.command()]
     return subprocess.run(command, env=world.environment, capture_output=True, text=True, timeout=120)
 
 

@@ -117,6 +117,21 @@ fn an_earlier_leader_removes_nothing_of_a_later_one_and_the_sweep_removes_what_i
 }
 
 #[test]
+fn the_sweep_removes_a_file_that_a_killed_leader_was_writing() {
+    let home = in_directory();
+    let (old, new) = (home.open(1), home.open(2));
+    old.put(key("a"), b"whole").expect("stored");
+    let directory = home.directory.path().join("shared/artifact/owner");
+    let whole = fs::read_dir(&directory).expect("listed").next().expect("a file").expect("a file").path();
+    let mut unfinished = whole.clone().into_os_string();
+    unfinished.push(".01a204df-0000-7000-8000-000000000000.unfinished");
+    fs::write(&unfinished, b"who").expect("written");
+    let tomorrow = crate::store::now_ms() + 2 * 24 * 60 * 60 * 1000;
+    assert_eq!(new.sweep(tomorrow).expect("swept"), 1);
+    assert!(whole.exists() && !std::path::Path::new(&unfinished).exists());
+}
+
+#[test]
 fn damaged_bytes_are_refused() {
     let home = in_directory();
     let objects = home.open(1);
