@@ -134,7 +134,7 @@ fn the_guide_leads_from_its_first_line_to_a_finished_job() {
         coordinated.out().lines().filter(|line| line.starts_with("bp_")).map(str::to_owned).collect();
     assert_eq!(tokens.len(), 3, "{coordinated}");
     let printed = coordinated.err();
-    let join = printed.split('\'').find(|part| part.contains("#bp_")).expect("a join text");
+    let join = printed.split_whitespace().find(|part| part.contains("#bp_")).expect("a join text");
     assert_eq!(join, format!("wss://pool.example.com:7420#{}", tokens[1]));
     worker.sh_with_input(working, &format!("{join}\n")).expect(0);
     desk.sh("install -m 755 buildpool /usr/local/bin/buildpool; git init -q repository").expect(0);
