@@ -1,4 +1,4 @@
-//! Properties of a tool whose output the digest knows.
+//! Properties of the tools that the digest recognizes.
 
 use crate::rules::Rule;
 pub(crate) use crate::tools::ToolId;

@@ -1,4 +1,4 @@
-//! The tools whose output the digest knows, each in a file of its own.
+//! The tools that the digest recognizes, each in a file of its own.
 //!
 //! The order of the table counts: if rules of two tools begin a problem on the same line, the earlier tool's rule counts.
 //! So a tool with exact patterns comes before a tool whose patterns match other tools' lines too.

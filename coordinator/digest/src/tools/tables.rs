@@ -60,7 +60,7 @@ fn brakeman_place(draft: &mut Draft) {
     (draft.file, draft.line) = (file, line);
 }
 
-/// cargo audit's `Title:` says what it is.
+/// The message of an advisory of cargo audit is its `Title:`.
 fn title(draft: &mut Draft) {
     draft.head = draft.lines.iter().position(|line| line.starts_with("Title:"));
     draft.spurious = draft.head.is_none();

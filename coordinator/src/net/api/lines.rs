@@ -14,7 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 
 /// Default number of lines in an answer.
 const LINES_LISTED: u32 = 500;
-/// Limit on the offsets whose lines a request asks for.
+/// Limit on the number of offsets in a request.
 const OFFSETS_MAX: usize = 100;
 
 /// Which lines an answer has.
