@@ -1,27 +1,27 @@
 //! Digest of a complete attempt: verdict, ranked findings, and the bounded text for answers.
 
-mod case;
+mod verdict_input;
 
-use crate::claims::Claims;
+use crate::answer_text::counted;
+use crate::attempt_facts::Facts;
 use crate::command::Command;
+use crate::corrections::Claims;
 use crate::digester::{Gathered, Options, SummaryLine};
-use crate::evidence;
-use crate::facts::Facts;
-use crate::found::{Finds, Found};
-use crate::loading;
-use crate::machine;
+use crate::findings::{Finds, Found};
+use crate::load_failures;
+use crate::machine_faults;
+use crate::markers::{Seen, Signs};
 use crate::noise::is_noise;
 use crate::prompts;
+use crate::ranking::{self, Ranked};
 use crate::reports::{self, TestResult, believed_tests};
 use crate::rules::{Kind, Role};
-use crate::signs::{Seen, Signs};
+use crate::standing_error;
 use crate::template::Capture;
 use crate::text::{TailLine, clip_chars, front_length};
-use crate::tier::{self, Ranked};
 use crate::tool::ToolId;
 use crate::transcript::Ends;
 use crate::verdict::{self, Row, Ruling};
-use crate::view::counted;
 use buildpool_protocol::outcome::{Acted, CrashType, Ending, ProcessState};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{
@@ -29,7 +29,7 @@ use buildpool_protocol::report::{
     Verdict,
 };
 use buildpool_protocol::spec::Purpose;
-use case::{CaseParts, OwnedCase, build_case, failure_of};
+use verdict_input::{CaseParts, OwnedCase, build_case, failure_of};
 
 /// Data about an attempt for answers of any length, and the bounded text to show.
 #[derive(Debug)]
@@ -146,25 +146,26 @@ impl Digest {
         if facts.acted.is_some() {
             finds.drop_echo_of_stacks();
         }
-        machine::attribute(&mut finds);
-        let files = loading::attribute(&mut finds);
+        machine_faults::attribute(&mut finds);
+        let files = load_failures::attribute(&mut finds);
         finds.take_back_words(0, signs.failed_total);
         finds.mark_flaky(|test| tally.is_flaky(test));
-        tier::add_reports(&mut finds, &facts.evidence);
+        ranking::add_reports(&mut finds, &facts.evidence);
         gaps.extend(facts.gaps.iter().filter(|gap| !gaps.contains(gap)).cloned().collect::<Vec<_>>());
         let (tests, report) = believed_tests(&tally, facts);
         // A report already excludes files that could not be loaded.
-        let tests = tests.and_then(|tests| loading::without(tests, if report.is_none() { files } else { 0 }));
+        let tests =
+            tests.and_then(|tests| load_failures::without(tests, if report.is_none() { files } else { 0 }));
         let tests_note = tests.clone().filter(|_| report.is_some());
         let collapsed = collapsed(tests.as_ref(), facts);
         let unfinished = reports::unfinished(&tally, facts);
-        let mut ranked = tier::rank(&finds, facts.ending.is_some());
+        let mut ranked = ranking::rank(&finds, facts.ending.is_some());
         let bad_end = facts.ending.as_ref().is_some_and(|ending| *ending != Ending::Exited { code: 0 });
         let is_failure = bad_end || facts.ending.is_none() && signs.standing_failure(false).is_some();
         if is_failure && ranked.iter().all(|ranked| ranked.tier > 1) {
             finds.errors.extend(doubtful.into_found());
             finds.errors.extend(above_consequence(&finds));
-            ranked = tier::rank(&finds, facts.ending.is_some());
+            ranked = ranking::rank(&finds, facts.ending.is_some());
         }
         let case = build_case(&CaseParts {
             facts,
@@ -180,7 +181,7 @@ impl Digest {
                 .map(str::to_owned)
                 .or_else(|| reports::first_unfinished(facts)),
             standing_error: exited_zero(facts)
-                .then(|| evidence::standing_error(&finds, &ranked, &signs.runs, &command))
+                .then(|| standing_error::standing_error(&finds, &ranked, &signs.runs, &command))
                 .flatten(),
             has_pipe: command.has_pipe(),
             without_total: unclosed.result(&command, options.purpose == Purpose::Tests),
@@ -209,10 +210,10 @@ impl Digest {
             (ruling.rule, &signs.no_tests, is_found)
         {
             finds.errors.push(no_tests(seen));
-            ranked = tier::rank(&finds, facts.ending.is_some());
+            ranked = ranking::rank(&finds, facts.ending.is_some());
         }
-        let ranked = tier::tiers(ranked, &finds, verdict, &facts.history);
-        let warnings = tier::unranked_warnings(&finds, &ranked);
+        let ranked = ranking::tiers(ranked, &finds, verdict, &facts.history);
+        let warnings = ranking::unranked_warnings(&finds, &ranked);
         let claims =
             Claims::new(&signs, &ruling, tests_note.as_ref(), tally.counts().as_ref(), &facts.evidence);
         let explanation = explain(&ruling, &case, facts, &signs, tests.as_ref(), unfinished);

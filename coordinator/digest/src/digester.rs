@@ -1,36 +1,36 @@
 //! Bytes in, a digest out.
 
-mod hearing;
-mod logs;
+mod context_lines;
+mod dispatch;
+mod go_packages;
 mod message;
-mod packages;
-mod recent;
+mod test_output;
 
+use crate::attempt_facts::Facts;
 use crate::digest::Digest;
-use crate::doubtful::Doubtful;
-use crate::facts::Facts;
-use crate::found::{Finds, Slot};
+use crate::findings::{Finds, Slot};
+use crate::keyword_lines::Doubtful;
 use crate::limits::{SCANNED_BYTES_MAX, SHOWN_LINE_CHARS};
+use crate::markers::Signs;
+use crate::missing_total::Unclosed;
 use crate::noise::is_noise;
 use crate::rules::{Asker, Kind, RuleSet};
-use crate::signs::Signs;
 use crate::tally::{Standing, Tally};
 use crate::template::Capture;
 use crate::text::{
     Carried, Cleaner, Front, Lines, RawLine, Tail, carried, clip_chars, front, front_length, lossy,
 };
 use crate::transcript::{Ends, Transcript};
-use crate::unclosed::Unclosed;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::GapEntry;
 use buildpool_protocol::spec::{Purpose, TemplateSpec};
-use hearing::Awaited;
-use logs::Logs;
+use context_lines::Recent;
+use dispatch::Awaited;
+use go_packages::Packages;
 use message::Open;
-use packages::Packages;
-use recent::Recent;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use test_output::Logs;
 
 /// Longest line kept as possible context, in bytes.
 const RECENT_BYTES_MAX: usize = 600;
@@ -250,7 +250,7 @@ impl Digester {
         let is_records = self.options.purpose == Purpose::Tests;
         let tails = Stream::ALL.map(|stream| {
             let lines = self.streams[stream.index()].tail.last_lines(&mut cleaner);
-            if is_records { packages::readable_tail(lines) } else { lines }
+            if is_records { go_packages::readable_tail(lines) } else { lines }
         });
         let counts = Stream::ALL.map(|stream| {
             let state = &self.streams[stream.index()];
@@ -261,7 +261,7 @@ impl Digester {
             let tail = &mut self.streams[stream.index()].tail;
             let length = tail.length();
             let ends = self.transcript.ends(stream, length, tail.bytes());
-            if is_records { packages::readable_ends(ends) } else { ends }
+            if is_records { go_packages::readable_ends(ends) } else { ends }
         });
         Digest::new(
             Gathered {
@@ -408,7 +408,7 @@ impl Digester {
 
 /// Replaces records of `go test -json` in lines of a test run's log by their text.
 pub fn readable(lines: Vec<String>) -> Vec<String> {
-    packages::readable(lines, |line| line.as_bytes(), |_, part| part.to_owned())
+    go_packages::readable(lines, |line| line.as_bytes(), |_, part| part.to_owned())
 }
 
 /// All that the log gave.

@@ -8,51 +8,51 @@
 //!
 //! The crate does no I/O, reads no clock, uses no randomness, and never iterates over a `HashMap`.
 
-mod claims;
+mod attempt_facts;
 mod command;
 mod compress;
+mod configure_probes;
+mod corrections;
 mod digest;
 mod digester;
-mod doubtful;
-mod endings;
-mod evidence;
-mod facts;
-mod found;
+mod exit_codes;
+mod findings;
+mod keyword_lines;
 mod left_behind;
 pub mod limits;
-mod loading;
-mod machine;
+mod load_failures;
+mod machine_faults;
 pub mod manifest;
 mod noise;
-mod probes;
 mod prompts;
 mod reason;
 mod render;
 mod reports;
+mod standing_error;
 #[macro_use]
 mod rules;
+mod answer_text;
+mod markers;
+mod missing_total;
+mod ranking;
 mod runs;
-mod signs;
 mod tally;
 mod template;
 pub mod templates;
 mod text;
-mod tier;
 mod tool;
 mod tools;
 mod transcript;
-mod unclosed;
 mod verdict;
-mod view;
 mod xcodebuild;
 
+pub use answer_text::{COMMAND_CHARS_MAX, TextForm, TextPage, text, text_as};
+pub use attempt_facts::{Facts, History};
 pub use digest::{Digest, Explanation};
 pub use digester::{Digester, Live, Options, readable};
-pub use facts::{Facts, History};
 pub use left_behind::{Missed, missed};
 pub use reports::TestResult;
 pub use template::RAW;
-pub use view::{COMMAND_CHARS_MAX, TextForm, TextPage, text, text_as};
 
 /// Names of all recognizers, in the form `tool.rule`.
 pub fn recognisers() -> Vec<&'static str> {

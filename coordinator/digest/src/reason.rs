@@ -1,6 +1,6 @@
 //! The reason of a failure on one line.
 
-use crate::found::Found;
+use crate::findings::Found;
 use crate::render::is_rule;
 
 /// Mark of pytest for the lines with the reason.

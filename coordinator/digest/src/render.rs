@@ -62,7 +62,7 @@ impl Digest {
         let mut budget = most;
         for _ in 0..FITTINGS_MAX {
             self.render_within(budget, verbosity, template, into);
-            let text = crate::view::text(into);
+            let text = crate::answer_text::text(into);
             let lines = text.lines().count().saturating_sub(most.lines);
             let chars = text.chars().count().saturating_sub(most.chars);
             if lines == 0 && chars == 0 {
@@ -202,7 +202,7 @@ impl Digest {
     /// Returns the text of an answer for people and agents. It is the same as
     /// [`text`](crate::text()).
     pub fn text(result: &JobResult) -> String {
-        crate::view::text(result)
+        crate::answer_text::text(result)
     }
 
     fn roots(&self) -> &[String] {

@@ -1,12 +1,12 @@
 //! Test counts of report files and the log, and notes about their differences.
 
-use crate::facts::Facts;
+use crate::answer_text::counted;
+use crate::attempt_facts::Facts;
 use crate::limits::NAMED_TESTS_MAX;
-use crate::signs::Signs;
+use crate::markers::Signs;
+use crate::ranking::last_name;
 use crate::tally::Tally;
 use crate::text::clip_chars;
-use crate::tier::last_name;
-use crate::view::counted;
 use buildpool_protocol::evidence::{MemoryEvidence, TestCase, TestReport, TestStatus};
 use buildpool_protocol::limits::LIST_MAX;
 use buildpool_protocol::report::{KnownFrom, Survivor, TestCounts, Verdict};

@@ -3,15 +3,15 @@
 //! [`set`] matches all patterns of all tools at once. Patterns match bytes, so that invalid UTF-8 hides nothing. The rules of each tool are in its file in [`crate::tools`].
 
 #[macro_use]
-mod deaths;
+mod signal_words;
 
 mod follow;
+mod group_splitter;
 mod groups;
+mod literal_search;
 mod literals;
+mod pattern_shape;
 mod set;
-mod shape;
-mod split;
-mod texts;
 
 pub(crate) use follow::{
     always, boxed, drawn, indented, indented_or_blank, is_drawing, one_more, paragraph, place, pointed,
@@ -20,7 +20,7 @@ pub(crate) use follow::{
 pub(crate) use groups::Groups;
 pub(crate) use set::{Asker, RuleSet};
 
-use crate::endings::signal_named;
+use crate::exit_codes::signal_named;
 use crate::tally::Counts;
 use crate::tool::ToolId;
 use buildpool_protocol::report::Severity;

@@ -1,7 +1,7 @@
 //! Runs of tools. A success takes back a failure of the same invocation, and a failure inside
 //! the successful run.
 
-use crate::signs::Seen;
+use crate::markers::Seen;
 use crate::tally::hashed;
 use crate::tool::{Apart, ToolId};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,25 +1,25 @@
 //! Counts of tests: each named test once with its last result, else the tool's own summaries
 //! summed over suites and targets.
 
-mod account;
-mod failed;
-mod named;
-mod running;
-mod targets;
+mod bazel_targets;
+mod failed_totals;
+mod running_tests;
+mod test_names;
+mod tool_counts;
 
-pub(crate) use account::Counts;
+pub(crate) use tool_counts::Counts;
 
 use crate::limits::{RUNNING_TESTS_MAX, TESTS_MAX};
 use crate::rules::TestEvent;
 use crate::tool::{Announced, ToolId};
-use account::Account;
+use bazel_targets::Targets;
 use buildpool_protocol::evidence::TestStatus;
 use buildpool_protocol::report::TestCounts;
-use named::Named;
-use running::{Place, Running};
+use running_tests::{Place, Running};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
-use targets::Targets;
+use test_names::Named;
+use tool_counts::Account;
 
 /// Limit on lines between a heading and its total.
 const HEADING_LINES_MAX: u64 = 4;
@@ -638,7 +638,7 @@ impl Tally {
         self.named.tests().filter(move |(_, family, _)| counting.contains(family)).filter_map(
             |(id, _, test)| {
                 let (event, _) = self.last.get(&id)?;
-                Some((test, named::status(*event)?))
+                Some((test, test_names::status(*event)?))
             },
         )
     }

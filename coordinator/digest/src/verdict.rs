@@ -10,8 +10,8 @@ mod setup;
 #[cfg(test)]
 mod tests;
 
+use crate::markers::Seen;
 use crate::rules::Indicator;
-use crate::signs::Seen;
 use crate::tool::ToolId;
 use buildpool_protocol::evidence::MemoryEvidence;
 use buildpool_protocol::outcome::{Acted, CrashType, Ending, SetupOutcome};
@@ -264,7 +264,7 @@ fn signaled(name: &str, core_dump: bool, case: &Case<'_>) -> Ruling {
     if let Some(ruling) = memory::of_signal(name, case) {
         return ruling;
     }
-    let meaning = crate::endings::signal_meaning(name);
+    let meaning = crate::exit_codes::signal_meaning(name);
     let mut text = format!("The command died of {name}{core}{doing}: {meaning}");
     if let Some(said) = last_words(case) {
         text.push_str(&format!(" It said: {said}"));
@@ -293,7 +293,7 @@ fn is_of_build(failure: &Seen<ToolId>) -> bool {
 }
 
 fn tests(count: u64) -> String {
-    crate::view::counted(count, "test")
+    crate::answer_text::counted(count, "test")
 }
 
 /// Text for tests that never ended.

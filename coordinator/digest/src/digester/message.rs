@@ -1,10 +1,10 @@
 //! Messages of several lines: opens a problem, adds the lines that belong to it, and makes a finding of it.
 
-use super::{Digester, Line, StreamState, is_blank, recent, shown};
-use crate::found::Found;
+use super::{Digester, Line, StreamState, context_lines, is_blank, shown};
+use crate::configure_probes::{is_of_probe, is_probing};
+use crate::findings::Found;
 use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_LINES_MAX};
 use crate::noise::is_noise;
-use crate::probes::{is_of_probe, is_probing};
 use crate::rules::{Act, Draft, Groups, Kind, Level, Next, Problem, Rule, Sign, severity_of_word};
 use crate::text::{Front, front_length, lossy};
 use buildpool_protocol::limits::{POST_CONTEXT_LINES, PRE_CONTEXT_LINES};
@@ -83,7 +83,7 @@ impl Open {
 impl StreamState {
     /// Whether one of the lines from this number on, or one of the recent ones, may name a probe of a configuration.
     const fn may_name_probe(&self, from: u64) -> bool {
-        self.probe_at > 0 && self.probe_at + recent::LINES_MAX as u64 >= from
+        self.probe_at > 0 && self.probe_at + context_lines::LINES_MAX as u64 >= from
     }
 }
 

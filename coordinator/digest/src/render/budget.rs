@@ -1,6 +1,6 @@
 //! Budget of an answer, and the lines that it already contains.
 
-use crate::found::Fnv;
+use crate::findings::Fnv;
 use buildpool_protocol::limits::{POST_CONTEXT_LINES, PRE_CONTEXT_LINES, TIER_1_FINDINGS_MAX};
 use buildpool_protocol::spec::Verbosity;
 use std::collections::BTreeSet;

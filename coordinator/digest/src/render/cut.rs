@@ -1,7 +1,7 @@
 //! Truncates long text. The most important lines stay, in their order.
 
+use crate::answer_text::counted;
 use crate::text::clip_chars;
-use crate::view::counted;
 use std::collections::BTreeMap;
 
 /// Minimum number of characters that identify a finding.

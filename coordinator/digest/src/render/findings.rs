@@ -3,11 +3,11 @@
 use super::Page;
 use super::budget::Budget;
 use super::cut::{KEY_CHARS_MIN, brief, cut_lines, drop_excerpts, is_rule};
+use crate::answer_text::lead;
 use crate::compress;
+use crate::ranking::Ranked;
 use crate::rules::Kind;
 use crate::text::clip_chars;
-use crate::tier::Ranked;
-use crate::view::lead;
 use buildpool_protocol::limits::TIER_1_FINDINGS_MAX;
 use buildpool_protocol::report::{Finding, FindingSummary, Severity};
 use buildpool_protocol::spec::Verbosity;

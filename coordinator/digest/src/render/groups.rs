@@ -3,12 +3,12 @@
 
 use super::Page;
 use super::cut::cut_end;
+use crate::answer_text::thousands;
 use crate::compress;
-use crate::found::{Found, normalised};
+use crate::findings::{Found, normalised};
+use crate::ranking::Ranked;
 use crate::reason::reason;
 use crate::rules::Kind;
-use crate::tier::Ranked;
-use crate::view::thousands;
 use buildpool_protocol::limits::TIER_1_FINDINGS_MAX;
 use buildpool_protocol::report::{Finding, FindingSummary, Severity};
 use buildpool_protocol::spec::Verbosity;

@@ -2,8 +2,8 @@
 
 use super::Page;
 use super::budget::Budget;
+use crate::answer_text::{counted, thousands};
 use crate::transcript::Ends;
-use crate::view::{counted, thousands};
 use buildpool_protocol::limits::TIER_1_FINDINGS_MAX;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{Finding, FindingSummary, Severity};
@@ -102,7 +102,7 @@ impl Page<'_> {
         let share = |left: usize, most: usize| (left / unseen.max(1)).min(most);
         let (left, most) = (self.budget.less(FRAME), UNSEEN_MAX);
         let unseen = (share(left.lines, most.lines), share(left.chars, most.chars));
-        let pointer = |(ranked, finding): (&crate::tier::Ranked, &Finding)| {
+        let pointer = |(ranked, finding): (&crate::ranking::Ranked, &Finding)| {
             let mut pointer =
                 Finding { pre_context: Vec::new(), post_context: Vec::new(), ..finding.clone() };
             if let Some(location) = &mut pointer.location {
@@ -115,7 +115,7 @@ impl Page<'_> {
             let (lines, chars) = if finding.stream.is_some() {
                 (1, POINTER_CHARS_MAX)
             } else {
-                (unseen.0, unseen.1.saturating_sub(crate::view::lead(finding).chars().count() + 2))
+                (unseen.0, unseen.1.saturating_sub(crate::answer_text::lead(finding).chars().count() + 2))
             };
             let lines_of: Vec<String> = pointer.message.lines().map(str::to_owned).collect();
             pointer.message = super::cut::cut_lines(&lines_of, 0, lines, chars);

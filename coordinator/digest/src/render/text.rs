@@ -4,12 +4,12 @@
 use super::Page;
 use super::budget::Budget;
 use super::cut::{clip_middle, cut_lines, folded};
+use crate::answer_text::counted;
 use crate::digester::SummaryLine;
 use crate::limits::SHOWN_LINE_CHARS;
 use crate::noise::is_noise;
 use crate::template::{Capture, Filtered};
 use crate::text::{TailLine, clip_chars, document};
-use crate::view::counted;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::Severity;
 use buildpool_protocol::spec::{TemplateSpec, Verbosity};

@@ -1,8 +1,8 @@
 //! The groups of a rule's pattern, read from a line that it is known to match.
 
 use super::Rule;
-use super::shape::{after_anything, parsed, until_read};
-use super::split::Split;
+use super::group_splitter::Split;
+use super::pattern_shape::{after_anything, parsed, until_read};
 use crate::text::lossy;
 use memchr::memmem::Finder;
 use regex_automata::meta::Regex;

@@ -153,7 +153,7 @@ mod tests {
 
     #[track_caller]
     fn check(pattern: &str, expected: Option<&[&str]>) {
-        let found = required(&super::super::shape::parsed(pattern)).map(|texts| {
+        let found = required(&super::super::pattern_shape::parsed(pattern)).map(|texts| {
             texts.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect::<Vec<_>>()
         });
         let expected = expected.map(|texts| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());

@@ -7,12 +7,12 @@
 
 use super::Rule;
 use super::groups::{Compiled, Groups};
+use super::literal_search::{TEXT_BYTES_MIN, Texts};
 use super::literals::{beginnings, required, shortest};
-use super::shape::{after_anything, begins_with_anything, narrow_before_wide, parsed, until_known};
-use super::texts::{TEXT_BYTES_MIN, Texts};
-use crate::doubtful;
+use super::pattern_shape::{after_anything, begins_with_anything, narrow_before_wide, parsed, until_known};
+use crate::configure_probes;
+use crate::keyword_lines;
 use crate::limits::AUTOMATON_BYTES_MAX;
-use crate::probes;
 use regex_automata::hybrid::LazyStateID;
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson;
@@ -110,8 +110,9 @@ impl RuleSet {
         let [mut always, mut rare, mut anywhere, mut here] = [const { Vec::new() }; AUTOMATA];
         let known =
             |texts: &'static [&str], wakes| texts.iter().map(move |text| (text.as_bytes().to_vec(), wakes));
-        let mut texts: Vec<_> =
-            known(doubtful::TEXTS, Wakes::Doubt).chain(known(probes::PROBES, Wakes::Probe)).collect();
+        let mut texts: Vec<_> = known(keyword_lines::TEXTS, Wakes::Doubt)
+            .chain(known(configure_probes::PROBES, Wakes::Probe))
+            .collect();
         for (index, rule) in (0..).zip(crate::tools::rules()) {
             let pattern = parsed(rule.pattern);
             rules.push(Compiled::new(rule, &pattern));

@@ -202,13 +202,13 @@ pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
     }
     if let Some(mut ruling) = death(case, Row::CodeDeath, false) {
         if ruling.crash_type == CrashType::Unknown
-            && let Some(signal) = crate::endings::shell_signal(code)
+            && let Some(signal) = crate::exit_codes::shell_signal(code)
         {
             ruling.crash_type = CrashType::of_signal(signal);
         }
         return ruling;
     }
-    if let Some(signal) = crate::endings::shell_signal(code)
+    if let Some(signal) = crate::exit_codes::shell_signal(code)
         && case.tests_failed == 0
         && !case.build_errors
         && !case.test_errors
@@ -309,7 +309,7 @@ fn without_errors(code: i32, kind: CrashType, case: &Case<'_>) -> Ruling {
         );
         return ruling(Row::CodeWarnings, Verdict::Failed, kind, KnownFrom::Marker, text);
     }
-    let meaning = crate::endings::code_meaning(code, case.xcodebuild).unwrap_or_default();
+    let meaning = crate::exit_codes::code_meaning(code, case.xcodebuild).unwrap_or_default();
     let said = match case.last_line {
         None => " The command printed nothing.".to_owned(),
         Some(line) => format!(" No known error message was found. The last line is: {line}"),
@@ -320,7 +320,7 @@ fn without_errors(code: i32, kind: CrashType, case: &Case<'_>) -> Ruling {
 
 /// Phrase that names the running test if the exit code stands for a signal.
 fn cut_off(code: i32, case: &Case<'_>) -> String {
-    match crate::endings::shell_signal(code) {
+    match crate::exit_codes::shell_signal(code) {
         Some(signal) if case.running_test.is_some() => {
             format!(", as a shell gives it for a death of {signal}{}: a guess", doing(case))
         }

@@ -54,7 +54,7 @@ fn killed_nearby(rule: Row, killed: (String, KnownFrom), case: &Case<'_>) -> Opt
     };
     let processes = match memory.kills_nearby {
         1 => "1 process".to_owned(),
-        kills => format!("{} processes", crate::view::thousands(kills)),
+        kills => format!("{} processes", crate::answer_text::thousands(kills)),
     };
     let text = format!(
         "{text}{}. The kernel killed {processes} {place} for lack of memory while the job ran, so that was probably the reason ({}).",

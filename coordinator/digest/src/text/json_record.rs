@@ -1,6 +1,6 @@
 //! Converts JSON records, one a line, to the text that the tool prints without JSON.
 
-use super::document::told;
+use super::json_document::told;
 use serde::Deserialize;
 
 /// Bytes with which such records begin.

@@ -1,7 +1,7 @@
 //! Keeps lines that match no recognizer but contain a word of failure. They are shown only if the
 //! run did not pass and no better finding exists.
 
-use crate::found::{Fnv, Found, normalised};
+use crate::findings::{Fnv, Found, normalised};
 use crate::rules::{Kind, Role};
 use crate::text::lossy;
 use aho_corasick::{AhoCorasick, AhoCorasickKind};

@@ -1,8 +1,8 @@
 //! Applies the acts of the rules that match a line to the digester's state.
 
 use super::{Digester, Line, SummaryLine};
+use crate::configure_probes;
 use crate::limits::SUMMARY_LINES_MAX;
-use crate::probes;
 use crate::rules::{Act, Asker, Groups, Indicator, Rule, Sign, TestEvent};
 use crate::tally::{Counts, Standing, Task};
 use crate::text::{clip_chars, lossy};
@@ -113,7 +113,7 @@ impl Digester {
 
     fn sign(&mut self, sign: Sign, line: &Line<'_>) {
         let sign = match sign {
-            Sign::TotalOfErrors(tool) if probes::has_own_errors(&self.finds) => Sign::Failure(tool),
+            Sign::TotalOfErrors(tool) if configure_probes::has_own_errors(&self.finds) => Sign::Failure(tool),
             Sign::FailureUnder(family) if self.tally.knows(family) => Sign::Failure(family.speaker()),
             Sign::TotalOfErrors(_) | Sign::FailureUnder(_) => return,
             sign => sign,

@@ -1,6 +1,6 @@
 //! Attributes errors to the machine (disk, memory, file limits) and adds advice.
 
-use crate::found::{Finds, Found};
+use crate::findings::{Finds, Found};
 use crate::rules::Kind;
 use buildpool_protocol::infrastructure::advice;
 use std::collections::BTreeSet;

@@ -1,8 +1,8 @@
 //! Recognizes compiler errors from configuration probes. In a probe, an error is an expected
 //! result.
 
-use crate::found::{Finds, Found};
-use crate::machine::is_echo_of_linker;
+use crate::findings::{Finds, Found};
+use crate::machine_faults::is_echo_of_linker;
 use crate::rules::Kind;
 
 use aho_corasick::{AhoCorasick, MatchKind};

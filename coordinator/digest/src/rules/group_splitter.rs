@@ -5,7 +5,7 @@
 //! Patterns that would take many steps are left to the general matcher.
 
 use super::groups::Slots;
-use super::shape::is_any_rest;
+use super::pattern_shape::is_any_rest;
 use memchr::memchr;
 use regex_automata::util::primitives::NonMaxUsize;
 use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};

@@ -1,12 +1,12 @@
 //! Collects the input of the verdict from all facts about an attempt.
 
-use crate::facts::Facts;
-use crate::found::{Finds, Found};
+use crate::attempt_facts::Facts;
+use crate::findings::{Finds, Found};
+use crate::markers::{Seen, Signs};
+use crate::ranking::Ranked;
 use crate::reports;
 use crate::rules::{Indicator, Kind, Role};
-use crate::signs::{Seen, Signs};
 use crate::tally::Tally;
-use crate::tier::Ranked;
 use crate::tool::ToolId;
 use crate::verdict::Case;
 use buildpool_protocol::outcome::Ending;

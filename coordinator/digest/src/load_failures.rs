@@ -1,6 +1,6 @@
 //! Treats test files that failed to load or compile as build errors, because no test in them ran.
 
-use crate::found::{Finds, Found};
+use crate::findings::{Finds, Found};
 use crate::rules::{Kind, Role};
 use buildpool_protocol::report::TestCounts;
 

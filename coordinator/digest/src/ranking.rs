@@ -5,10 +5,10 @@
 //! passed job, or the same finding in passing runs, lowers it a lot. It is always between 0.05 and
 //! 0.99.
 
-use crate::facts::History;
-use crate::found::{Finds, Fnv, Found};
+use crate::attempt_facts::History;
+use crate::findings::{Finds, Fnv, Found};
 use crate::limits::{MESSAGE_LINES_MAX, SORT_FIRST_MAX};
-use crate::machine;
+use crate::machine_faults;
 use crate::reason::reason;
 use crate::rules::{Kind, Role};
 use buildpool_protocol::evidence::{Evidence, TestCase, TestReport, TestStatus};
@@ -117,8 +117,8 @@ pub(crate) fn rank(finds: &Finds, _has_ending: bool) -> Vec<Ranked> {
         }
     }
     let sure = list.iter().any(|found| found.sure >= SURE_MIN && found.kind != Kind::Consequence);
-    let machine = machine::first_failure(finds);
-    let follows = |found: &Found| found.kind == Kind::Consequence || machine::is_echo(found, machine);
+    let machine = machine_faults::first_failure(finds);
+    let follows = |found: &Found| found.kind == Kind::Consequence || machine_faults::is_echo(found, machine);
     // A program that prints a second traceback had caught the first exception.
     let last_trace = list.iter().filter(|found| found.role == Role::Trace).map(|found| found.order).max();
     list.sort_by_key(|found| {

@@ -1,12 +1,12 @@
 //! Findings of the recognizers, bounded: the first and last errors and the first warnings, each
 //! once with a count.
 
+use crate::answer_text::counted;
 use crate::limits::{
     ERRORS_FIRST_MAX, ERRORS_LAST_MAX, REMARKS_MAX, SORT_FIRST_MAX, SORTS_BEYOND_MAX, SORTS_MAX, TESTS_MAX,
     WARNINGS_MAX,
 };
 use crate::rules::{Join, Kind, Role};
-use crate::view::counted;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{Location, Severity};
 use std::collections::{BTreeSet, HashMap, VecDeque};

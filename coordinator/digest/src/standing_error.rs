@@ -1,11 +1,11 @@
 //! Finds errors that contradict exit code 0: located errors of compilers, linters and interpreters.
 
 use crate::command::Command;
-use crate::found::{Finds, Found};
+use crate::findings::{Finds, Found};
+use crate::ranking::Ranked;
 use crate::rules::Kind;
 use crate::runs::Runs;
 use crate::text::front_length;
-use crate::tier::Ranked;
 use buildpool_protocol::report::Severity;
 
 /// Headline of the most likely error that no later success cancels.

@@ -1,6 +1,6 @@
 //! Results of one family: by test, and the tool's own totals.
 
-use super::failed::{FailedTotals, Part};
+use super::failed_totals::{FailedTotals, Part};
 use super::{Task, ToolId, hashed};
 use crate::rules::TestEvent;
 

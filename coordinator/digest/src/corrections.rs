@@ -1,6 +1,6 @@
 //! Marks lines of the log that claim success although other evidence contradicts them.
 
-use crate::signs::Signs;
+use crate::markers::Signs;
 use crate::text::{clip_chars, front_length};
 use crate::verdict::{Row, Ruling};
 use buildpool_protocol::evidence::{Evidence, ReportIssue};
