@@ -1,7 +1,7 @@
 //! Recognizes compiler errors from configuration probes. In a probe, an error is an expected
 //! result.
 
-use crate::findings::{Finds, Found};
+use crate::findings::{Findings, RawFinding};
 use crate::machine_faults::is_echo_of_linker;
 use crate::rules::Kind;
 
@@ -22,12 +22,12 @@ const CONFTEST_ENDS: &[&[u8]] = &[
 ];
 
 /// Returns true if a build error is neither from a probe nor an echo of the linker.
-pub(crate) fn has_own_errors(finds: &Finds) -> bool {
-    finds.errors.iter().any(|found| found.kind == Kind::Build && !found.probe && !is_echo_of_linker(found))
+pub(crate) fn has_own_errors(findings: &Findings) -> bool {
+    findings.errors.iter().any(|found| found.kind == Kind::Build && !found.probe && !is_echo_of_linker(found))
 }
 
 /// Returns true if an error names a probe.
-pub(crate) fn is_of_probe(found: &Found) -> bool {
+pub(crate) fn is_of_probe(found: &RawFinding) -> bool {
     let place = found.location.iter().map(|place| &place.file);
     found.lines.iter().chain(place).any(|line| names_probe(line.as_bytes()))
 }

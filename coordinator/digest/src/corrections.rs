@@ -1,8 +1,8 @@
 //! Marks lines of the log that claim success although other evidence contradicts them.
 
-use crate::markers::Signs;
+use crate::markers::Markers;
 use crate::text::{clip_chars, front_length};
-use crate::verdict::{Row, Ruling};
+use crate::verdict::{Decision, Row};
 use buildpool_protocol::evidence::{Evidence, ReportIssue};
 use buildpool_protocol::report::{Severity, TestCounts, Verdict};
 use std::collections::BTreeSet;
@@ -32,17 +32,17 @@ fn tells_of_failure(evidence: &Evidence) -> bool {
 
 /// Wrong lines of the log and the text that corrects them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Claims {
+pub(crate) struct Corrections {
     lines: BTreeSet<String>,
     correction: String,
 }
 
-impl Claims {
+impl Corrections {
     /// Collects the wrong lines. The result is empty unless a report counts more failures than the
     /// log, or the verdict contradicts a good end.
     pub(crate) fn new(
-        signs: &Signs,
-        ruling: &Ruling,
+        markers: &Markers,
+        decision: &Decision,
         report: Option<&TestCounts>,
         log: Option<&TestCounts>,
         evidence: &Evidence,
@@ -50,17 +50,17 @@ impl Claims {
         let hidden = report.filter(|report| report.failed > log.map_or(0, |log| log.failed));
         let correction = if let Some(report) = hidden {
             format!("{}: {} of {} failed", report.source, report.failed, report.total)
-        } else if ruling.verdict != Verdict::Passed
-            && (AGAINST_A_GOOD_END.contains(&ruling.rule) || tells_of_failure(evidence))
+        } else if decision.verdict != Verdict::Passed
+            && (AGAINST_A_GOOD_END.contains(&decision.rule) || tells_of_failure(evidence))
         {
-            let text = ruling.cause.as_ref().map_or("", |cause| cause.text.as_str());
+            let text = decision.cause.as_ref().map_or("", |cause| cause.text.as_str());
             let text = text.split(" (The last word").next().unwrap_or(text);
             text.strip_prefix("The command exited 0, but ").unwrap_or(text).trim_end_matches('.').to_owned()
         } else {
             return Self::default();
         };
         let correction = clip_chars(&correction, CORRECTION_CHARS_MAX).into_owned();
-        let lines = signs.claims.iter().chain(&signs.count_claim).cloned().collect();
+        let lines = markers.success_lines.iter().chain(&markers.count_line).cloned().collect();
         Self { lines, correction }
     }
 

@@ -5,12 +5,12 @@ mod verdict_input;
 use crate::answer_text::counted;
 use crate::attempt_facts::Facts;
 use crate::command::Command;
-use crate::corrections::Claims;
+use crate::corrections::Corrections;
 use crate::digester::{Gathered, Options, SummaryLine};
-use crate::findings::{Finds, Found};
+use crate::findings::{Findings, RawFinding};
 use crate::load_failures;
 use crate::machine_faults;
-use crate::markers::{Seen, Signs};
+use crate::markers::{MarkerLine, Markers};
 use crate::noise::is_noise;
 use crate::prompts;
 use crate::ranking::{self, Ranked};
@@ -20,8 +20,8 @@ use crate::standing_error;
 use crate::template::Capture;
 use crate::text::{TailLine, clip_chars, front_length};
 use crate::tool::ToolId;
-use crate::transcript::Ends;
-use crate::verdict::{self, Row, Ruling};
+use crate::transcript::StreamEnds;
+use crate::verdict::{self, Decision, Row};
 use buildpool_protocol::outcome::{Acted, CrashType, Ending, ProcessState};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{
@@ -81,14 +81,14 @@ pub struct Digest {
     pub explanation: Explanation,
     /// The command failed or timed out, most likely because of the infrastructure.
     is_infrastructure: bool,
-    pub(crate) claims: Claims,
+    pub(crate) corrections: Corrections,
     pub(crate) ranked: Vec<Ranked>,
     pub(crate) options: Options,
     pub(crate) summary: Vec<SummaryLine>,
     pub(crate) capture: Option<Capture>,
     pub(crate) tails: [Vec<TailLine>; 2],
     /// Raw output, of a passed job only.
-    pub(crate) ends: Option<[Ends; 2]>,
+    pub(crate) ends: Option<[StreamEnds; 2]>,
     /// First lines of each stream, of a job that did not pass.
     pub(crate) heads: [Vec<String>; 2],
     /// Lines of a short log, complete.
@@ -121,11 +121,11 @@ impl Digest {
     pub(crate) fn new(gathered: Gathered, facts: &Facts) -> Self {
         let Gathered {
             options,
-            mut finds,
-            doubtful,
-            unclosed,
+            mut findings,
+            keyword_lines,
+            missing_total,
             tally,
-            mut signs,
+            mut markers,
             summary,
             capture,
             mut gaps,
@@ -136,21 +136,21 @@ impl Digest {
             last_text,
         } = gathered;
         let command = Command::new(&options.command);
-        signs.heed(&command, tally.failed_apart());
+        markers.heed(&command, tally.failed_apart());
         let ended_badly = facts.ending.as_ref().map(|_| !exited_zero(facts));
-        signs.complete(|family| tally.knows(family), ended_badly, last_text);
-        if exited_zero(facts) || !signs.runs.build_failed() {
-            finds.take_back_build_errors();
+        markers.complete(|family| tally.knows(family), ended_badly, last_text);
+        if exited_zero(facts) || !markers.runs.build_failed() {
+            findings.take_back_build_errors();
         }
-        finds.drop_told_in_full();
+        findings.drop_told_in_full();
         if facts.acted.is_some() {
-            finds.drop_echo_of_stacks();
+            findings.drop_echo_of_stacks();
         }
-        machine_faults::attribute(&mut finds);
-        let files = load_failures::attribute(&mut finds);
-        finds.take_back_words(0, signs.failed_total);
-        finds.mark_flaky(|test| tally.is_flaky(test));
-        ranking::add_reports(&mut finds, &facts.evidence);
+        machine_faults::attribute(&mut findings);
+        let files = load_failures::attribute(&mut findings);
+        findings.take_back_words(0, markers.failed_total);
+        findings.mark_flaky(|test| tally.is_flaky(test));
+        ranking::add_reports(&mut findings, &facts.evidence);
         gaps.extend(facts.gaps.iter().filter(|gap| !gaps.contains(gap)).cloned().collect::<Vec<_>>());
         let (tests, report) = believed_tests(&tally, facts);
         // A report already excludes files that could not be loaded.
@@ -159,20 +159,20 @@ impl Digest {
         let tests_note = tests.clone().filter(|_| report.is_some());
         let collapsed = collapsed(tests.as_ref(), facts);
         let unfinished = reports::unfinished(&tally, facts);
-        let mut ranked = ranking::rank(&finds, facts.ending.is_some());
+        let mut ranked = ranking::rank(&findings, facts.ending.is_some());
         let bad_end = facts.ending.as_ref().is_some_and(|ending| *ending != Ending::Exited { code: 0 });
-        let is_failure = bad_end || facts.ending.is_none() && signs.standing_failure(false).is_some();
+        let is_failure = bad_end || facts.ending.is_none() && markers.standing_failure(false).is_some();
         if is_failure && ranked.iter().all(|ranked| ranked.tier > 1) {
-            finds.errors.extend(doubtful.into_found());
-            finds.errors.extend(above_consequence(&finds));
-            ranked = ranking::rank(&finds, facts.ending.is_some());
+            findings.errors.extend(keyword_lines.into_found());
+            findings.errors.extend(above_consequence(&findings));
+            ranked = ranking::rank(&findings, facts.ending.is_some());
         }
         let case = build_case(&CaseParts {
             facts,
             tally: &tally,
-            finds: &finds,
+            findings: &findings,
             ranked: &ranked,
-            signs: &signs,
+            markers: &markers,
             tests: tests.as_ref(),
             report: report.as_deref(),
             unfinished,
@@ -181,11 +181,11 @@ impl Digest {
                 .map(str::to_owned)
                 .or_else(|| reports::first_unfinished(facts)),
             standing_error: exited_zero(facts)
-                .then(|| standing_error::standing_error(&finds, &ranked, &signs.runs, &command))
+                .then(|| standing_error::standing_error(&findings, &ranked, &markers.runs, &command))
                 .flatten(),
             has_pipe: command.has_pipe(),
-            without_total: unclosed.result(&command, options.purpose == Purpose::Tests),
-            action_left: signs.runs.action_left(command.xcodebuild_action()),
+            without_total: missing_total.result(&command, options.purpose == Purpose::Tests),
+            action_left: markers.runs.action_left(command.xcodebuild_action()),
             collapsed,
             tests_missed: command
                 .tests_asked_of_maven()
@@ -198,32 +198,37 @@ impl Digest {
             selects_tests: command.selects_tests()
                 || options.purpose == Purpose::Tests && command.names_files(),
         });
-        let mut ruling = verdict::decide(&case.as_case(facts, &signs));
-        prompts::explain(&mut ruling.cause, ruling.verdict, &tails);
-        let mut crash_indicators = signs.indicators();
+        let mut decision = verdict::decide(&case.as_case(facts, &markers));
+        prompts::explain(&mut decision.cause, decision.verdict, &tails);
+        let mut crash_indicators = markers.indicators();
         crash_indicators.tests_unfinished = unfinished > 0;
         crash_indicators.test_count_collapsed = collapsed.is_some();
-        let verdict = ruling.verdict;
+        let verdict = decision.verdict;
         // The runner's own error is the finding, if it printed one.
-        let is_found = ruling.rule == Row::CodeNoTests && !finds.errors.is_empty();
+        let is_found = decision.rule == Row::CodeNoTests && !findings.errors.is_empty();
         if let (Row::CodeNoTests | Row::CodeNoneSelected, Some(seen), false) =
-            (ruling.rule, &signs.no_tests, is_found)
+            (decision.rule, &markers.no_tests, is_found)
         {
-            finds.errors.push(no_tests(seen));
-            ranked = ranking::rank(&finds, facts.ending.is_some());
+            findings.errors.push(no_tests(seen));
+            ranked = ranking::rank(&findings, facts.ending.is_some());
         }
-        let ranked = ranking::tiers(ranked, &finds, verdict, &facts.history);
-        let warnings = ranking::unranked_warnings(&finds, &ranked);
-        let claims =
-            Claims::new(&signs, &ruling, tests_note.as_ref(), tally.counts().as_ref(), &facts.evidence);
-        let explanation = explain(&ruling, &case, facts, &signs, tests.as_ref(), unfinished);
-        let is_ruled = RULES_OF_NO_TESTS.contains(&ruling.rule);
+        let ranked = ranking::tiers(ranked, &findings, verdict, &facts.history);
+        let warnings = ranking::unranked_warnings(&findings, &ranked);
+        let corrections = Corrections::new(
+            &markers,
+            &decision,
+            tests_note.as_ref(),
+            tally.counts().as_ref(),
+            &facts.evidence,
+        );
+        let explanation = explain(&decision, &case, facts, &markers, tests.as_ref(), unfinished);
+        let is_ruled = RULES_OF_NO_TESTS.contains(&decision.rule);
         let no_tests = case.no_tests.as_ref().filter(|_| !is_ruled);
         let no_tests = no_tests.map(|(source, _)| source.as_str());
-        let is_built = options.purpose != Purpose::Tests || ruling.crash_type != CrashType::BuildFailure;
+        let is_built = options.purpose != Purpose::Tests || decision.crash_type != CrashType::BuildFailure;
         let notes = reports::notes(&tally, tests_note.as_ref(), facts, verdict, no_tests, is_built);
         let state_word = verdict.name();
-        let findings = ranked.iter().map(|ranked| finding(ranked, &options.job, state_word)).collect();
+        let listed = ranked.iter().map(|ranked| finding(ranked, &options.job, state_word)).collect();
         let process_state = facts.ending.as_ref().map(ProcessState::from).unwrap_or_default();
         Self {
             verdict,
@@ -231,25 +236,25 @@ impl Digest {
             exit_code: exit_code(facts.ending.as_ref()),
             process_crashed: process_state.signaled && facts.acted.is_none(),
             process_state,
-            crash_type: ruling.crash_type,
-            silent_failure: silent(verdict, facts, &ranked, &signs, &ruling),
-            cause: ruling.cause,
+            crash_type: decision.crash_type,
+            silent_failure: silent(verdict, facts, &ranked, &markers, &decision),
+            cause: decision.cause,
             crash_indicators,
             crash_reports: facts.evidence.crash_reports.clone(),
             crash_report_absence: facts.evidence.crash_report_absence.clone(),
             tests,
             test_results: reports::results(&tally, facts),
             flaky_tests: reports::flaky(&tally, facts),
-            findings,
-            errors_total: finds.errors_total,
-            warnings_total: finds.warnings_total,
+            findings: listed,
+            errors_total: findings.errors_total,
+            warnings_total: findings.warnings_total,
             warnings,
             survivors: facts.survivors.clone(),
             gaps,
             notes,
             explanation,
-            is_infrastructure: matches!(ruling.rule, Row::CodeInfrastructure | Row::ActedTimeoutHeld),
-            claims,
+            is_infrastructure: matches!(decision.rule, Row::CodeInfrastructure | Row::ActedTimeoutHeld),
+            corrections,
             ranked,
             options,
             summary,
@@ -317,21 +322,21 @@ const ABOVE_SURE: u8 = 70;
 
 /// Returns the lines above the first line that only reports a failure. The last of them is likely
 /// to contain the reason.
-fn above_consequence(finds: &Finds) -> Option<Found> {
-    let follows = finds.errors.iter().find(|found| found.kind == Kind::Consequence)?;
+fn above_consequence(findings: &Findings) -> Option<RawFinding> {
+    let follows = findings.errors.iter().find(|found| found.kind == Kind::Consequence)?;
     let only =
-        finds.errors.iter().all(|found| found.kind == Kind::Consequence || found.role == Role::Unknown);
+        findings.errors.iter().all(|found| found.kind == Kind::Consequence || found.role == Role::Unknown);
     let line = follows.pre.last().filter(|_| only)?;
-    let known = finds.errors.iter().any(|found| found.lines.iter().any(|known| known == line));
+    let known = findings.errors.iter().any(|found| found.lines.iter().any(|known| known == line));
     let from = follows.from.saturating_sub(line.len() as u64 + 1);
-    (!known).then(|| Found {
+    (!known).then(|| RawFinding {
         lines: follows.pre.clone(),
         head: follows.pre.len() - 1,
         stream: follows.stream,
         from,
         to: follows.from,
         order: follows.order.saturating_sub(1),
-        ..Found::new("generic.above", Kind::Runtime, Severity::Error, ABOVE_SURE)
+        ..RawFinding::new("generic.above", Kind::Runtime, Severity::Error, ABOVE_SURE)
     })
 }
 
@@ -339,14 +344,14 @@ fn above_consequence(finds: &Finds) -> Option<Found> {
 const NO_TESTS_SURE: u8 = 88;
 
 /// Finding for a run that failed because it had no tests.
-fn no_tests(seen: &Seen<()>) -> Found {
-    Found {
+fn no_tests(seen: &MarkerLine<()>) -> RawFinding {
+    RawFinding {
         lines: vec![seen.line.clone()],
         stream: Some(seen.stream),
         from: seen.from,
         to: seen.from + seen.line.len() as u64,
         order: seen.order,
-        ..Found::new("runner.no_tests", Kind::Test, Severity::Error, NO_TESTS_SURE)
+        ..RawFinding::new("runner.no_tests", Kind::Test, Severity::Error, NO_TESTS_SURE)
     }
 }
 
@@ -388,28 +393,34 @@ fn exit_code(ending: Option<&Ending>) -> Option<i32> {
     }
 }
 
-fn silent(verdict: Verdict, facts: &Facts, ranked: &[Ranked], signs: &Signs, ruling: &Ruling) -> bool {
+fn silent(
+    verdict: Verdict,
+    facts: &Facts,
+    ranked: &[Ranked],
+    markers: &Markers,
+    decision: &Decision,
+) -> bool {
     let good_end = matches!(facts.ending, Some(Ending::Exited { code: 0 })) && facts.acted.is_none();
     if good_end {
-        return verdict != Verdict::Passed || ruling.rule == Row::ZeroFailedBefore;
+        return verdict != Verdict::Passed || decision.rule == Row::ZeroFailedBefore;
     }
     let unexplained = ranked.iter().all(|ranked| ranked.found.severity > Severity::Error)
-        && signs.runs.last().is_none()
-        && signs.crashes.is_empty()
+        && markers.runs.last().is_none()
+        && markers.crashes.is_empty()
         && facts.evidence.crash_reports.is_empty()
         && !facts.evidence.memory.as_ref().is_some_and(|memory| memory.oom_killed);
     let unexplained =
-        unexplained && !matches!(ruling.rule, Row::CodeRemarks | Row::CodeNoTests | Row::CodeNoneSelected);
+        unexplained && !matches!(decision.rule, Row::CodeRemarks | Row::CodeNoTests | Row::CodeNoneSelected);
     let bad = matches!(verdict, Verdict::Failed | Verdict::Crashed)
         && !matches!(facts.ending, Some(Ending::NotStarted(_)));
-    bad && unexplained && ruling.line.is_none()
+    bad && unexplained && decision.line.is_none()
 }
 
 fn explain(
-    ruling: &Ruling,
+    decision: &Decision,
     case: &OwnedCase,
     facts: &Facts,
-    signs: &Signs,
+    markers: &Markers,
     tests: Option<&TestCounts>,
     unfinished: u64,
 ) -> Explanation {
@@ -426,7 +437,7 @@ fn explain(
     if let Some(acted) = &facts.acted {
         evidence.push(format!("the pool acted: {}", acted_word(acted)));
     }
-    if let Some(success) = &signs.success {
+    if let Some(success) = &markers.success {
         evidence.push(format!(
             "{} said success at {} byte {}: {}",
             success.what,
@@ -435,7 +446,7 @@ fn explain(
             success.line.trim()
         ));
     }
-    if let Some(failure) = failure_of(signs, facts) {
+    if let Some(failure) = failure_of(markers, facts) {
         evidence.push(format!(
             "{} said failure at {} byte {}: {}",
             failure.what,
@@ -478,7 +489,7 @@ fn explain(
     if let Some(memory) = &case.out_of_memory {
         evidence.push(format!("killed for memory: {memory}"));
     }
-    Explanation { rule: ruling.rule.name(), line: ruling.line.clone(), evidence }
+    Explanation { rule: decision.rule.name(), line: decision.line.clone(), evidence }
 }
 
 const fn acted_word(acted: &Acted) -> &'static str {

@@ -8,29 +8,29 @@ mod test_output;
 
 use crate::attempt_facts::Facts;
 use crate::digest::Digest;
-use crate::findings::{Finds, Slot};
-use crate::keyword_lines::Doubtful;
+use crate::findings::{Findings, Slot};
+use crate::keyword_lines::KeywordLines;
 use crate::limits::{SCANNED_BYTES_MAX, SHOWN_LINE_CHARS};
-use crate::markers::Signs;
-use crate::missing_total::Unclosed;
+use crate::markers::Markers;
+use crate::missing_total::MissingTotal;
 use crate::noise::is_noise;
-use crate::rules::{Asker, Kind, RuleSet};
+use crate::rules::{Kind, LineMatcher, RuleSet};
 use crate::tally::{Standing, Tally};
 use crate::template::Capture;
 use crate::text::{
-    Carried, Cleaner, Front, Lines, RawLine, Tail, carried, clip_chars, front, front_length, lossy,
+    Carried, Cleaner, LinePrefix, Lines, RawLine, Tail, carried, clip_chars, front, front_length, lossy,
 };
-use crate::transcript::{Ends, Transcript};
+use crate::transcript::{StreamEnds, Transcript};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::GapEntry;
 use buildpool_protocol::spec::{Purpose, TemplateSpec};
-use context_lines::Recent;
+use context_lines::ContextLines;
 use dispatch::Awaited;
-use go_packages::Packages;
+use go_packages::GoPackages;
 use message::Open;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use test_output::Logs;
+use test_output::TestOutput;
 
 /// Longest line kept as possible context, in bytes.
 const RECENT_BYTES_MAX: usize = 600;
@@ -84,7 +84,7 @@ pub(crate) struct SummaryLine {
 struct StreamState {
     lines: Lines,
     tail: Tail,
-    recent: Recent,
+    recent: ContextLines,
     open: Option<Open>,
     awaiting: Option<(Slot, u64)>,
     count: u64,
@@ -104,7 +104,7 @@ struct StreamState {
 struct Line<'l> {
     stream: Stream,
     text: &'l [u8],
-    front: Front,
+    front: LinePrefix,
     /// Text that the rules match.
     body: &'l [u8],
     /// True if the line is part of the message of a failed test, so it is the test's output.
@@ -125,14 +125,14 @@ pub struct Digester {
     /// Indices of the rules that are left out.
     left_out: Arc<[u16]>,
     /// Which rules spoke to a line.
-    heard: Vec<bool>,
+    matched_rules: Vec<bool>,
     streams: [StreamState; 2],
     cleaner: Cleaner,
-    finds: Finds,
-    doubtful: Doubtful,
-    unclosed: Unclosed,
+    findings: Findings,
+    keyword_lines: KeywordLines,
+    missing_total: MissingTotal,
     tally: Tally,
-    signs: Signs,
+    markers: Markers,
     summary: VecDeque<SummaryLine>,
     summary_dropped: u64,
     capture: Option<Capture>,
@@ -141,8 +141,8 @@ pub struct Digester {
     order: u64,
     /// The last line below a blank one that is indented as the heading of mocha's suites is.
     suite: Option<u64>,
-    logs: Logs,
-    packages: Packages,
+    test_output: TestOutput,
+    packages: GoPackages,
     /// The total that the next line may confirm.
     awaited: Option<Awaited>,
     /// Where the test began that runs now, of a runner that runs one at a time.
@@ -158,19 +158,19 @@ impl Digester {
         let rules = RuleSet::all();
         let left_out = options.without_rules.as_deref().map_or_else(Vec::new, |name| rules.named(name));
         let capture = options.template.as_ref().and_then(Capture::new);
-        let unclosed = Unclosed::new(&options.command);
+        let missing_total = MissingTotal::new(&options.command);
         Self {
             options,
-            heard: vec![false; rules.rules().count()],
+            matched_rules: vec![false; rules.rules().count()],
             left_out: left_out.into(),
             rules,
             streams: Default::default(),
             cleaner: Cleaner::default(),
-            finds: Finds::default(),
-            doubtful: Doubtful::default(),
-            unclosed,
+            findings: Findings::default(),
+            keyword_lines: KeywordLines::default(),
+            missing_total,
             tally: Tally::default(),
-            signs: Signs::default(),
+            markers: Markers::default(),
             summary: VecDeque::new(),
             summary_dropped: 0,
             capture,
@@ -178,8 +178,8 @@ impl Digester {
             transcript: Transcript::default(),
             order: 0,
             suite: None,
-            logs: Logs::default(),
-            packages: Packages::default(),
+            test_output: TestOutput::default(),
+            packages: GoPackages::default(),
             awaited: None,
             test_began: None,
             last_line: Vec::new(),
@@ -194,8 +194,8 @@ impl Digester {
         state.tail.push(bytes);
         let mut lines = std::mem::take(&mut state.lines);
         let (rules, left_out) = (Arc::clone(&self.rules), Arc::clone(&self.left_out));
-        let mut asker = rules.asker(&left_out);
-        lines.push(bytes, |raw| self.raw_line(&mut asker, stream, raw));
+        let mut matcher = rules.matcher(&left_out);
+        lines.push(bytes, |raw| self.raw_line(&mut matcher, stream, raw));
         self.streams[stream.index()].lines = lines;
     }
 
@@ -207,10 +207,10 @@ impl Digester {
         state.tail.skip(missing_bytes);
         let mut lines = std::mem::take(&mut state.lines);
         let (rules, left_out) = (Arc::clone(&self.rules), Arc::clone(&self.left_out));
-        let mut asker = rules.asker(&left_out);
-        lines.skip(missing_bytes, |raw| self.raw_line(&mut asker, stream, raw));
+        let mut matcher = rules.matcher(&left_out);
+        lines.skip(missing_bytes, |raw| self.raw_line(&mut matcher, stream, raw));
         self.streams[stream.index()].lines = lines;
-        self.all_packages(&mut asker);
+        self.all_packages(&mut matcher);
         self.close(stream);
         if self.gaps.len() < GAPS_MAX {
             self.gaps.push(GapEntry { stream, offset, bytes: missing_bytes, reason: reason.to_owned() });
@@ -218,15 +218,19 @@ impl Digester {
     }
 
     /// Names of the recognisers that spoke to a line so far.
-    pub fn heard(&self) -> impl Iterator<Item = &'static str> {
-        self.rules.rules().zip(&self.heard).filter(|(_, heard)| **heard).map(|(rule, _)| rule.name)
+    pub fn matched_rules(&self) -> impl Iterator<Item = &'static str> {
+        self.rules
+            .rules()
+            .zip(&self.matched_rules)
+            .filter(|(_, matched_rules)| **matched_rules)
+            .map(|(rule, _)| rule.name)
     }
 
     /// Returns the current state.
     pub fn live(&self) -> Live {
         Live {
             lines: self.order,
-            errors: self.finds.errors_total,
+            errors: self.findings.errors_total,
             tests_done: self.tally.done(),
             tests_total: self.tally.expected_total(),
             last_line: clip_chars(&lossy(&self.last_line), 200).into_owned(),
@@ -237,12 +241,12 @@ impl Digester {
     /// The digest, given how the attempt ended.
     pub fn finish(mut self, facts: &Facts) -> Digest {
         let (rules, left_out) = (Arc::clone(&self.rules), Arc::clone(&self.left_out));
-        let mut asker = rules.asker(&left_out);
+        let mut matcher = rules.matcher(&left_out);
         for stream in Stream::ALL {
             let mut lines = std::mem::take(&mut self.streams[stream.index()].lines);
-            lines.finish(|raw| self.raw_line(&mut asker, stream, raw));
+            lines.finish(|raw| self.raw_line(&mut matcher, stream, raw));
             self.streams[stream.index()].lines = lines;
-            self.all_packages(&mut asker);
+            self.all_packages(&mut matcher);
             self.close(stream);
         }
         self.options.roots.extend(facts.roots.iter().cloned());
@@ -266,11 +270,11 @@ impl Digester {
         Digest::new(
             Gathered {
                 options: self.options,
-                finds: self.finds.into_ordered(),
-                doubtful: self.doubtful,
-                unclosed: self.unclosed,
+                findings: self.findings.into_ordered(),
+                keyword_lines: self.keyword_lines,
+                missing_total: self.missing_total,
                 tally: self.tally,
-                signs: self.signs,
+                markers: self.markers,
                 summary: self.summary.into(),
                 capture: self.capture,
                 gaps: self.gaps,
@@ -284,13 +288,13 @@ impl Digester {
         )
     }
 
-    fn raw_line(&mut self, asker: &mut Asker<'_>, stream: Stream, raw: RawLine<'_>) {
+    fn raw_line(&mut self, matcher: &mut LineMatcher<'_>, stream: Stream, raw: RawLine<'_>) {
         let mut cleaner = std::mem::take(&mut self.cleaner);
         let state = &mut self.streams[stream.index()];
         state.count += 1;
         state.is_cut = raw.to - raw.from == raw.bytes.len() as u64;
         if memchr::memchr(b'\r', raw.bytes.strip_suffix(b"\r").unwrap_or(raw.bytes)).is_some() {
-            self.overwritten(asker, &mut cleaner, stream, &raw);
+            self.overwritten(matcher, &mut cleaner, stream, &raw);
         }
         if raw.tail.is_empty() {
             let line = cleaner.clean(raw.bytes);
@@ -300,21 +304,21 @@ impl Digester {
                 self.taken(stream, line);
                 if let Some(origin) = &package {
                     let place = (stream, raw.from, raw.to);
-                    self.package_output(asker, place, &front, &text, origin);
+                    self.package_output(matcher, place, &front, &text, origin);
                 } else {
                     for part in text.lines() {
                         let part = [&front, part.as_bytes()].concat();
-                        self.heard_line(asker, stream, cleaner.clean(&part), raw.from, raw.to);
+                        self.match_line(matcher, stream, cleaner.clean(&part), raw.from, raw.to);
                     }
                 }
             } else {
-                self.line(asker, stream, line, raw.from, raw.to);
+                self.line(matcher, stream, line, raw.from, raw.to);
             }
         } else {
             let mut whole = cleaner.clean(raw.bytes).to_vec();
             whole.extend_from_slice(format!(" …[{} bytes]… ", raw.skipped).as_bytes());
             whole.extend_from_slice(cleaner.clean(raw.tail));
-            self.line(asker, stream, &whole, raw.from, raw.to);
+            self.line(matcher, stream, &whole, raw.from, raw.to);
         }
         self.cleaner = cleaner;
     }
@@ -322,7 +326,7 @@ impl Digester {
     /// Overwritten progress: only lines that match a rule count.
     fn overwritten(
         &mut self,
-        asker: &mut Asker<'_>,
+        matcher: &mut LineMatcher<'_>,
         cleaner: &mut Cleaner,
         stream: Stream,
         raw: &RawLine<'_>,
@@ -333,15 +337,15 @@ impl Digester {
         for segment in raw.bytes[..last].split(|byte| *byte == b'\r') {
             let line = cleaner.clean(segment);
             let body = scanned(line);
-            if !body.is_empty() && asker.speaks(body) {
-                self.line(asker, stream, line, raw.from, raw.to);
+            if !body.is_empty() && matcher.is_match(body) {
+                self.line(matcher, stream, line, raw.from, raw.to);
             }
         }
     }
 
-    fn line(&mut self, asker: &mut Asker<'_>, stream: Stream, line: &[u8], from: u64, to: u64) {
+    fn line(&mut self, matcher: &mut LineMatcher<'_>, stream: Stream, line: &[u8], from: u64, to: u64) {
         self.taken(stream, line);
-        self.heard_line(asker, stream, line, from, to);
+        self.match_line(matcher, stream, line, from, to);
     }
 
     /// Counts a line, and gives it to the template.
@@ -353,19 +357,19 @@ impl Digester {
     }
 
     /// Applies the effects of the matched rules to a line.
-    fn heard_line(&mut self, asker: &mut Asker<'_>, stream: Stream, line: &[u8], from: u64, to: u64) {
+    fn match_line(&mut self, matcher: &mut LineMatcher<'_>, stream: Stream, line: &[u8], from: u64, to: u64) {
         let front = front(line);
         let own = &line[front.length..];
         let body = &own[..own.len().min(SCANNED_BYTES_MAX)];
-        let speaks = !body.is_empty() && asker.speaks(body);
-        if body.len() < own.len() || !body.is_empty() && asker.may_name_probe() {
+        let is_match = !body.is_empty() && matcher.is_match(body);
+        if body.len() < own.len() || !body.is_empty() && matcher.may_name_probe() {
             let state = &mut self.streams[stream.index()];
             state.probe_at = state.count;
         }
         let (mut part, mut printed) = (false, false);
         if let Some(open) = &self.streams[stream.index()].open {
             let of_test = open.problem.owns && open.problem.kind == Kind::Test;
-            part = self.follow(stream, line, &front, to, speaks);
+            part = self.follow(stream, line, &front, to, is_match);
             printed = part && of_test;
         }
         let state = &mut self.streams[stream.index()];
@@ -375,21 +379,21 @@ impl Digester {
             self.suite = Some(self.order);
         }
         state.blank = is_blank(own);
-        self.unclosed.line(own, standing.after_blank, state.is_cut);
-        if speaks {
+        self.missing_total.line(own, standing.after_blank, state.is_cut);
+        if is_match {
             let line = Line { stream, text: line, front, body, printed, standing, from, to };
-            self.interpret(asker, &line, part);
+            self.interpret(matcher, &line, part);
         }
-        let has_text = asker.is_doubtful() && !speaks && !part;
-        self.doubtful.line(own, has_text, (stream, from, to, self.order));
+        let has_text = matcher.has_error_word() && !is_match && !part;
+        self.keyword_lines.line(own, has_text, (stream, from, to, self.order));
         let state = &mut self.streams[stream.index()];
         if line.is_empty() || part {
             return;
         }
-        if !speaks && let Some((slot, left)) = state.awaiting.take() {
+        if !is_match && let Some((slot, left)) = state.awaiting.take() {
             let text = shown(line);
             if !is_noise(body)
-                && let Some(found) = self.finds.get_mut(slot)
+                && let Some(found) = self.findings.get_mut(slot)
             {
                 found.post.push(text);
             }
@@ -415,16 +419,16 @@ pub fn readable(lines: Vec<String>) -> Vec<String> {
 #[derive(Debug)]
 pub(crate) struct Gathered {
     pub(crate) options: Options,
-    pub(crate) finds: Finds,
-    pub(crate) doubtful: Doubtful,
-    pub(crate) unclosed: Unclosed,
+    pub(crate) findings: Findings,
+    pub(crate) keyword_lines: KeywordLines,
+    pub(crate) missing_total: MissingTotal,
     pub(crate) tally: Tally,
-    pub(crate) signs: Signs,
+    pub(crate) markers: Markers,
     pub(crate) summary: Vec<SummaryLine>,
     pub(crate) capture: Option<Capture>,
     pub(crate) gaps: Vec<GapEntry>,
     pub(crate) tails: [Vec<crate::text::TailLine>; 2],
-    pub(crate) ends: [Ends; 2],
+    pub(crate) ends: [StreamEnds; 2],
     /// The lines of a short log.
     pub(crate) whole: Option<Vec<String>>,
     /// Lines and bytes of each stream.

@@ -18,7 +18,7 @@ const FLAKY_SURE: u8 = 50;
 
 /// One finding in the log or in a report.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Found {
+pub(crate) struct RawFinding {
     /// Rule that matched.
     pub(crate) rule: &'static str,
     pub(crate) kind: Kind,
@@ -61,11 +61,11 @@ pub(crate) struct Found {
     /// Extra lines: advice, or details about the test from a report. They are not part of the
     /// message.
     pub(crate) beside: Vec<String>,
-    /// Deduplication key, computed by [`Finds::add`].
+    /// Deduplication key, computed by [`Findings::add`].
     pub(crate) key: u64,
 }
 
-impl Found {
+impl RawFinding {
     /// Returns a finding with only the given fields set and a recurrence of 1.
     pub(crate) const fn new(rule: &'static str, kind: Kind, severity: Severity, sure: u8) -> Self {
         Self {
@@ -148,7 +148,7 @@ impl Found {
     }
 
     fn reckoned_key(&self) -> u64 {
-        let mut key = Key::default();
+        let mut key = FastHasher::default();
         key.text(self.rule);
         key.text(self.test.as_deref().unwrap_or_default());
         if let Some(Location { file, line, column }) = &self.location {
@@ -193,9 +193,9 @@ pub(crate) fn normalised(line: &str) -> String {
 
 /// Hasher for keys that are not stored: it takes eight bytes at a time.
 #[derive(Default)]
-struct Key(u64);
+struct FastHasher(u64);
 
-impl Key {
+impl FastHasher {
     fn number(&mut self, number: u64) {
         let product = u128::from(self.0 ^ number ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93_u128;
         self.0 = (product as u64).rotate_left(23) ^ (product >> 64) as u64;
@@ -240,12 +240,12 @@ pub(crate) enum Slot {
 
 /// All findings of a log and its reports.
 #[derive(Debug, Default)]
-pub(crate) struct Finds {
-    pub(crate) errors: Vec<Found>,
+pub(crate) struct Findings {
+    pub(crate) errors: Vec<RawFinding>,
     pub(crate) errors_total: u64,
-    pub(crate) warnings: Vec<Found>,
+    pub(crate) warnings: Vec<RawFinding>,
     pub(crate) warnings_total: u64,
-    pub(crate) remarks: Vec<Found>,
+    pub(crate) remarks: Vec<RawFinding>,
     pub(crate) remarks_total: u64,
     seen: HashMap<u64, Option<Slot>>,
     tests: HashMap<u64, Slot>,
@@ -257,9 +257,9 @@ pub(crate) struct Finds {
     sorts: HashMap<u64, u32>,
 }
 
-impl Finds {
+impl Findings {
     /// Adds a finding, or counts it again. Returns its slot if it is new and kept.
-    pub(crate) fn add(&mut self, mut found: Found) -> Option<Slot> {
+    pub(crate) fn add(&mut self, mut found: RawFinding) -> Option<Slot> {
         let key = found.reckoned_key();
         found.key = key;
         if let Some(slot) = self.seen.get(&key).copied() {
@@ -350,7 +350,7 @@ impl Finds {
         }
     }
 
-    fn keep(&mut self, found: Found) -> Option<Slot> {
+    fn keep(&mut self, found: RawFinding) -> Option<Slot> {
         let info = found.remark || found.severity == Severity::Info;
         if !info && found.severity <= Severity::Error {
             self.errors_total += 1;
@@ -367,7 +367,7 @@ impl Finds {
     }
 
     /// Counts the finding. Returns true if it is among the first [`SORT_FIRST_MAX`] of its sort.
-    fn is_among_first(&mut self, found: &Found) -> bool {
+    fn is_among_first(&mut self, found: &RawFinding) -> bool {
         let sort = found.sort();
         if self.sorts.len() == SORTS_MAX && !self.sorts.contains_key(&sort) {
             return false;
@@ -378,7 +378,7 @@ impl Finds {
     }
 
     /// Stores an error. Keeps the first errors, and the last of all others.
-    fn keep_error(&mut self, found: Found) -> usize {
+    fn keep_error(&mut self, found: RawFinding) -> usize {
         if self.errors.len() < ERRORS_FIRST_MAX + ERRORS_LAST_MAX {
             self.errors.push(found);
             return self.errors.len() - 1;
@@ -389,7 +389,7 @@ impl Finds {
         at
     }
 
-    pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut Found> {
+    pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut RawFinding> {
         match slot {
             Slot::Error(at) => self.errors.get_mut(at),
             Slot::Warning(at) => self.warnings.get_mut(at),
@@ -411,7 +411,7 @@ impl Finds {
     /// Returns true if an error of a compiler or a linter has a location.
     pub(crate) fn has_placed_error(&self) -> bool {
         let placed =
-            |found: &Found| found.location.is_some() && matches!(found.kind, Kind::Build | Kind::Lint);
+            |found: &RawFinding| found.location.is_some() && matches!(found.kind, Kind::Build | Kind::Lint);
         self.errors.iter().any(placed)
     }
 
@@ -432,7 +432,7 @@ impl Finds {
 
     /// Removes the shell's line about a process that printed its stacks at the pool's signal.
     pub(crate) fn drop_echo_of_stacks(&mut self) {
-        let is_stack = |found: &Found| found.role == Role::Stacks;
+        let is_stack = |found: &RawFinding| found.role == Role::Stacks;
         if self.errors.iter().any(is_stack) {
             self.errors.retain(|found| found.role != Role::AbortEcho);
         }
@@ -441,13 +441,13 @@ impl Finds {
     /// Removes list entries of a failed test if the test's own message exists under its full name.
     /// Lines of Maven's list are appended to that message.
     pub(crate) fn drop_told_in_full(&mut self) {
-        let (listed, mut told): (Vec<Found>, Vec<Found>) = std::mem::take(&mut self.errors)
+        let (listed, mut told): (Vec<RawFinding>, Vec<RawFinding>) = std::mem::take(&mut self.errors)
             .into_iter()
             .partition(|found| found.bare && found.kind == Kind::Test && found.test.is_some());
         let mut added = BTreeSet::new();
         for found in listed {
             let name = found.test.as_deref().unwrap_or_default();
-            let tells = |other: &Found| {
+            let tells = |other: &RawFinding| {
                 !other.bare && other.test.as_deref().is_some_and(|test| is_named_in_full(test, name))
             };
             let mut full = told.iter().enumerate().filter(|(_, other)| tells(other)).map(|(at, _)| at);
@@ -485,7 +485,12 @@ impl Finds {
 
 /// Keeps the first `most` findings, and up to [`SORTS_BEYOND_MAX`] more that are the first of their
 /// sort.
-fn keep_first(list: &mut Vec<Found>, most: usize, found: Found, first_of_sort: bool) -> Option<usize> {
+fn keep_first(
+    list: &mut Vec<RawFinding>,
+    most: usize,
+    found: RawFinding,
+    first_of_sort: bool,
+) -> Option<usize> {
     let most = if first_of_sort { most + SORTS_BEYOND_MAX } else { most };
     (list.len() < most).then(|| {
         list.push(found);

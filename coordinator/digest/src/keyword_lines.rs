@@ -1,7 +1,7 @@
 //! Keeps lines that match no recognizer but contain a word of failure. They are shown only if the
 //! run did not pass and no better finding exists.
 
-use crate::findings::{Fnv, Found, normalised};
+use crate::findings::{Fnv, RawFinding, normalised};
 use crate::rules::{Kind, Role};
 use crate::text::lossy;
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
@@ -181,7 +181,7 @@ const GOOD: &[&str] = &["ok ", "PASS", "Pass", "pass", "✓", "✔", "√", "[PA
 
 /// The first and the last matching lines of a log.
 #[derive(Debug, Default)]
-pub(crate) struct Doubtful {
+pub(crate) struct KeywordLines {
     first: Vec<Kept>,
     last: VecDeque<Kept>,
     /// Stream of the message that still receives lines.
@@ -192,10 +192,10 @@ pub(crate) struct Doubtful {
 #[derive(Debug)]
 struct Kept {
     key: u64,
-    found: Found,
+    found: RawFinding,
 }
 
-impl Doubtful {
+impl KeywordLines {
     /// Adds a line that no rule matched. `has_text` is true if it contains one of [`TEXTS`].
     pub(crate) fn line(&mut self, own: &[u8], has_text: bool, place: (Stream, u64, u64, u64)) {
         let (stream, from, to, order) = place;
@@ -232,14 +232,14 @@ impl Doubtful {
             return;
         }
         self.open = Some(stream);
-        let found = Found {
+        let found = RawFinding {
             lines: vec![text.to_owned()],
             stream: Some(stream),
             from,
             to,
             order,
             role: Role::Unknown,
-            ..Found::new("generic.word", Kind::Runtime, Severity::Error, SURE)
+            ..RawFinding::new("generic.word", Kind::Runtime, Severity::Error, SURE)
         };
         if self.first.len() < FIRST_MAX {
             self.first.push(Kept { key, found });
@@ -252,7 +252,7 @@ impl Doubtful {
     }
 
     /// Returns the kept lines in order.
-    pub(crate) fn into_found(self) -> impl Iterator<Item = Found> {
+    pub(crate) fn into_found(self) -> impl Iterator<Item = RawFinding> {
         self.first.into_iter().chain(self.last).map(|kept| kept.found)
     }
 }

@@ -1,6 +1,6 @@
 //! Treats test files that failed to load or compile as build errors, because no test in them ran.
 
-use crate::findings::{Finds, Found};
+use crate::findings::{Findings, RawFinding};
 use crate::rules::{Kind, Role};
 use buildpool_protocol::report::TestCounts;
 
@@ -13,9 +13,9 @@ const SIGNS: &[(&str, bool)] = &[
 ];
 /// Sets the kind of such failures to `Build`. Returns how many of them the runners count as failed
 /// tests.
-pub(crate) fn attribute(finds: &mut Finds) -> u64 {
+pub(crate) fn attribute(findings: &mut Findings) -> u64 {
     let mut counted = 0;
-    for found in &mut finds.errors {
+    for found in &mut findings.errors {
         if let Some(is_counted) = sign(found) {
             found.kind = Kind::Build;
             counted += u64::from(is_counted);
@@ -24,7 +24,7 @@ pub(crate) fn attribute(finds: &mut Finds) -> u64 {
     counted
 }
 
-fn sign(found: &Found) -> Option<bool> {
+fn sign(found: &RawFinding) -> Option<bool> {
     if !matches!(found.kind, Kind::Test | Kind::Runtime) {
         return None;
     }

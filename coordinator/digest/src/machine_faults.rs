@@ -1,6 +1,6 @@
 //! Attributes errors to the machine (disk, memory, file limits) and adds advice.
 
-use crate::findings::{Finds, Found};
+use crate::findings::{Findings, RawFinding};
 use crate::rules::Kind;
 use buildpool_protocol::infrastructure::advice;
 use std::collections::BTreeSet;
@@ -30,9 +30,9 @@ const LINKER_ECHOES: &[&str] = &["ld returned ", "linker command failed with exi
 const SURE_OF_MACHINE: u8 = 85;
 
 /// Sets the kind of machine errors to `Infrastructure`. Adds each piece of advice once.
-pub(crate) fn attribute(finds: &mut Finds) {
+pub(crate) fn attribute(findings: &mut Findings) {
     let mut advised = BTreeSet::new();
-    for found in &mut finds.errors {
+    for found in &mut findings.errors {
         if is_machines(found) {
             found.kind = Kind::Infrastructure;
             // The system's message can be below the line that failed because of it.
@@ -48,7 +48,7 @@ pub(crate) fn attribute(finds: &mut Finds) {
     }
 }
 
-fn is_machines(found: &Found) -> bool {
+fn is_machines(found: &RawFinding) -> bool {
     match found.kind {
         Kind::Build => tells_of_machine(found) || found.location.is_none() && is_known(found),
         // The place of an exception does not identify the cause. Its message does, and traces never
@@ -62,13 +62,13 @@ fn is_machines(found: &Found) -> bool {
 }
 
 /// Tests the lines separately: words spread over two lines are not a sign.
-fn is_known(found: &Found) -> bool {
+fn is_known(found: &RawFinding) -> bool {
     found.lines.iter().any(|line| advice(line).is_some())
 }
 
 /// Returns true if the error reports a machine failure. With a location, the message is about the
 /// code, unless it ends with a phrase of [`WORDS`].
-fn tells_of_machine(found: &Found) -> bool {
+fn tells_of_machine(found: &RawFinding) -> bool {
     if found.location.is_none() {
         return found.lines.iter().any(|line| has_words(line));
     }
@@ -84,24 +84,24 @@ fn has_words(line: &str) -> bool {
 }
 
 /// Returns true if the error only reports that the linker failed.
-pub(crate) fn is_echo_of_linker(found: &Found) -> bool {
+pub(crate) fn is_echo_of_linker(found: &RawFinding) -> bool {
     begins_with(found, LINKER_ECHOES)
 }
 
 /// Returns true if the error has no location and its first line contains one of `words`.
-fn begins_with(found: &Found, words: &[&str]) -> bool {
+fn begins_with(found: &RawFinding, words: &[&str]) -> bool {
     let says = |line: &String| words.iter().any(|word| line.contains(word));
     found.location.is_none() && found.lines.first().is_some_and(says)
 }
 
 /// Order of the first error that is certainly caused by the machine.
-pub(crate) fn first_failure(finds: &Finds) -> Option<u64> {
-    let sure = |found: &&Found| found.kind == Kind::Infrastructure && found.sure >= SURE_OF_MACHINE;
-    finds.errors.iter().filter(sure).map(|found| found.order).min()
+pub(crate) fn first_failure(findings: &Findings) -> Option<u64> {
+    let sure = |found: &&RawFinding| found.kind == Kind::Infrastructure && found.sure >= SURE_OF_MACHINE;
+    findings.errors.iter().filter(sure).map(|found| found.order).min()
 }
 
 /// Returns true if an error after `after` only repeats that something failed.
-pub(crate) fn is_echo(found: &Found, after: Option<u64>) -> bool {
+pub(crate) fn is_echo(found: &RawFinding, after: Option<u64>) -> bool {
     found.kind == Kind::Build
         && after.is_some_and(|after| found.order > after)
         && (begins_with(found, ECHOES) || is_echo_of_linker(found))

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 /// A sign and the line that matched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen<T> {
+pub(crate) struct MarkerLine<T> {
     pub(crate) what: T,
     pub(crate) line: String,
     pub(crate) stream: Stream,
@@ -23,18 +23,18 @@ pub(crate) struct Seen<T> {
 
 /// All signs of a run, bounded: the last success, the runs, and the first crash signs.
 #[derive(Debug, Default)]
-pub(crate) struct Signs {
-    pub(crate) success: Option<Seen<ToolId>>,
+pub(crate) struct Markers {
+    pub(crate) success: Option<MarkerLine<ToolId>>,
     /// Runs that succeeded and runs that failed.
     pub(crate) runs: Runs,
-    pub(crate) crashes: Vec<Seen<Indicator>>,
+    pub(crate) crashes: Vec<MarkerLine<Indicator>>,
     pub(crate) tools: BTreeSet<ToolId>,
     /// Distinct lines that claim success. They are contradicted if the job failed nevertheless.
-    pub(crate) claims: BTreeSet<String>,
+    pub(crate) success_lines: BTreeSet<String>,
     /// The last line that counted tests, if it counts no failure. Earlier ones count parts of the run.
-    pub(crate) count_claim: Option<String>,
+    pub(crate) count_line: Option<String>,
     /// The first line in which a test runner reports that it found no tests.
-    pub(crate) no_tests: Option<Seen<()>>,
+    pub(crate) no_tests: Option<MarkerLine<()>>,
     /// A part of the run had tests.
     pub(crate) has_tests: bool,
     /// Order of the last line in which a tool's own total counts failed tests.
@@ -42,9 +42,9 @@ pub(crate) struct Signs {
     /// Order of a line: crash messages up to it belong to a program that has ended.
     settled: u64,
     /// A crash sign that counts only if a tool of this family ran.
-    under: Option<(ToolId, Seen<Indicator>)>,
+    under: Option<(ToolId, MarkerLine<Indicator>)>,
     /// Sign of the exception that was raised last.
-    raised: Option<Seen<Indicator>>,
+    raised: Option<MarkerLine<Indicator>>,
 }
 
 /// Limit on crash signs. One of each kind is kept, and there are few kinds.
@@ -53,9 +53,9 @@ const CRASHES_MAX: usize = 64;
 /// Limit on a kept line, in characters.
 const LINE_CHARS_MAX: usize = 400;
 /// Limit on distinct claims of success. A run usually ends with a few.
-const CLAIMS_MAX: usize = 64;
+const SUCCESS_LINES_MAX: usize = 64;
 
-impl Signs {
+impl Markers {
     /// Adds a sign. `is_shown`: an error with a place was reported before it.
     pub(crate) fn add(&mut self, sign: Sign, place: (&str, Stream, u64, u64), is_shown: bool) {
         let (line, stream, from, order) = place;
@@ -63,15 +63,15 @@ impl Signs {
         match sign {
             Sign::Success(tool) => {
                 self.tools.insert(tool);
-                if self.claims.len() < CLAIMS_MAX {
-                    self.claims.insert(line.trim().to_owned());
+                if self.success_lines.len() < SUCCESS_LINES_MAX {
+                    self.success_lines.insert(line.trim().to_owned());
                 }
                 self.runs.succeeded(tool, order);
-                self.success = Some(Seen { what: tool, line, stream, from, order, last: order });
+                self.success = Some(MarkerLine { what: tool, line, stream, from, order, last: order });
             }
             Sign::Failure(tool) => {
                 self.tools.insert(tool);
-                let seen = Seen { what: tool, line, stream, from, order, last: order };
+                let seen = MarkerLine { what: tool, line, stream, from, order, last: order };
                 self.runs.failed(seen, is_shown, false);
             }
             Sign::FailureToo(tool) => {
@@ -92,21 +92,22 @@ impl Signs {
             Sign::Begins(tool) => self.runs.begins(tool, order),
             Sign::NoTests => {
                 let line = line.trim().to_owned();
-                self.no_tests.get_or_insert(Seen { what: (), line, stream, from, order, last: order });
+                self.no_tests.get_or_insert(MarkerLine { what: (), line, stream, from, order, last: order });
             }
             Sign::SomeTests => self.has_tests = true,
             Sign::CrashUnder(family, what) => {
-                self.under.get_or_insert((family, Seen { what, line, stream, from, order, last: order }));
+                self.under
+                    .get_or_insert((family, MarkerLine { what, line, stream, from, order, last: order }));
             }
             Sign::Raised(what) => {
-                self.raised = Some(Seen { what, line, stream, from, order, last: order });
+                self.raised = Some(MarkerLine { what, line, stream, from, order, last: order });
             }
             Sign::Trace => self.raised = None,
             Sign::Crash(indicator) => {
                 if let Some(known) = self.crashes.iter_mut().find(|seen| seen.what == indicator) {
                     known.last = order;
                 } else if self.crashes.len() < CRASHES_MAX {
-                    self.crashes.push(Seen { what: indicator, line, stream, from, order, last: order });
+                    self.crashes.push(MarkerLine { what: indicator, line, stream, from, order, last: order });
                 }
             }
         }
@@ -114,7 +115,7 @@ impl Signs {
 
     /// Returns the last failure that no success cleared. A tool that may have run again can be silent when it succeeds. Without an
     /// exit code, its failure counts only if no tool succeeded after it.
-    pub(crate) fn standing_failure(&self, has_code: bool) -> Option<&Seen<ToolId>> {
+    pub(crate) fn standing_failure(&self, has_code: bool) -> Option<&MarkerLine<ToolId>> {
         if has_code {
             return self.runs.standing(|_| true, true);
         }
@@ -127,13 +128,13 @@ impl Signs {
     pub(crate) fn contradiction(&self) -> Option<&str> {
         let failure = self.runs.standing(|_| true, false).map(|seen| seen.line.as_str());
         failure.or_else(|| {
-            let stands = |seen: &&Seen<Indicator>| self.is_death_outside(seen);
+            let stands = |seen: &&MarkerLine<Indicator>| self.is_death_outside(seen);
             self.crashes.iter().find(stands).map(|seen| seen.line.as_str())
         })
     }
 
     /// Whether a crash sign is a sanitizer's report, or lies outside of the successful runs.
-    fn is_death_outside(&self, seen: &Seen<Indicator>) -> bool {
+    fn is_death_outside(&self, seen: &MarkerLine<Indicator>) -> bool {
         let is_outside = |order| !self.runs.contains(order);
         seen.what == Indicator::Sanitizer
             || seen.what.is_word() && (is_outside(seen.order) || is_outside(seen.last))
@@ -155,7 +156,7 @@ impl Signs {
 
     /// Records a line that counts tests.
     pub(crate) fn counted(&mut self, failed: u64, line: &str) {
-        self.count_claim =
+        self.count_line =
             (failed == 0).then(|| crate::text::clip_chars(line, LINE_CHARS_MAX).trim().to_owned());
     }
 
@@ -166,7 +167,7 @@ impl Signs {
             self.tools.insert(family.speaker());
             let (line, stream, from, order) = place;
             let line = crate::text::clip_chars(line, LINE_CHARS_MAX).into_owned();
-            let seen = Seen { what: family.speaker(), line, stream, from, order, last: order };
+            let seen = MarkerLine { what: family.speaker(), line, stream, from, order, last: order };
             self.runs.failed(seen, false, true);
         } else if counts.is_good() {
             self.add(Sign::Success(family.speaker()), place, false);
@@ -194,7 +195,7 @@ impl Signs {
         let under =
             under.filter(|(family, _)| self.tools.contains(&family.speaker()) || was_at_work(*family));
         let last_failure = self.runs.last_failure();
-        let ends = |seen: &Seen<Indicator>| {
+        let ends = |seen: &MarkerLine<Indicator>| {
             ended_badly.unwrap_or(last_text <= seen.order || last_failure > seen.order)
         };
         let raised = self.raised.take().filter(ends);
@@ -217,8 +218,8 @@ impl Signs {
 
     /// Returns crash signs, without death signs after which a tool counted its failed tests: their program went on, or a test
     /// printed them. The same applies inside a successful run, if the command `has_ended_well`.
-    pub(crate) fn standing_crashes(&self, has_ended_well: bool) -> Vec<Seen<Indicator>> {
-        let stands = |seen: &&Seen<Indicator>| {
+    pub(crate) fn standing_crashes(&self, has_ended_well: bool) -> Vec<MarkerLine<Indicator>> {
+        let stands = |seen: &&MarkerLine<Indicator>| {
             !seen.what.is_word()
                 || seen.last >= self.failed_total && (!has_ended_well || self.is_death_outside(seen))
         };

@@ -29,7 +29,7 @@ enum Layout {
 
 /// Results without a total so far.
 #[derive(Debug, Default)]
-pub(crate) struct Unclosed {
+pub(crate) struct MissingTotal {
     open: Option<(Layout, String)>,
     /// Indentation of the last line below a blank one.
     title: Option<usize>,
@@ -39,7 +39,7 @@ pub(crate) struct Unclosed {
     has_seed: bool,
 }
 
-impl Unclosed {
+impl MissingTotal {
     /// A new state for a command.
     pub(crate) fn new(command: &str) -> Self {
         Self { is_rspec: Command::new(command).runs(ToolId::RSpec.commands()), ..Self::default() }
@@ -134,13 +134,13 @@ mod tests {
     use super::*;
 
     fn result(log: &str, command: &str) -> Option<String> {
-        let mut unclosed = Unclosed::new(command);
+        let mut missing_total = MissingTotal::new(command);
         let mut after_blank = false;
         for line in log.split_inclusive('\n') {
-            unclosed.line(line.as_bytes(), after_blank, !line.ends_with('\n'));
+            missing_total.line(line.as_bytes(), after_blank, !line.ends_with('\n'));
             after_blank = line.trim().is_empty();
         }
-        unclosed.result(&Command::new(command), false).map(str::to_owned)
+        missing_total.result(&Command::new(command), false).map(str::to_owned)
     }
 
     #[test]

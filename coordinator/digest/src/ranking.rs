@@ -6,7 +6,7 @@
 //! 0.99.
 
 use crate::attempt_facts::History;
-use crate::findings::{Finds, Fnv, Found};
+use crate::findings::{Findings, Fnv, RawFinding};
 use crate::limits::{MESSAGE_LINES_MAX, SORT_FIRST_MAX};
 use crate::machine_faults;
 use crate::reason::reason;
@@ -34,7 +34,7 @@ pub(crate) struct Ranked {
     pub(crate) tier: u8,
     pub(crate) confidence: f64,
     pub(crate) also_in_passing: bool,
-    pub(crate) found: Found,
+    pub(crate) found: RawFinding,
 }
 
 impl Ranked {
@@ -107,18 +107,19 @@ const fn kind_rank(kind: Kind) -> u8 {
 
 /// Ranks all possible causes, most likely first. Warnings and remarks count only if there is no
 /// error.
-pub(crate) fn rank(finds: &Finds, _has_ending: bool) -> Vec<Ranked> {
-    let any_error = finds.errors.iter().any(|found| found.kind != Kind::Consequence);
-    let mut list: Vec<&Found> = finds.errors.iter().collect();
+pub(crate) fn rank(findings: &Findings, _has_ending: bool) -> Vec<Ranked> {
+    let any_error = findings.errors.iter().any(|found| found.kind != Kind::Consequence);
+    let mut list: Vec<&RawFinding> = findings.errors.iter().collect();
     if !any_error {
-        list.extend(&finds.warnings);
-        if finds.warnings.is_empty() || finds.remarks_total > finds.warnings_total {
-            list.extend(&finds.remarks);
+        list.extend(&findings.warnings);
+        if findings.warnings.is_empty() || findings.remarks_total > findings.warnings_total {
+            list.extend(&findings.remarks);
         }
     }
     let sure = list.iter().any(|found| found.sure >= SURE_MIN && found.kind != Kind::Consequence);
-    let machine = machine_faults::first_failure(finds);
-    let follows = |found: &Found| found.kind == Kind::Consequence || machine_faults::is_echo(found, machine);
+    let machine = machine_faults::first_failure(findings);
+    let follows =
+        |found: &RawFinding| found.kind == Kind::Consequence || machine_faults::is_echo(found, machine);
     // A program that prints a second traceback had caught the first exception.
     let last_trace = list.iter().filter(|found| found.role == Role::Trace).map(|found| found.order).max();
     list.sort_by_key(|found| {
@@ -134,7 +135,7 @@ pub(crate) fn rank(finds: &Finds, _has_ending: bool) -> Vec<Ranked> {
     if list.iter().all(|found| found.remark) {
         // With remarks only, the first ones of each sort come first.
         let mut sorts: BTreeMap<u64, u32> = BTreeMap::new();
-        let (first, again): (Vec<&Found>, Vec<&Found>) = list.into_iter().partition(|found| {
+        let (first, again): (Vec<&RawFinding>, Vec<&RawFinding>) = list.into_iter().partition(|found| {
             let count = sorts.entry(found.sort()).or_default();
             *count += 1;
             *count <= SORT_FIRST_MAX
@@ -159,7 +160,7 @@ pub(crate) fn rank(finds: &Finds, _has_ending: bool) -> Vec<Ranked> {
 }
 
 /// Returns true for a line such as `error: …` without a location or a test.
-fn is_vague(found: &Found) -> bool {
+fn is_vague(found: &RawFinding) -> bool {
     found.location.is_none()
         && found.test.is_none()
         && found.lines.len() == 1
@@ -181,7 +182,7 @@ fn unique_id(signature: u64, taken: &mut BTreeSet<String>) -> String {
 /// Sets tiers and confidence from the verdict and the history of passing runs.
 pub(crate) fn tiers(
     mut ranked: Vec<Ranked>,
-    finds: &Finds,
+    findings: &Findings,
     verdict: Verdict,
     history: &History,
 ) -> Vec<Ranked> {
@@ -195,7 +196,7 @@ pub(crate) fn tiers(
         });
     }
     if !passed {
-        add_warnings(&mut ranked, finds);
+        add_warnings(&mut ranked, findings);
     }
     for ranked in &mut ranked {
         ranked.also_in_passing = history.passing_signatures.contains(&ranked.signature);
@@ -216,10 +217,10 @@ pub(crate) fn tiers(
 
 /// Adds the first warnings and unusually frequent ones to the findings of a run that did not pass.
 /// Each is one finding.
-fn add_warnings(ranked: &mut Vec<Ranked>, finds: &Finds) {
+fn add_warnings(ranked: &mut Vec<Ranked>, findings: &Findings) {
     let mut taken: BTreeSet<u64> = ranked.iter().map(|ranked| ranked.found.order).collect();
     let mut ids: BTreeSet<String> = ranked.iter().map(|ranked| ranked.id.clone()).collect();
-    let mut add = |found: &Found, recurrence: u64| {
+    let mut add = |found: &RawFinding, recurrence: u64| {
         if !taken.insert(found.order) {
             return;
         }
@@ -235,30 +236,30 @@ fn add_warnings(ranked: &mut Vec<Ranked>, finds: &Finds) {
             found,
         });
     };
-    let mut groups: BTreeMap<String, (&Found, u64)> = BTreeMap::new();
-    for found in finds.warnings.iter().chain(&finds.remarks) {
+    let mut groups: BTreeMap<String, (&RawFinding, u64)> = BTreeMap::new();
+    for found in findings.warnings.iter().chain(&findings.remarks) {
         let group = groups.entry(found.without_place()).or_insert((found, 0));
         group.1 += found.recurrence;
     }
-    let mut unusual: Vec<(&Found, u64)> =
+    let mut unusual: Vec<(&RawFinding, u64)> =
         groups.into_values().filter(|(_, recurrence)| *recurrence >= UNUSUAL_RECURRENCE).collect();
     unusual.sort_by_key(|(found, _)| found.order);
     for (found, recurrence) in unusual.into_iter().take(WARNING_FINDINGS_MAX) {
         add(found, recurrence);
     }
-    for found in finds.warnings.iter().take(WARNING_FINDINGS_MAX) {
+    for found in findings.warnings.iter().take(WARNING_FINDINGS_MAX) {
         add(found, found.recurrence);
     }
-    if finds.remarks_total <= FEW_REMARKS {
-        let of_linters = finds.remarks.iter().filter(|found| found.kind == Kind::Lint);
+    if findings.remarks_total <= FEW_REMARKS {
+        let of_linters = findings.remarks.iter().filter(|found| found.kind == Kind::Lint);
         of_linters.for_each(|found| add(found, found.recurrence));
     }
 }
 
 /// Warnings that are not findings, each once.
-pub(crate) fn unranked_warnings(finds: &Finds, ranked: &[Ranked]) -> Vec<String> {
+pub(crate) fn unranked_warnings(findings: &Findings, ranked: &[Ranked]) -> Vec<String> {
     let shown: BTreeSet<u64> = ranked.iter().map(|ranked| ranked.found.order).collect();
-    finds
+    findings
         .warnings
         .iter()
         .filter(|found| !shown.contains(&found.order))
@@ -274,12 +275,12 @@ pub(crate) fn unranked_warnings(finds: &Finds, ranked: &[Ranked]) -> Vec<String>
 const REPORT_SURE: u8 = 97;
 
 /// Adds findings from report files that the log does not contain.
-pub(crate) fn add_reports(finds: &mut Finds, evidence: &Evidence) {
-    let told = told_by_log(finds, evidence);
+pub(crate) fn add_reports(findings: &mut Findings, evidence: &Evidence) {
+    let told = told_by_log(findings, evidence);
     let mut order = u64::MAX / 2;
-    let mut add = |path: &str, found: Found| {
+    let mut add = |path: &str, found: RawFinding| {
         order += 1;
-        finds.add(Found { report: Some(path.to_owned()), order, ..found });
+        findings.add(RawFinding { report: Some(path.to_owned()), order, ..found });
     };
     for (at, (report, case)) in failed_cases(evidence).enumerate() {
         if told.contains(&at) {
@@ -289,9 +290,9 @@ pub(crate) fn add_reports(finds: &mut Finds, evidence: &Evidence) {
         if lines.is_empty() {
             lines.push(format!("{} failed", case.name));
         }
-        let found = Found::new("report.test", Kind::Test, Severity::Error, REPORT_SURE);
+        let found = RawFinding::new("report.test", Kind::Test, Severity::Error, REPORT_SURE);
         let (test, location) = (Some(case.name.clone()), case.location.clone());
-        add(&report.path, Found { lines, test, location, beside: beside(case), ..found });
+        add(&report.path, RawFinding { lines, test, location, beside: beside(case), ..found });
     }
     for issue in &evidence.issues {
         let kind = match issue.category.as_deref() {
@@ -299,13 +300,13 @@ pub(crate) fn add_reports(finds: &mut Finds, evidence: &Evidence) {
             Some("tests") => Kind::Test,
             _ => Kind::Build,
         };
-        let found = Found {
+        let found = RawFinding {
             role: Role::ReportIssue,
-            ..Found::new("report.issue", kind, issue.severity, REPORT_SURE)
+            ..RawFinding::new("report.issue", kind, issue.severity, REPORT_SURE)
         };
         let lines = issue.message.lines().map(str::to_owned).collect();
         let beside = issue.advice.iter().cloned().collect();
-        add(&issue.path, Found { lines, location: issue.location.clone(), beside, ..found });
+        add(&issue.path, RawFinding { lines, location: issue.location.clone(), beside, ..found });
     }
     for crash in &evidence.crash_reports {
         let mut lines = vec![format!(
@@ -315,8 +316,8 @@ pub(crate) fn add_reports(finds: &mut Finds, evidence: &Evidence) {
         )];
         lines.extend(crash.message.iter().flat_map(|message| message.lines().map(str::to_owned)));
         lines.extend(crash.top_frames.iter().take(10).map(|frame| format!("  {frame}")));
-        let found = Found::new("report.crash", Kind::Crash, Severity::Fatal, REPORT_SURE);
-        add(&crash.file_path, Found { lines, location: place_of(crash), ..found });
+        let found = RawFinding::new("report.crash", Kind::Crash, Severity::Fatal, REPORT_SURE);
+        add(&crash.file_path, RawFinding { lines, location: place_of(crash), ..found });
     }
 }
 
@@ -368,13 +369,13 @@ fn beside(case: &TestCase) -> Vec<String> {
 
 /// Indices of the failed tests in reports that the log also contains. Each finding of the log
 /// belongs to one test. Adds a missing message or location from the report.
-fn told_by_log(finds: &mut Finds, evidence: &Evidence) -> BTreeSet<usize> {
+fn told_by_log(findings: &mut Findings, evidence: &Evidence) -> BTreeSet<usize> {
     let mut by_name: BTreeMap<&str, Vec<(usize, &TestCase)>> = BTreeMap::new();
     for (at, (_, case)) in failed_cases(evidence).enumerate() {
         by_name.entry(last_name(&case.name)).or_default().push((at, case));
     }
     let mut told = BTreeSet::new();
-    for found in &mut finds.errors {
+    for found in &mut findings.errors {
         let Some(test) = found.test.as_deref() else { continue };
         let Some(same) = by_name.get(last_name(test)) else { continue };
         let Some((at, case)) = likest(test, &found.lines, same) else { continue };

@@ -1,6 +1,6 @@
 //! The reason of a failure on one line.
 
-use crate::findings::Found;
+use crate::findings::RawFinding;
 use crate::render::is_rule;
 
 /// Mark of pytest for the lines with the reason.
@@ -12,7 +12,7 @@ const REASON_WORDS: [&str; 6] = ["rror", "xception", "xpected", "panicked", "ass
 
 /// Returns the reason of a failure on one line, without test name and location. The text is empty
 /// if no line contains the reason.
-pub(crate) fn reason(found: &Found) -> String {
+pub(crate) fn reason(found: &RawFinding) -> String {
     let test = found.test.as_deref().unwrap_or_default();
     let last = test.rsplit([':', '.', '/', ' ', '\u{203a}']).next().unwrap_or_default();
     let of_line = |line: &str| {

@@ -3,7 +3,7 @@
 use crate::answer_text::counted;
 use crate::attempt_facts::Facts;
 use crate::limits::NAMED_TESTS_MAX;
-use crate::markers::Signs;
+use crate::markers::Markers;
 use crate::ranking::last_name;
 use crate::tally::Tally;
 use crate::text::clip_chars;
@@ -193,7 +193,7 @@ fn list(named: &[String], count: u64) -> String {
 }
 
 /// Returns the source that reports a run without tests, if there is one.
-pub(crate) fn no_tests(tally: &Tally, facts: &Facts, signs: &Signs) -> Option<(String, KnownFrom)> {
+pub(crate) fn no_tests(tally: &Tally, facts: &Facts, markers: &Markers) -> Option<(String, KnownFrom)> {
     if unfinished(tally, facts) > 0 {
         return None;
     }
@@ -203,7 +203,7 @@ pub(crate) fn no_tests(tally: &Tally, facts: &Facts, signs: &Signs) -> Option<(S
     let mut reports = believed_reports(facts);
     let empty = reports.find(|report| !OF_BUILDS_TOO.contains(&report.format.as_str()));
     let empty = empty.map(|report| (report.path.clone(), KnownFrom::Report));
-    let seen = signs.no_tests.as_ref().filter(|_| !signs.has_tests);
+    let seen = markers.no_tests.as_ref().filter(|_| !markers.has_tests);
     empty.or_else(|| Some((format!("the line `{}`", seen?.line), KnownFrom::Marker)))
 }
 

@@ -18,7 +18,7 @@ pub(crate) use follow::{
     set_place, up_to_rule,
 };
 pub(crate) use groups::Groups;
-pub(crate) use set::{Asker, RuleSet};
+pub(crate) use set::{LineMatcher, RuleSet};
 
 use crate::exit_codes::signal_named;
 use crate::tally::Counts;

@@ -1,7 +1,7 @@
 //! Runs of tools. A success takes back a failure of the same invocation, and a failure inside
 //! the successful run.
 
-use crate::markers::Seen;
+use crate::markers::MarkerLine;
 use crate::tally::hashed;
 use crate::tool::{Apart, ToolId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,11 +19,11 @@ struct Scope {
     /// Packages, projects, targets or actions, each by a hash of its name.
     units: BTreeSet<u64>,
     /// The command line that the log announced before it.
-    command: Option<Command>,
+    command: Option<AnnouncedCommand>,
 }
 
 /// Hash of a command line that the log announces, and the order of the announcing line.
-type Command = (u64, u64);
+type AnnouncedCommand = (u64, u64);
 
 impl Scope {
     /// Whether `other` is of the same invocation: it has each unit, or the same command line was announced again. Units of some
@@ -31,7 +31,7 @@ impl Scope {
     fn is_within(&self, other: &Self, tool: ToolId) -> bool {
         let is_known = !self.units.is_empty() && self.units.len() < UNITS_MAX;
         let has_units = is_known && self.units.is_subset(&other.units);
-        let again = |command: Command| {
+        let again = |command: AnnouncedCommand| {
             other.command.is_some_and(|(line, order)| line == command.0 && order > command.1)
         };
         let has_command = self.command.is_some_and(again);
@@ -44,7 +44,7 @@ impl Scope {
 
 #[derive(Debug)]
 struct Failure {
-    seen: Seen<ToolId>,
+    seen: MarkerLine<ToolId>,
     scope: Scope,
     /// It is a total of tests. The tally decides whether the same tests passed later.
     counted: bool,
@@ -71,7 +71,7 @@ pub(crate) struct Runs {
     /// Units of the run under way, by the tool's program.
     units: BTreeMap<ToolId, BTreeSet<u64>>,
     /// The command line that the log announced last.
-    command: Option<Command>,
+    command: Option<AnnouncedCommand>,
     /// The last action of a command line, until the log has its result.
     asked: Option<&'static str>,
     /// Actions whose results are in the log.
@@ -180,7 +180,7 @@ impl Runs {
     }
 
     /// Records a failure of a tool.
-    pub(crate) fn failed(&mut self, seen: Seen<ToolId>, shown: bool, counted: bool) {
+    pub(crate) fn failed(&mut self, seen: MarkerLine<ToolId>, shown: bool, counted: bool) {
         let tool = seen.what;
         let scope = self.ended(tool);
         if counted {
@@ -235,7 +235,7 @@ impl Runs {
     }
 
     /// Returns the last failure, whether it stands or not.
-    pub(crate) fn last(&self) -> Option<&Seen<ToolId>> {
+    pub(crate) fn last(&self) -> Option<&MarkerLine<ToolId>> {
         self.failures.last().map(|failure| &failure.seen)
     }
 
@@ -255,7 +255,7 @@ impl Runs {
 
     /// Returns the last failure of tools of this kind that no success cleared. With `trusts`, text that a test may have printed
     /// counts as a test's output.
-    pub(crate) fn standing(&self, is: fn(Apart) -> bool, trusts: bool) -> Option<&Seen<ToolId>> {
+    pub(crate) fn standing(&self, is: fn(Apart) -> bool, trusts: bool) -> Option<&MarkerLine<ToolId>> {
         let stands = |failure: &&Failure| is(failure.seen.what.apart) && !self.is_taken_back(failure, trusts);
         self.failures.iter().filter(stands).map(|failure| &failure.seen).max_by_key(|seen| seen.order)
     }

@@ -1,7 +1,7 @@
 //! Finds errors that contradict exit code 0: located errors of compilers, linters and interpreters.
 
 use crate::command::Command;
-use crate::findings::{Finds, Found};
+use crate::findings::{Findings, RawFinding};
 use crate::ranking::Ranked;
 use crate::rules::Kind;
 use crate::runs::Runs;
@@ -10,25 +10,25 @@ use buildpool_protocol::report::Severity;
 
 /// Headline of the most likely error that no later success cancels.
 pub(crate) fn standing_error(
-    finds: &Finds,
+    findings: &Findings,
     ranked: &[Ranked],
     runs: &Runs,
     command: &Command,
 ) -> Option<String> {
-    let stands = |found: &Found| {
+    let stands = |found: &RawFinding| {
         is_evidence(found)
             && !runs.contains(found.order)
             && !runs.is_past(found.order)
             && !command.forgives(&[found.rule.split('.').next().unwrap_or_default()])
     };
     let orders: Vec<u64> =
-        finds.errors.iter().filter(|found| stands(found)).map(|found| found.order).collect();
+        findings.errors.iter().filter(|found| stands(found)).map(|found| found.order).collect();
     let first = ranked.iter().find(|ranked| orders.contains(&ranked.found.order))?;
     Some(first.headline())
 }
 
 /// Returns true if only a failed program prints such an error.
-fn is_evidence(found: &Found) -> bool {
+fn is_evidence(found: &RawFinding) -> bool {
     if found.remark || found.probe || found.in_test || found.severity > Severity::Error {
         return false;
     }
@@ -44,7 +44,7 @@ fn is_evidence(found: &Found) -> bool {
 }
 
 /// First line without its time stamp and the name of its task.
-fn own_text(found: &Found) -> &str {
+fn own_text(found: &RawFinding) -> &str {
     let line = found.lines.first().map_or("", String::as_str);
     line.get(front_length(line.as_bytes())..).unwrap_or(line)
 }

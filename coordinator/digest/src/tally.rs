@@ -12,14 +12,14 @@ pub(crate) use tool_counts::Counts;
 use crate::limits::{RUNNING_TESTS_MAX, TESTS_MAX};
 use crate::rules::TestEvent;
 use crate::tool::{Announced, ToolId};
-use bazel_targets::Targets;
+use bazel_targets::BazelTargets;
 use buildpool_protocol::evidence::TestStatus;
 use buildpool_protocol::report::TestCounts;
-use running_tests::{Place, Running};
+use running_tests::{RunningTests, TestPlace};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
-use test_names::Named;
-use tool_counts::Account;
+use test_names::TestNames;
+use tool_counts::ToolCounts;
 
 /// Limit on lines between a heading and its total.
 const HEADING_LINES_MAX: u64 = 4;
@@ -85,13 +85,13 @@ pub(crate) fn hashed(named: impl Hash) -> u64 {
 /// Counts of tests so far, by family.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    accounts: BTreeMap<ToolId, Account>,
+    accounts: BTreeMap<ToolId, ToolCounts>,
     /// The last result of each test by a hash of its name, and the number of totals before it.
     last: HashMap<u64, (TestEvent, u64), BuildHasherDefault<AsIs>>,
-    named: Named,
-    running: Running,
+    named: TestNames,
+    running: RunningTests,
     /// Targets of Bazel whose output with tests is in the log.
-    targets: Targets,
+    targets: BazelTargets,
     /// Tests that were interrupted, each with its part of the run.
     cut: Vec<((ToolId, Option<u64>), String)>,
     flaky: u64,
@@ -276,7 +276,7 @@ impl Tally {
     }
 
     /// Returns the place of the tests of a family that follow.
-    fn place(&self, family: ToolId) -> Place {
+    fn place(&self, family: ToolId) -> TestPlace {
         let part = self.part_of(family).1.filter(|_| family.runs_parts_at_once);
         (family, part.unwrap_or_default())
     }
@@ -588,7 +588,7 @@ impl Tally {
     }
 
     /// Returns the families with counts, without families that another one drives.
-    fn families(&self) -> impl Iterator<Item = (ToolId, &Account)> {
+    fn families(&self) -> impl Iterator<Item = (ToolId, &ToolCounts)> {
         self.accounts
             .iter()
             .filter(|(family, _)| !family.counts_no_tests)
@@ -599,8 +599,8 @@ impl Tally {
 
     /// Whether unannounced lines like cargo's `test it adds ... ok` come from another runner.
     fn is_borrowed(&self, family: ToolId) -> bool {
-        let counts = |(other, account): (&ToolId, &Account)| *other != family && account.summaries() > 0;
-        let is_bare = |account: &Account| {
+        let counts = |(other, account): (&ToolId, &ToolCounts)| *other != family && account.summaries() > 0;
+        let is_bare = |account: &ToolCounts| {
             account.summaries() == 0 && account.announced == 0 && account.by_test.failed == 0
         };
         family.shares_format

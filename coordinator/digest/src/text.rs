@@ -10,6 +10,6 @@ mod tail;
 pub(crate) use clean::{Cleaner, clip_chars, lossy, stamp_length};
 pub(crate) use json_document::told as document;
 pub(crate) use json_record::{Carried, PackageOutput, carried};
-pub(crate) use line_prefix::{Front, front, front_length};
+pub(crate) use line_prefix::{LinePrefix, front, front_length};
 pub(crate) use lines::{Lines, RawLine};
 pub(crate) use tail::{Tail, TailLine};

@@ -6,7 +6,7 @@ use buildpool_protocol::output::Stream;
 
 /// The raw ends of one stream.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ends {
+pub(crate) struct StreamEnds {
     /// The first bytes, at most [`HEAD_BYTES`].
     pub(crate) head: Vec<u8>,
     /// The last bytes that are not part of `head`, at most [`HEAD_BYTES`].
@@ -18,7 +18,7 @@ pub(crate) struct Ends {
 /// Lines of the head that an answer to a failure can show.
 const HEAD_LINES: usize = 20;
 
-impl Ends {
+impl StreamEnds {
     /// Returns the first whole lines, as an answer shows them.
     pub(crate) fn first_lines(&self) -> Vec<String> {
         let mut cleaner = Cleaner::default();
@@ -65,13 +65,13 @@ impl Transcript {
     }
 
     /// Returns the head and the tail of a stream with `length` bytes, whose last bytes are `last`.
-    pub(crate) fn ends(&mut self, stream: Stream, length: u64, last: &[u8]) -> Ends {
+    pub(crate) fn ends(&mut self, stream: Stream, length: u64, last: &[u8]) -> StreamEnds {
         let head = std::mem::take(&mut self.heads[stream.index()]);
         let beyond = length.saturating_sub(head.len() as u64);
         let most = usize::try_from(beyond).unwrap_or(usize::MAX).min(HEAD_BYTES);
         let tail = last[last.len().saturating_sub(most)..].to_vec();
         let between = beyond - tail.len() as u64;
-        Ends { head, tail, between }
+        StreamEnds { head, tail, between }
     }
 
     /// Returns the complete log as a terminal shows it, with lines in the order of their ends. None

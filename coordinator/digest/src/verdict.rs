@@ -10,7 +10,7 @@ mod setup;
 #[cfg(test)]
 mod tests;
 
-use crate::markers::Seen;
+use crate::markers::MarkerLine;
 use crate::rules::Indicator;
 use crate::tool::ToolId;
 use buildpool_protocol::evidence::MemoryEvidence;
@@ -20,11 +20,11 @@ pub(crate) use death::CHILD_CRASHED;
 use death::last_words;
 use exited::{exited, exited_zero};
 use log_only::log_only;
-use pool::{acted_ruling, not_started};
+use pool::{acted_decision, not_started};
 
 /// Input of the verdict.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Case<'a> {
+pub(crate) struct VerdictInput<'a> {
     pub(crate) ending: Option<&'a Ending>,
     pub(crate) acted: Option<&'a Acted>,
     /// Setup that did not pass. `ending` is then the ending of the setup.
@@ -35,11 +35,11 @@ pub(crate) struct Case<'a> {
     pub(crate) memory: Option<&'a MemoryEvidence>,
     pub(crate) crash_report: Option<&'a CrashReport>,
     /// Crash signs in the log, in order.
-    pub(crate) crashes: &'a [Seen<Indicator>],
+    pub(crate) crashes: &'a [MarkerLine<Indicator>],
     /// Last success marker of a known tool, if nothing after it contradicts it.
-    pub(crate) success: Option<&'a Seen<ToolId>>,
+    pub(crate) success: Option<&'a MarkerLine<ToolId>>,
     /// Last failure marker of a known tool.
-    pub(crate) failure: Option<&'a Seen<ToolId>>,
+    pub(crate) failure: Option<&'a MarkerLine<ToolId>>,
     /// The success marker came after the last crash sign and the last failure.
     pub(crate) success_is_last: bool,
     /// Line before that success that reports a failure or a crash. Only an exit code can override
@@ -195,7 +195,7 @@ rows! {
 
 /// The verdict and its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Ruling {
+pub(crate) struct Decision {
     pub(crate) verdict: Verdict,
     pub(crate) crash_type: CrashType,
     pub(crate) cause: Option<Cause>,
@@ -205,20 +205,20 @@ pub(crate) struct Ruling {
     pub(crate) line: Option<String>,
 }
 
-fn ruling(
+fn decision(
     rule: Row,
     verdict: Verdict,
     crash_type: CrashType,
     known_from: KnownFrom,
     text: impl Into<String>,
-) -> Ruling {
-    Ruling { verdict, crash_type, cause: Some(Cause { text: text.into(), known_from }), rule, line: None }
+) -> Decision {
+    Decision { verdict, crash_type, cause: Some(Cause { text: text.into(), known_from }), rule, line: None }
 }
 
 /// Applies the verdict table.
-pub(crate) fn decide(case: &Case<'_>) -> Ruling {
+pub(crate) fn decide(case: &VerdictInput<'_>) -> Decision {
     if let Some(acted) = case.acted {
-        return acted_ruling(acted, case);
+        return acted_decision(acted, case);
     }
     if let Some(setup) = case.failed_setup {
         return setup::failed(setup);
@@ -229,7 +229,7 @@ pub(crate) fn decide(case: &Case<'_>) -> Ruling {
         Some(Ending::Exited { code }) => exited(*code, case),
         Some(Ending::Signaled { name, core_dump, .. }) => signaled(name, *core_dump, case),
         Some(Ending::NotStarted(failure)) => not_started(failure),
-        Some(Ending::Unobserved { reason }) => ruling(
+        Some(Ending::Unobserved { reason }) => decision(
             Row::Unobserved,
             Verdict::Lost,
             CrashType::None,
@@ -245,15 +245,15 @@ pub(crate) fn decide(case: &Case<'_>) -> Ruling {
 pub(crate) const NO_TEST_RAN: &str = "No test ran";
 
 /// Phrase that names the test that was running at the end.
-fn doing(case: &Case<'_>) -> String {
+fn doing(case: &VerdictInput<'_>) -> String {
     case.running_test.map_or(String::new(), |test| format!(" while `{test}` ran"))
 }
 
-fn signaled(name: &str, core_dump: bool, case: &Case<'_>) -> Ruling {
+fn signaled(name: &str, core_dump: bool, case: &VerdictInput<'_>) -> Decision {
     let doing = doing(case);
     let core = if core_dump { " (a core was dumped)" } else { "" };
     if let Some(memory) = &case.out_of_memory {
-        return ruling(
+        return decision(
             Row::SignalOutOfMemory,
             Verdict::Crashed,
             CrashType::OutOfMemory,
@@ -261,21 +261,21 @@ fn signaled(name: &str, core_dump: bool, case: &Case<'_>) -> Ruling {
             format!("The kernel ended the command for its memory{doing} ({name}): {memory}."),
         );
     }
-    if let Some(ruling) = memory::of_signal(name, case) {
-        return ruling;
+    if let Some(decision) = memory::of_signal(name, case) {
+        return decision;
     }
     let meaning = crate::exit_codes::signal_meaning(name);
     let mut text = format!("The command died of {name}{core}{doing}: {meaning}");
     if let Some(said) = last_words(case) {
         text.push_str(&format!(" It said: {said}"));
     }
-    let mut ruling =
-        ruling(Row::Signal, Verdict::Crashed, CrashType::of_signal(name), KnownFrom::WaitStatus, text);
-    ruling.line = last_words(case);
-    ruling
+    let mut decision =
+        decision(Row::Signal, Verdict::Crashed, CrashType::of_signal(name), KnownFrom::WaitStatus, text);
+    decision.line = last_words(case);
+    decision
 }
 
-fn failure_type(case: &Case<'_>) -> CrashType {
+fn failure_type(case: &VerdictInput<'_>) -> CrashType {
     if case.tests_failed > 0 || case.test_errors && !case.build_errors {
         CrashType::TestFailure
     } else if case.build_errors || case.failure.is_some_and(is_of_build) {
@@ -287,7 +287,7 @@ fn failure_type(case: &Case<'_>) -> CrashType {
 
 /// Returns true if the marker reports a failed build. xcodebuild prints `TEST FAILED` after a
 /// failed build as well.
-fn is_of_build(failure: &Seen<ToolId>) -> bool {
+fn is_of_build(failure: &MarkerLine<ToolId>) -> bool {
     let marks = ["** BUILD FAILED", "** TEST BUILD FAILED", "** ARCHIVE FAILED"];
     failure.what == ToolId::Xcodebuild && marks.iter().any(|mark| failure.line.contains(mark))
 }
@@ -297,7 +297,7 @@ fn tests(count: u64) -> String {
 }
 
 /// Text for tests that never ended.
-fn unfinished(case: &Case<'_>) -> String {
+fn unfinished(case: &VerdictInput<'_>) -> String {
     match case.running_test {
         Some(test) => format!("{} began and never ended (`{test}`)", tests(case.unfinished)),
         None => format!("{} that a runner announced never ended", tests(case.unfinished)),

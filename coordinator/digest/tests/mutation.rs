@@ -52,7 +52,7 @@ struct Seen {
     digest: Digest,
     /// Complete text shown to a reader.
     face: String,
-    heard: Vec<&'static str>,
+    matched_rules: Vec<&'static str>,
 }
 
 impl Sample {
@@ -60,11 +60,11 @@ impl Sample {
         let options = Options { without_rules: without.map(str::to_owned), ..Options::default() };
         let mut digester = Digester::new(options);
         digester.push(Stream::Stdout, &self.bytes);
-        let heard = digester.heard().collect();
+        let matched_rules = digester.matched_rules().collect();
         let live = digester.live();
         let digest = digester.finish(&Facts { ending: self.ending.clone(), ..Facts::default() });
         let face = format!("{live:?} {}", face(&self.padded(without)));
-        Seen { digest, face, heard }
+        Seen { digest, face, matched_rules }
     }
 
     /// Digest of the same log after so many blank lines that the answer cannot show it whole.
@@ -212,7 +212,7 @@ struct Effect {
 /// `all` is set.
 fn effect(rule: &str, samples: &[(Sample, Seen)], all: bool) -> Effect {
     let mut effect = Effect::default();
-    for (sample, with) in samples.iter().filter(|(_, seen)| seen.heard.contains(&rule)) {
+    for (sample, with) in samples.iter().filter(|(_, seen)| seen.matched_rules.contains(&rule)) {
         let without = sample.seen(Some(rule));
         if without.face == with.face {
             continue;

@@ -1,26 +1,26 @@
 //! Collects the input of the verdict from all facts about an attempt.
 
 use crate::attempt_facts::Facts;
-use crate::findings::{Finds, Found};
-use crate::markers::{Seen, Signs};
+use crate::findings::{Findings, RawFinding};
+use crate::markers::{MarkerLine, Markers};
 use crate::ranking::Ranked;
 use crate::reports;
 use crate::rules::{Indicator, Kind, Role};
 use crate::tally::Tally;
 use crate::tool::ToolId;
-use crate::verdict::Case;
+use crate::verdict::VerdictInput;
 use buildpool_protocol::outcome::Ending;
 use buildpool_protocol::report::{KnownFrom, Severity, TestCounts};
 
 /// The rule for a line that begins with a mark. Programs other than test runners print such lines too.
 const MARK: &str = "generic.bullet";
 
-/// Owner of the data that a [`Case`] borrows.
+/// Owner of the data that a [`VerdictInput`] borrows.
 pub(super) struct OwnedCase {
     pub(super) out_of_memory: Option<String>,
     success_is_last: bool,
     contradiction: Option<String>,
-    pub(super) crashes: Vec<Seen<Indicator>>,
+    pub(super) crashes: Vec<MarkerLine<Indicator>>,
     failures_are_past: bool,
     tests_failed: u64,
     report: Option<String>,
@@ -52,9 +52,9 @@ pub(super) struct OwnedCase {
 pub(super) struct CaseParts<'a> {
     pub(super) facts: &'a Facts,
     pub(super) tally: &'a Tally,
-    pub(super) finds: &'a Finds,
+    pub(super) findings: &'a Findings,
     pub(super) ranked: &'a [Ranked],
-    pub(super) signs: &'a Signs,
+    pub(super) markers: &'a Markers,
     pub(super) tests: Option<&'a TestCounts>,
     pub(super) report: Option<&'a str>,
     pub(super) unfinished: u64,
@@ -72,17 +72,18 @@ pub(super) struct CaseParts<'a> {
 }
 
 /// Returns the failure marker that no success cancels, otherwise the last one.
-pub(super) fn failure_of<'s>(signs: &'s Signs, facts: &Facts) -> Option<&'s Seen<ToolId>> {
-    signs.standing_failure(facts.ending.is_some()).or(signs.runs.last())
+pub(super) fn failure_of<'s>(markers: &'s Markers, facts: &Facts) -> Option<&'s MarkerLine<ToolId>> {
+    markers.standing_failure(facts.ending.is_some()).or(markers.runs.last())
 }
 
 pub(super) fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
-    let signs = parts.signs;
-    let success = signs.success.as_ref().map_or(0, |seen| seen.order);
-    let stands = success > 0 && signs.standing_failure(parts.facts.ending.is_some()).is_none();
-    let crashes = signs.standing_crashes(parts.facts.ending == Some(Ending::Exited { code: 0 }));
-    let is =
-        |found: &Found, kind: Kind| found.kind == kind && !found.remark && found.severity <= Severity::Error;
+    let markers = parts.markers;
+    let success = markers.success.as_ref().map_or(0, |seen| seen.order);
+    let stands = success > 0 && markers.standing_failure(parts.facts.ending.is_some()).is_none();
+    let crashes = markers.standing_crashes(parts.facts.ending == Some(Ending::Exited { code: 0 }));
+    let is = |found: &RawFinding, kind: Kind| {
+        found.kind == kind && !found.remark && found.severity <= Severity::Error
+    };
     let first = parts
         .ranked
         .first()
@@ -99,7 +100,7 @@ pub(super) fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
             .map(reports::memory_words),
         success_is_last: stands && crashes.iter().all(|seen| success > seen.last),
         crashes,
-        contradiction: signs.contradiction().map(str::to_owned),
+        contradiction: markers.contradiction().map(str::to_owned),
         failures_are_past: parts.failures_are_past,
         tests_failed: parts.tests.map_or(0, |tests| tests.failed),
         report: parts.report.map(str::to_owned),
@@ -120,7 +121,7 @@ pub(super) fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
         first_warning: parts.ranked.first().filter(is_warning).map(Ranked::headline),
         last_line: parts.last_line.clone(),
         error_in_report: first.is_some_and(|ranked| ranked.found.report.is_some()),
-        no_tests: reports::no_tests(parts.tally, parts.facts, signs),
+        no_tests: reports::no_tests(parts.tally, parts.facts, markers),
         is_test_run: parts.is_test_run,
         selects_tests: parts.is_test_run && parts.selects_tests,
         all_skipped: parts
@@ -132,26 +133,26 @@ pub(super) fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
             .iter()
             .find(|ranked| ranked.found.role == Role::ReportIssue && ranked.found.severity <= Severity::Error)
             .map(|ranked| (ranked.headline(), ranked.found.kind == Kind::Infrastructure)),
-        build_errors: parts.finds.errors.iter().any(|found| is(found, Kind::Build) && !found.probe),
-        test_errors: parts.finds.errors.iter().any(|found| {
+        build_errors: parts.findings.errors.iter().any(|found| is(found, Kind::Build) && !found.probe),
+        test_errors: parts.findings.errors.iter().any(|found| {
             is(found, Kind::Test) && (found.rule != MARK || parts.is_test_run || parts.tests.is_some())
         }),
         infrastructure: first.is_some_and(|ranked| ranked.found.kind == Kind::Infrastructure),
         panics_are_tests: reports::panics_are_tests(parts.tally, parts.facts),
-        xcodebuild: signs.tools.contains(&ToolId::Xcodebuild),
+        xcodebuild: markers.tools.contains(&ToolId::Xcodebuild),
     }
 }
 
 /// The test in a stack that a process printed because the pool asked for it.
 fn hung_test(parts: &CaseParts<'_>) -> Option<String> {
     parts.facts.acted.as_ref()?;
-    let stacks = parts.finds.errors.iter().filter(|found| found.role == Role::Stacks);
+    let stacks = parts.findings.errors.iter().filter(|found| found.role == Role::Stacks);
     stacks.filter_map(|found| found.test.clone()).next()
 }
 
 impl OwnedCase {
-    pub(super) fn as_case<'a>(&'a self, facts: &'a Facts, signs: &'a Signs) -> Case<'a> {
-        Case {
+    pub(super) fn as_case<'a>(&'a self, facts: &'a Facts, markers: &'a Markers) -> VerdictInput<'a> {
+        VerdictInput {
             ending: facts.ending.as_ref(),
             acted: facts.acted.as_ref(),
             failed_setup: facts.failed_setup.as_ref(),
@@ -159,10 +160,10 @@ impl OwnedCase {
             memory: facts.evidence.memory.as_ref(),
             crash_report: facts.evidence.crash_reports.first(),
             crashes: &self.crashes,
-            success: signs.success.as_ref(),
-            failure: failure_of(signs, facts),
+            success: markers.success.as_ref(),
+            failure: failure_of(markers, facts),
             contradiction: self.contradiction.as_deref(),
-            unended: signs.runs.unended(),
+            unended: markers.runs.unended(),
             success_is_last: self.success_is_last,
             failures_are_past: self.failures_are_past,
             tests_failed: self.tests_failed,

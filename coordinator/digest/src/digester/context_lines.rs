@@ -7,12 +7,12 @@ pub(super) const LINES_MAX: usize = 24;
 
 /// The last lines of a stream since the last finding. The line buffers are reused.
 #[derive(Debug, Default)]
-pub(super) struct Recent {
+pub(super) struct ContextLines {
     lines: VecDeque<Vec<u8>>,
     spare: Vec<Vec<u8>>,
 }
 
-impl Recent {
+impl ContextLines {
     pub(super) fn push(&mut self, line: &[u8]) {
         let full = self.lines.len() == LINES_MAX;
         let buffer = if full { self.lines.pop_front() } else { self.spare.pop() };
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn the_last_lines_stay_in_order() {
-        let mut recent = Recent::default();
+        let mut recent = ContextLines::default();
         for number in 0..100 {
             recent.push(format!("line {number}").as_bytes());
         }

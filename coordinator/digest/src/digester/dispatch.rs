@@ -3,7 +3,7 @@
 use super::{Digester, Line, SummaryLine};
 use crate::configure_probes;
 use crate::limits::SUMMARY_LINES_MAX;
-use crate::rules::{Act, Asker, Groups, Indicator, Rule, Sign, TestEvent};
+use crate::rules::{Act, Groups, Indicator, LineMatcher, Rule, Sign, TestEvent};
 use crate::tally::{Counts, Standing, Task};
 use crate::text::{clip_chars, lossy};
 use crate::tool::ToolId;
@@ -26,7 +26,7 @@ pub(super) struct Awaited {
 }
 
 /// State shared by the rules that match one line, in rule order.
-struct Hearing {
+struct LineState {
     /// The line is part of a problem, has opened one, or is harmless: no further rule opens one.
     problem_seen: bool,
     /// The remaining rules are skipped.
@@ -48,18 +48,18 @@ fn is_count(body: &[u8]) -> bool {
 
 impl Digester {
     /// Applies the acts of all matching rules to a line.
-    pub(super) fn interpret(&mut self, asker: &Asker<'_>, line: &Line<'_>, part: bool) {
+    pub(super) fn interpret(&mut self, matcher: &LineMatcher<'_>, line: &Line<'_>, part: bool) {
         let task = &line.text[line.front.task.clone()];
         let open = self.streams[line.stream.index()].open.as_ref();
         let owned = open.is_some_and(|open| open.problem.owns && !open.is_of_another(task));
-        let mut heard = Hearing { problem_seen: part || owned, settled: false };
-        asker.each(line.body, |index, rule, groups| {
-            if heard.settled {
+        let mut state = LineState { problem_seen: part || owned, settled: false };
+        matcher.each(line.body, |index, rule, groups| {
+            if state.settled {
                 return;
             }
-            self.heard[index] = true;
+            self.matched_rules[index] = true;
             for act in rule.acts {
-                self.act(*act, rule, groups, line, &mut heard);
+                self.act(*act, rule, groups, line, &mut state);
             }
         });
     }
@@ -70,19 +70,19 @@ impl Digester {
         rule: &'static Rule,
         groups: &Groups<'_>,
         line: &Line<'_>,
-        heard: &mut Hearing,
+        state: &mut LineState,
     ) {
         match act {
             Act::Problem(problem) => {
-                if !heard.problem_seen && !is_count(line.body) {
-                    heard.problem_seen = true;
+                if !state.problem_seen && !is_count(line.body) {
+                    state.problem_seen = true;
                     self.open(rule, problem, groups, line);
                 }
             }
-            Act::Harmless => heard.problem_seen = true,
-            Act::Alone => heard.settled = true,
-            Act::Speaks => self.logs.speaks(groups.text("t").as_deref().unwrap_or_default()),
-            Act::Logs => self.logs.says(&super::shown(line.body)),
+            Act::Harmless => state.problem_seen = true,
+            Act::Alone => state.settled = true,
+            Act::Speaks => self.test_output.set_test(groups.text("t").as_deref().unwrap_or_default()),
+            Act::Logs => self.test_output.add(&super::shown(line.body)),
             Act::Summary => self.summary(line.stream, line.body, line.from),
             Act::File => {
                 let task = line.text[line.front.task.clone()].to_vec();
@@ -101,40 +101,42 @@ impl Digester {
             Act::Within(text, act) => {
                 let open = self.streams[line.stream.index()].open.as_ref();
                 if open.is_some_and(|open| open.says(text)) {
-                    self.act(*act, rule, groups, line, heard);
+                    self.act(*act, rule, groups, line, state);
                 }
             }
             // In a test's message, signs of death and counts belong to the test, not to the run.
             _ if line.printed => {}
             Act::Sign(sign) => self.sign(sign.with_signal(groups), line),
-            _ => self.count(act, groups, line, heard),
+            _ => self.count(act, groups, line, state),
         }
     }
 
     fn sign(&mut self, sign: Sign, line: &Line<'_>) {
         let sign = match sign {
-            Sign::TotalOfErrors(tool) if configure_probes::has_own_errors(&self.finds) => Sign::Failure(tool),
+            Sign::TotalOfErrors(tool) if configure_probes::has_own_errors(&self.findings) => {
+                Sign::Failure(tool)
+            }
             Sign::FailureUnder(family) if self.tally.knows(family) => Sign::Failure(family.speaker()),
             Sign::TotalOfErrors(_) | Sign::FailureUnder(_) => return,
             sign => sign,
         };
         let is_shown = matches!(sign, Sign::Failure(_)) && self.has_shown_error();
         let text = lossy(line.body);
-        self.signs.add(sign, (&text, line.stream, line.from, self.order), is_shown);
+        self.markers.add(sign, (&text, line.stream, line.from, self.order), is_shown);
     }
 
     /// Whether a compiler or a linter has reported an error with a place.
     fn has_shown_error(&self) -> bool {
         let open = self.streams.iter().filter_map(|state| state.open.as_ref());
-        open.into_iter().any(|open| open.is_placed_error()) || self.finds.has_placed_error()
+        open.into_iter().any(|open| open.is_placed_error()) || self.findings.has_placed_error()
     }
 
     /// Applies an act that concerns tests or runs of tools.
-    fn count(&mut self, act: Act, groups: &Groups<'_>, line: &Line<'_>, heard: &mut Hearing) {
+    fn count(&mut self, act: Act, groups: &Groups<'_>, line: &Line<'_>, state: &mut LineState) {
         if let Some(family) = act.at_work() {
             let nested = line.body.starts_with(b"    ");
             let suite = self.suite.filter(|_| family.begins_at_suite && nested);
-            self.signs.runs.at_work(family.speaker(), suite.unwrap_or(self.order));
+            self.markers.runs.at_work(family.speaker(), suite.unwrap_or(self.order));
         }
         let task = &line.text[line.front.task.clone()];
         let counted = || Standing { task: Task::of(task), ..line.standing };
@@ -145,16 +147,16 @@ impl Digester {
                     self.tally.numbered(family, groups.number("k"));
                 }
                 if matches!(event, TestEvent::Passed | TestEvent::Skipped) {
-                    self.logs.take(&test);
+                    self.test_output.take(&test);
                 }
                 let is_own = self.tally.event(family, &test, event);
                 if is_own && family.begins_each {
                     self.within_test(event);
                 }
                 if !is_own {
-                    heard.problem_seen = true;
-                } else if family.runs_them_itself && self.signs.survived() {
-                    self.finds.take_back_words(self.signs.settled(), self.order);
+                    state.problem_seen = true;
+                } else if family.runs_them_itself && self.markers.survived() {
+                    self.findings.take_back_words(self.markers.settled(), self.order);
                 }
                 self.total(family, self.tally.planned(family), line);
             }
@@ -166,21 +168,21 @@ impl Digester {
             }
             Act::RerunsFailed(family) => self.tally.reruns_failed(family),
             Act::Unit(tool) => {
-                self.signs.runs.at_work(tool, self.order);
-                self.signs.runs.works_on(tool, &unit(groups));
+                self.markers.runs.at_work(tool, self.order);
+                self.markers.runs.works_on(tool, &unit(groups));
             }
-            Act::FailedUnit(tool) => self.signs.runs.fails_at(tool, &unit(groups)),
-            Act::TriesAgain(tool) => self.signs.runs.tries_again(tool, self.order),
-            Act::Command => self.signs.runs.announces(&groups.text("m").unwrap_or_default(), self.order),
+            Act::FailedUnit(tool) => self.markers.runs.fails_at(tool, &unit(groups)),
+            Act::TriesAgain(tool) => self.markers.runs.tries_again(tool, self.order),
+            Act::Command => self.markers.runs.announces(&groups.text("m").unwrap_or_default(), self.order),
             Act::XcodebuildCommand => {
                 let command = groups.text("m").unwrap_or_default();
-                self.signs.runs.announces(&command, self.order);
-                self.signs.runs.asks_for(xcodebuild::last_action(command.split_whitespace()));
+                self.markers.runs.announces(&command, self.order);
+                self.markers.runs.asks_for(xcodebuild::last_action(command.split_whitespace()));
             }
             Act::ActionResult => {
                 if let Some(action) = groups.text("u").and_then(|result| xcodebuild::action_of(&result)) {
-                    self.signs.runs.works_on(ToolId::Xcodebuild, action);
-                    self.signs.runs.has_result_of(action);
+                    self.markers.runs.works_on(ToolId::Xcodebuild, action);
+                    self.markers.runs.has_result_of(action);
                 }
             }
             Act::TargetOutput => self.tally.opens_target(&groups.text("t").unwrap_or_default()),
@@ -210,7 +212,7 @@ impl Digester {
             Act::NoMarks(family) => self.tally.no_marks(family, line.standing),
             Act::Counts(family, count) | Act::Partial(family, count) => {
                 let Some(counts) = count(groups) else { return };
-                self.signs.counted(counts.failed, &lossy(line.body));
+                self.markers.counted(counts.failed, &lossy(line.body));
                 let standing = self.tally.summary(family, counts, counted());
                 if matches!(act, Act::Counts(..)) {
                     self.total(family, standing, line);
@@ -253,13 +255,13 @@ impl Digester {
                 self.tally.session(family);
                 self.tally.expect(groups.number("n"));
                 if family.runs_them_itself {
-                    self.signs.settle(self.order);
-                    self.signs.runs.begins(family.speaker(), self.order);
+                    self.markers.settle(self.order);
+                    self.markers.runs.begins(family.speaker(), self.order);
                 }
             }
             Act::Over(family, completely) => {
                 self.tally.over(family, completely);
-                self.signs.settle(self.order);
+                self.markers.settle(self.order);
             }
             _ => {}
         }
@@ -272,7 +274,7 @@ impl Digester {
             TestEvent::Started => self.test_began = Some(self.order),
             TestEvent::Passed => {
                 if let Some(began) = began {
-                    self.finds.stand_in_test(began, self.order);
+                    self.findings.stand_in_test(began, self.order);
                 }
             }
             _ => {}
@@ -287,13 +289,13 @@ impl Digester {
         (text, stream, from, order): Said,
         standing: Standing,
     ) {
-        self.signs.counted(counts.failed, &text);
+        self.markers.counted(counts.failed, &text);
         self.tally.session(family);
         if let Some(counts) = self.tally.summary(family, counts, standing) {
             if counts.failed == 0 && family.judges_more_than_tests {
-                self.signs.add(Sign::TakesBack(family.speaker()), (&text, stream, from, order), false);
+                self.markers.add(Sign::TakesBack(family.speaker()), (&text, stream, from, order), false);
             } else {
-                self.signs.total(family, counts, (&text, stream, from, order));
+                self.markers.total(family, counts, (&text, stream, from, order));
             }
         }
         self.summary(stream, text.as_bytes(), from);
@@ -305,7 +307,7 @@ impl Digester {
         let contradicts = |counts: &Counts| counts.failed == 0 && self.tally.is_amiss(family);
         if let Some(counts) = counts.filter(|counts| !contradicts(counts)) {
             let text = lossy(line.body);
-            self.signs.total(family, counts, (&text, line.stream, line.from, self.order));
+            self.markers.total(family, counts, (&text, line.stream, line.from, self.order));
         }
     }
 

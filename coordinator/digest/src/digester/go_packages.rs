@@ -1,11 +1,11 @@
 //! Output of Go packages that run at the same time: one package after the other, as without
 //! `-json`.
 
-use super::{Asker, Digester};
+use super::{Digester, LineMatcher};
 use crate::text::{Carried, TailLine, carried};
 use crate::text::{Cleaner, PackageOutput};
 use crate::tool::ToolId;
-use crate::transcript::Ends;
+use crate::transcript::StreamEnds;
 use buildpool_protocol::output::Stream;
 use std::collections::BTreeMap;
 
@@ -26,12 +26,12 @@ pub(super) struct PackageLine {
 
 /// Lines that wait for the end of their test, by package.
 #[derive(Debug, Default)]
-pub(super) struct Packages {
+pub(super) struct GoPackages {
     waiting: BTreeMap<String, Vec<PackageLine>>,
     bytes: usize,
 }
 
-impl Packages {
+impl GoPackages {
     fn add(&mut self, package: &str, line: PackageLine) {
         self.bytes += line.text.len();
         match self.waiting.get_mut(package) {
@@ -86,22 +86,22 @@ pub(super) fn readable_tail(lines: Vec<TailLine>) -> Vec<TailLine> {
 }
 
 /// Replaces records in the ends of a stream.
-pub(super) fn readable_ends(ends: Ends) -> Ends {
+pub(super) fn readable_ends(ends: StreamEnds) -> StreamEnds {
     let text = |bytes: &[u8]| -> Vec<u8> {
         let lines: Vec<Vec<u8>> = bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
         readable(lines, |line| line.trim_ascii_end(), |_, part| format!("{part}\n").into_bytes()).concat()
     };
     if ends.between == 0 {
-        return Ends { head: text(&[ends.head, ends.tail].concat()), ..Ends::default() };
+        return StreamEnds { head: text(&[ends.head, ends.tail].concat()), ..StreamEnds::default() };
     }
-    Ends { head: text(&ends.head), tail: text(&ends.tail), between: ends.between }
+    StreamEnds { head: text(&ends.head), tail: text(&ends.tail), between: ends.between }
 }
 
 impl Digester {
     /// Handles the text of a record of `go test -json`.
     pub(super) fn package_output(
         &mut self,
-        asker: &mut Asker<'_>,
+        matcher: &mut LineMatcher<'_>,
         (stream, from, to): (Stream, u64, u64),
         front: &[u8],
         text: &str,
@@ -116,36 +116,36 @@ impl Digester {
         };
         for part in text.lines() {
             if is_frame(part) {
-                self.package_line(asker, &origin.package, &line(part));
+                self.package_line(matcher, &origin.package, &line(part));
             } else {
                 self.packages.add(&origin.package, line(part));
             }
         }
         if self.packages.bytes > WAITING_BYTES_MAX {
-            self.all_packages(asker);
+            self.all_packages(matcher);
         } else if origin.is_end {
-            self.package(asker, &origin.package);
+            self.package(matcher, &origin.package);
         }
     }
 
     /// Processes the waiting lines of all packages.
-    pub(super) fn all_packages(&mut self, asker: &mut Asker<'_>) {
+    pub(super) fn all_packages(&mut self, matcher: &mut LineMatcher<'_>) {
         while let Some(package) = self.packages.waiting.keys().next().cloned() {
-            self.package(asker, &package);
+            self.package(matcher, &package);
         }
     }
 
-    fn package(&mut self, asker: &mut Asker<'_>, package: &str) {
+    fn package(&mut self, matcher: &mut LineMatcher<'_>, package: &str) {
         for line in self.packages.take(package) {
-            self.package_line(asker, package, &line);
+            self.package_line(matcher, package, &line);
         }
     }
 
-    fn package_line(&mut self, asker: &mut Asker<'_>, package: &str, line: &PackageLine) {
+    fn package_line(&mut self, matcher: &mut LineMatcher<'_>, package: &str, line: &PackageLine) {
         self.tally.part(ToolId::GoTest, package);
-        self.logs.speaks(&line.test);
+        self.test_output.set_test(&line.test);
         let mut cleaner = Cleaner::default();
-        self.heard_line(asker, line.stream, cleaner.clean(&line.text), line.from, line.to);
+        self.match_line(matcher, line.stream, cleaner.clean(&line.text), line.from, line.to);
     }
 }
 
@@ -178,7 +178,7 @@ mod tests {
     fn ends_without_a_gap_are_read_as_one_text() {
         let text = format!("{}\n{}\n", record("a", "output", "one\n"), record("a", "output", "two\n"));
         let (head, tail) = text.as_bytes().split_at(20);
-        let ends = Ends { head: head.to_vec(), tail: tail.to_vec(), between: 0 };
+        let ends = StreamEnds { head: head.to_vec(), tail: tail.to_vec(), between: 0 };
         let read = readable_ends(ends);
         assert_eq!((&read.head[..], &read.tail[..]), (&b"one\ntwo\n"[..], &b""[..]));
     }

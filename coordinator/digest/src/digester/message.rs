@@ -2,11 +2,11 @@
 
 use super::{Digester, Line, StreamState, context_lines, is_blank, shown};
 use crate::configure_probes::{is_of_probe, is_probing};
-use crate::findings::Found;
+use crate::findings::RawFinding;
 use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_LINES_MAX};
 use crate::noise::is_noise;
 use crate::rules::{Act, Draft, Groups, Kind, Level, Next, Problem, Rule, Sign, severity_of_word};
-use crate::text::{Front, front_length, lossy};
+use crate::text::{LinePrefix, front_length, lossy};
 use buildpool_protocol::limits::{POST_CONTEXT_LINES, PRE_CONTEXT_LINES};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{Location, Severity};
@@ -22,7 +22,7 @@ const MAYBE_LINES_MAX: usize = 12;
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) problem: Problem,
-    found: Found,
+    found: RawFinding,
     draft: Draft,
     /// Prefix of the first line, before its own text.
     front: String,
@@ -48,12 +48,12 @@ struct After {
 }
 
 impl After {
-    fn pass(&mut self, line: &[u8], own: &[u8], speaks: bool) {
+    fn pass(&mut self, line: &[u8], own: &[u8], is_match: bool) {
         if line.is_empty() {
             return;
         }
         self.passed += 1;
-        if !speaks && self.waited < POST_CONTEXT_LINES {
+        if !is_match && self.waited < POST_CONTEXT_LINES {
             self.waited += 1;
             if !is_noise(own) {
                 self.post.push(shown(line));
@@ -137,7 +137,7 @@ impl Digester {
             }
         }
         let number = state.count;
-        let said = draft.test.as_deref().map(|test| self.logs.take(test)).unwrap_or_default();
+        let said = draft.test.as_deref().map(|test| self.test_output.take(test)).unwrap_or_default();
         let has_logs = !said.is_empty();
         if said.first().is_some_and(|first| !draft.lines.contains(first)) {
             draft.lines.splice(head + 1..head + 1, said);
@@ -151,7 +151,7 @@ impl Digester {
             .filter(|line| !is_blank(line) && !is_noise(&line[front_length(line)..]))
             .map(shown)
             .collect();
-        let found = Found {
+        let found = RawFinding {
             remark,
             word: rule.acts.iter().any(|act| matches!(act, Act::Sign(Sign::Crash(said)) if said.is_word())),
             role: problem.role,
@@ -162,7 +162,7 @@ impl Digester {
             to,
             order: self.order,
             pre,
-            ..Found::new(rule.name, problem.kind, severity, problem.sure)
+            ..RawFinding::new(rule.name, problem.kind, severity, problem.sure)
         };
         let bytes = draft.lines[0].len();
         let task = text[front.task.clone()].to_vec();
@@ -227,7 +227,7 @@ impl Digester {
         state.recent.keep_last(after.passed);
         found.post = after.post;
         let left = POST_CONTEXT_LINES - after.waited;
-        state.awaiting = self.finds.add(found).filter(|_| left > 0).map(|slot| (slot, left as u64));
+        state.awaiting = self.findings.add(found).filter(|_| left > 0).map(|slot| (slot, left as u64));
     }
 
     /// Whether the line belongs to the open problem; closes it if it does not.
@@ -235,14 +235,14 @@ impl Digester {
         &mut self,
         stream: Stream,
         line: &[u8],
-        front: &Front,
+        front: &LinePrefix,
         to: u64,
-        speaks: bool,
+        is_match: bool,
     ) -> bool {
         let Some(open) = &mut self.streams[stream.index()].open else { return false };
         let (task, own) = (&line[front.task.clone()], &line[front.length..]);
         if open.is_of_another(task) {
-            open.after.pass(line, own, speaks);
+            open.after.pass(line, own, is_match);
             return false;
         }
         let own = match (open.task.is_empty(), task.is_empty()) {
@@ -262,7 +262,7 @@ impl Digester {
             && is_at_margin
             && open.maybe.iter().any(|(held, _)| held.trim().is_empty());
         let next = match follow(&open.draft.lines, &text) {
-            _ if is_apart && speaks => Next::Beyond,
+            _ if is_apart && is_match => Next::Beyond,
             Next::Part if is_apart => Next::Maybe,
             next => next,
         };
@@ -294,9 +294,9 @@ impl Digester {
                 }
                 true
             }
-            Next::Maybe if open.maybe.len() < MAYBE_LINES_MAX && (open.problem.owns || !speaks) => {
+            Next::Maybe if open.maybe.len() < MAYBE_LINES_MAX && (open.problem.owns || !is_match) => {
                 open.maybe.push((text, to));
-                open.after.pass(line, own, speaks);
+                open.after.pass(line, own, is_match);
                 false
             }
             Next::Maybe | Next::Beyond => {

@@ -9,20 +9,20 @@ const LINES_MAX: usize = 20;
 
 /// Log lines by test.
 #[derive(Debug, Default)]
-pub(super) struct Logs {
+pub(super) struct TestOutput {
     /// The test that the following lines belong to.
     test: String,
     said: BTreeMap<String, Vec<String>>,
 }
 
-impl Logs {
+impl TestOutput {
     /// Assigns the following lines to `test`.
-    pub(super) fn speaks(&mut self, test: &str) {
+    pub(super) fn set_test(&mut self, test: &str) {
         test.clone_into(&mut self.test);
     }
 
     /// Adds a line to the current test. Drops it if there is no test or a limit is reached.
-    pub(super) fn says(&mut self, line: &str) {
+    pub(super) fn add(&mut self, line: &str) {
         if self.test.is_empty() || self.said.len() == TESTS_MAX && !self.said.contains_key(&self.test) {
             return;
         }

@@ -5,7 +5,7 @@ use super::Page;
 use super::cut::cut_end;
 use crate::answer_text::thousands;
 use crate::compress;
-use crate::findings::{Found, normalised};
+use crate::findings::{RawFinding, normalised};
 use crate::ranking::Ranked;
 use crate::reason::reason;
 use crate::rules::Kind;
@@ -119,7 +119,7 @@ struct Group {
 }
 
 impl Group {
-    fn line(&self, first: &Found) -> String {
+    fn line(&self, first: &RawFinding) -> String {
         let count = thousands(self.members.len() as u64);
         let place = first.location.as_ref().filter(|_| self.is_one_place).map(|location| {
             let row = location.line.map_or(String::new(), |line| format!(":{line}"));
@@ -161,13 +161,13 @@ fn groups(ranked: &[Entry<'_>]) -> Vec<Group> {
 }
 
 /// Returns true for a failed test, and for a file with tests that the runner could not load.
-fn is_of_test(found: &Found) -> bool {
+fn is_of_test(found: &RawFinding) -> bool {
     let kinds = [Kind::Test, Kind::Build];
     found.test.is_some() && kinds.contains(&found.kind) && found.severity <= Severity::Error
 }
 
 /// Returns true for a failed test. pytest prints `ERROR` for a file that it could not load.
-fn is_test(found: &Found) -> bool {
+fn is_test(found: &RawFinding) -> bool {
     let test = found.test.as_deref().unwrap_or_default();
     let is_load_error = found.lines.iter().any(|line| line.contains(LOAD_ERROR) && line.contains(test));
     is_of_test(found) && found.kind == Kind::Test && !is_load_error

@@ -3,7 +3,7 @@
 use super::Page;
 use super::budget::Budget;
 use crate::answer_text::{counted, thousands};
-use crate::transcript::Ends;
+use crate::transcript::StreamEnds;
 use buildpool_protocol::limits::TIER_1_FINDINGS_MAX;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{Finding, FindingSummary, Severity};
@@ -28,7 +28,7 @@ struct Excerpt {
 
 impl Page<'_> {
     /// Renders the answer for a job that passed (SPEC section 4, "What an answer shows", rule 1).
-    pub(super) fn passed(&mut self, ends: &[Ends; 2]) {
+    pub(super) fn passed(&mut self, ends: &[StreamEnds; 2]) {
         let is_command = self.digest.options.purpose == Purpose::Command;
         if !is_command {
             self.warnings();
@@ -56,7 +56,7 @@ impl Page<'_> {
 
     /// Adds both streams, unmodified. The smaller one gets the space that it needs, up to half of
     /// the budget. The other one gets the rest.
-    fn output(&mut self, ends: &[Ends; 2]) {
+    fn output(&mut self, ends: &[StreamEnds; 2]) {
         let needs = Stream::ALL.map(|stream| need(&ends[stream.index()], self.budget));
         let [smaller, larger] = match needs[0].chars <= needs[1].chars {
             true => [Stream::ALL[0], Stream::ALL[1]],
@@ -91,7 +91,7 @@ impl Page<'_> {
     /// point into it. Returns false if it does not fit.
     pub(super) fn whole_log(&mut self, lines: &[String]) -> bool {
         let shown: Vec<String> =
-            lines.iter().map(|line| self.digest.claims.correct(line, line.clone())).collect();
+            lines.iter().map(|line| self.digest.corrections.correct(line, line.clone())).collect();
         let text = shown.join("\n");
         if !self.budget.take(&text) {
             return false;
@@ -140,7 +140,7 @@ fn shown_chars(text: &str) -> usize {
 
 /// Budget for a complete stream. For a stream longer than the budget, returns slightly more than
 /// the budget.
-fn need(ends: &Ends, budget: Budget) -> Budget {
+fn need(ends: &StreamEnds, budget: Budget) -> Budget {
     if ends.between > 0 {
         return Budget { lines: budget.lines + 1, chars: budget.chars + 1 };
     }
@@ -148,11 +148,11 @@ fn need(ends: &Ends, budget: Budget) -> Budget {
     Budget { lines: text.lines().count(), chars: shown_chars(&text) }
 }
 
-fn joined(ends: &Ends) -> Vec<u8> {
+fn joined(ends: &StreamEnds) -> Vec<u8> {
     [&ends.head[..], &ends.tail[..]].concat()
 }
 
-fn excerpt(ends: &Ends, lines_total: u64, budget: Budget) -> Excerpt {
+fn excerpt(ends: &StreamEnds, lines_total: u64, budget: Budget) -> Excerpt {
     let joined = joined(ends);
     if ends.between == 0 {
         let text = escaped(&joined);
@@ -180,7 +180,7 @@ fn excerpt(ends: &Ends, lines_total: u64, budget: Budget) -> Excerpt {
 }
 
 /// Size of the part that contains the tail, in bytes.
-fn tail_length(ends: &Ends, joined: &[u8]) -> usize {
+fn tail_length(ends: &StreamEnds, joined: &[u8]) -> usize {
     if ends.between == 0 { joined.len() } else { ends.tail.len() }
 }
 
@@ -254,8 +254,8 @@ fn is_inside_character(line: &[u8], at: usize) -> bool {
 mod tests {
     use super::*;
 
-    fn ends(bytes: &[u8]) -> Ends {
-        Ends { head: bytes.to_vec(), ..Ends::default() }
+    fn ends(bytes: &[u8]) -> StreamEnds {
+        StreamEnds { head: bytes.to_vec(), ..StreamEnds::default() }
     }
 
     #[test]

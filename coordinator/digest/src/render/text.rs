@@ -61,7 +61,7 @@ impl Page<'_> {
         };
         let mut kept: Vec<String> = Vec::new();
         for line in view.lines.iter().rev() {
-            let corrected = self.digest.claims.correct(line, line.to_owned());
+            let corrected = self.digest.corrections.correct(line, line.to_owned());
             let line = clip_middle(&corrected, self.budget.chars).to_owned();
             if !self.budget.take(&line) {
                 break;
@@ -199,7 +199,7 @@ impl Page<'_> {
     /// Text of a summary line.
     fn summary_text(&mut self, line: &SummaryLine) -> String {
         let text = self.compressed_line(&line.text);
-        let mut text = self.digest.claims.correct(&line.text, text);
+        let mut text = self.digest.corrections.correct(&line.text, text);
         if line.repeated > 1 {
             text.push_str(&format!(" (×{})", line.repeated));
         }
@@ -281,7 +281,7 @@ impl Page<'_> {
             }
             let text = compressed.get(index).map_or(*line, String::as_str);
             let text = clip_chars(text, SHOWN_LINE_CHARS).into_owned();
-            texts.push(if is_raw { text } else { self.digest.claims.correct(line, text) });
+            texts.push(if is_raw { text } else { self.digest.corrections.correct(line, text) });
         }
         self.whole_end = everything;
         let texts = if everything { texts } else { folded(&texts) };

@@ -18,7 +18,7 @@ const BYTES_A_STEP: usize = 8;
 
 /// A pattern as steps to take.
 #[derive(Debug, Default)]
-pub(super) struct Split {
+pub(super) struct GroupSplitter {
     steps: Vec<Step>,
 }
 
@@ -110,7 +110,7 @@ enum Left {
 #[derive(Debug)]
 pub(super) struct TooLong;
 
-impl Split {
+impl GroupSplitter {
     /// `None` if the pattern has other parts.
     pub(super) fn of(pattern: &Hir) -> Option<Self> {
         let mut split = Self::default();

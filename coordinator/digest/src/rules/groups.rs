@@ -1,7 +1,7 @@
 //! The groups of a rule's pattern, read from a line that it is known to match.
 
 use super::Rule;
-use super::group_splitter::Split;
+use super::group_splitter::GroupSplitter;
 use super::pattern_shape::{after_anything, parsed, until_read};
 use crate::text::lossy;
 use memchr::memmem::Finder;
@@ -24,7 +24,7 @@ pub(super) struct Compiled {
     pub(super) rule: &'static Rule,
     /// The named groups that can be read, with their numbers.
     names: Vec<(Box<str>, usize)>,
-    alone: OnceLock<Reader>,
+    alone: OnceLock<GroupReader>,
     after_anything: OnceLock<Option<AfterAnything>>,
 }
 
@@ -32,13 +32,13 @@ pub(super) struct Compiled {
 struct AfterAnything {
     /// Finds the text that it begins with.
     text: Finder<'static>,
-    rest: Reader,
+    rest: GroupReader,
 }
 
 /// Reads the groups of a pattern.
-struct Reader {
+struct GroupReader {
     pattern: Hir,
-    split: Option<Split>,
+    split: Option<GroupSplitter>,
     general: OnceLock<Regex>,
 }
 
@@ -58,7 +58,7 @@ impl Compiled {
     }
 
     fn slots_of_all(&self, line: &[u8]) -> Slots {
-        let alone = self.alone.get_or_init(|| Reader::new(until_read(&parsed(self.rule.pattern))));
+        let alone = self.alone.get_or_init(|| GroupReader::new(until_read(&parsed(self.rule.pattern))));
         alone.slots(line, 0).unwrap_or_default()
     }
 }
@@ -86,7 +86,7 @@ impl AfterAnything {
             _ => &rest,
         };
         let HirKind::Literal(text) = first.kind() else { return None };
-        Some(Self { text: Finder::new(&text.0).into_owned(), rest: Reader::new(rest) })
+        Some(Self { text: Finder::new(&text.0).into_owned(), rest: GroupReader::new(rest) })
     }
 
     /// `None` if only the whole pattern can decide.
@@ -98,9 +98,9 @@ impl AfterAnything {
     }
 }
 
-impl Reader {
+impl GroupReader {
     fn new(pattern: Hir) -> Self {
-        Self { split: Split::of(&pattern), pattern, general: OnceLock::new() }
+        Self { split: GroupSplitter::of(&pattern), pattern, general: OnceLock::new() }
     }
 
     /// Groups of a match from this position on. `None` if there is no match.
@@ -158,7 +158,7 @@ impl<'a> Groups<'a> {
 impl Compiled {
     /// Returns true if splitting reads the same groups as the general matcher.
     pub(super) fn reads_alike(&self, line: &[u8]) -> Option<bool> {
-        let alone = self.alone.get_or_init(|| Reader::new(until_read(&parsed(self.rule.pattern))));
+        let alone = self.alone.get_or_init(|| GroupReader::new(until_read(&parsed(self.rule.pattern))));
         let split = alone.split.as_ref()?.slots(line, 0).ok()?;
         let general = alone.slots_in_general(line, 0);
         // The match as a whole is no group that is read.

@@ -18,7 +18,7 @@ const READ_BYTES: usize = BLOCK_BYTES - STRIDE + PICKED_BYTES;
 const HASH_BITS: u32 = 16;
 
 /// Texts to search for, with the value of each.
-pub(super) struct Texts<T> {
+pub(super) struct LiteralSearch<T> {
     /// A bit for each hash, whether some pick has it.
     picked: Box<[u64; 1 << (HASH_BITS - 6)]>,
     /// By their hash.
@@ -38,7 +38,7 @@ struct Pick {
     at: usize,
 }
 
-impl<T: Copy + Ord> Texts<T> {
+impl<T: Copy + Ord> LiteralSearch<T> {
     /// Each text has at least [`PICKED_BYTES`].
     pub(super) fn new(texts: impl IntoIterator<Item = (Vec<u8>, T)>) -> Self {
         let mut texts: Vec<_> = texts.into_iter().collect();
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn every_occurrence_is_found() {
         let words = ["Test Case '", "error", "rror", "Killed: 9", "test", "----", "--- FAIL: "];
-        let texts = Texts::new(words.iter().map(|word| (word.as_bytes().to_vec(), *word)));
+        let texts = LiteralSearch::new(words.iter().map(|word| (word.as_bytes().to_vec(), *word)));
         let pieces =
             ["", "x", " Test Case '", "an error: ", "terror", "-----", "--- FAIL: t", "Killed: 8", "tes"];
         for first in pieces {

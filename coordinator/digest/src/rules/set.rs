@@ -7,7 +7,7 @@
 
 use super::Rule;
 use super::groups::{Compiled, Groups};
-use super::literal_search::{TEXT_BYTES_MIN, Texts};
+use super::literal_search::{LiteralSearch, TEXT_BYTES_MIN};
 use super::literals::{beginnings, required, shortest};
 use super::pattern_shape::{after_anything, begins_with_anything, narrow_before_wide, parsed, until_known};
 use crate::configure_probes;
@@ -32,7 +32,7 @@ const SOON_BYTES_MIN: usize = 3;
 /// The rules and their automata.
 pub(crate) struct RuleSet {
     rules: Vec<Compiled>,
-    texts: Texts<Wakes>,
+    texts: LiteralSearch<Activates>,
     automata: Arc<[Automaton; AUTOMATA]>,
     caches: CachePool,
 }
@@ -73,7 +73,7 @@ impl Sort {
 
 /// Rules that a text activates.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Wakes {
+enum Activates {
     Rare,
     Anywhere,
     /// The rules that begin with anything and go on with such a text, from where it is.
@@ -110,8 +110,8 @@ impl RuleSet {
         let [mut always, mut rare, mut anywhere, mut here] = [const { Vec::new() }; AUTOMATA];
         let known =
             |texts: &'static [&str], wakes| texts.iter().map(move |text| (text.as_bytes().to_vec(), wakes));
-        let mut texts: Vec<_> = known(keyword_lines::TEXTS, Wakes::Doubt)
-            .chain(known(configure_probes::PROBES, Wakes::Probe))
+        let mut texts: Vec<_> = known(keyword_lines::TEXTS, Activates::Doubt)
+            .chain(known(configure_probes::PROBES, Activates::Probe))
             .collect();
         for (index, rule) in (0..).zip(crate::tools::rules()) {
             let pattern = parsed(rule.pattern);
@@ -124,16 +124,16 @@ impl RuleSet {
             match Sort::of(&pattern, needs.as_deref()) {
                 Sort::Always => always.push(member),
                 Sort::Rare => {
-                    wakes(needs, Wakes::Rare);
+                    wakes(needs, Activates::Rare);
                     rare.push(member);
                 }
                 Sort::Anywhere => {
                     match on_from(&pattern) {
                         Some((rest, beginnings)) => {
-                            wakes(Some(beginnings), Wakes::Here);
+                            wakes(Some(beginnings), Activates::Here);
                             here.push((index, until_known(&rest)));
                         }
-                        None => wakes(needs, Wakes::Anywhere),
+                        None => wakes(needs, Activates::Anywhere),
                     }
                     anywhere.push(member);
                 }
@@ -142,12 +142,12 @@ impl RuleSet {
         let automata = Arc::new([always, rare, anywhere, here].map(Automaton::new));
         let asked = Arc::clone(&automata);
         let caches = Pool::new(Box::new(move || Caches::new(&asked)) as Box<_>);
-        Self { rules, texts: Texts::new(texts), automata, caches }
+        Self { rules, texts: LiteralSearch::new(texts), automata, caches }
     }
 
     /// A matcher for lines that ignores the disabled rules.
-    pub(crate) fn asker<'r>(&'r self, left_out: &'r [u16]) -> Asker<'r> {
-        Asker { set: self, left_out, caches: self.caches.get() }
+    pub(crate) fn matcher<'r>(&'r self, left_out: &'r [u16]) -> LineMatcher<'r> {
+        LineMatcher { set: self, left_out, caches: self.caches.get() }
     }
 
     /// The rule with this name, or a tool's rules: `go.fail`, `go`.
@@ -190,16 +190,16 @@ impl Caches {
 }
 
 /// Matches the rules on one line after the other.
-pub(crate) struct Asker<'r> {
+pub(crate) struct LineMatcher<'r> {
     set: &'r RuleSet,
     /// Indices of disabled rules.
     left_out: &'r [u16],
     caches: PoolGuard<'r, Caches, Box<dyn Fn() -> Caches + Send + Sync + UnwindSafe + RefUnwindSafe>>,
 }
 
-impl Asker<'_> {
+impl LineMatcher<'_> {
     /// Returns true if a rule matches the line.
-    pub(crate) fn speaks(&mut self, line: &[u8]) -> bool {
+    pub(crate) fn is_match(&mut self, line: &[u8]) -> bool {
         let RuleSet { texts, automata, .. } = self.set;
         let [always, rare, anywhere, here] = &**automata;
         let Caches {
@@ -211,17 +211,17 @@ impl Asker<'_> {
         } = &mut *self.caches;
         spoken.clear();
         places.clear();
-        let (mut is_rare, mut is_anywhere, mut is_doubtful, mut is_probe) = (false, false, false, false);
+        let (mut is_rare, mut is_anywhere, mut has_error_word, mut is_probe) = (false, false, false, false);
         texts.each(line, |wakes, at| match wakes {
-            Wakes::Rare => is_rare = true,
-            Wakes::Anywhere => is_anywhere = true,
-            Wakes::Doubt => is_doubtful = true,
-            Wakes::Probe => is_probe = true,
-            Wakes::Here if places.contains(&at) => {}
-            Wakes::Here if places.len() == PLACES_MAX => is_anywhere = true,
-            Wakes::Here => places.push(at),
+            Activates::Rare => is_rare = true,
+            Activates::Anywhere => is_anywhere = true,
+            Activates::Doubt => has_error_word = true,
+            Activates::Probe => is_probe = true,
+            Activates::Here if places.contains(&at) => {}
+            Activates::Here if places.len() == PLACES_MAX => is_anywhere = true,
+            Activates::Here => places.push(at),
         });
-        (*doubtful, *probe) = (is_doubtful, is_probe);
+        (*doubtful, *probe) = (has_error_word, is_probe);
         always.matches(always_states, line, 0, |rule| spoken.push(rule));
         if is_rare {
             rare.matches(rare_states, line, 0, |rule| spoken.push(rule));
@@ -243,7 +243,7 @@ impl Asker<'_> {
     }
 
     /// Returns true if the last matched line contains a text that reports a problem.
-    pub(crate) fn is_doubtful(&self) -> bool {
+    pub(crate) fn has_error_word(&self) -> bool {
         self.caches.doubtful
     }
 
@@ -342,7 +342,7 @@ mod tests {
             .size_limit(64 << 20)
             .build()
             .expect("the patterns are valid");
-        let mut asker = set.asker(&[]);
+        let mut matcher = set.matcher(&[]);
         let mut all = Vec::new();
         logs(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs"), &mut all);
         let (mut spoken, mut split) = (0, 0);
@@ -352,8 +352,8 @@ mod tests {
             for line in first.iter().chain(last.iter().rev().take(LINES)) {
                 let line = &line[..line.len().min(300)];
                 let mut found = Vec::new();
-                let speaks = asker.speaks(line);
-                asker.each(line, |index, rule, _| {
+                let is_match = matcher.is_match(line);
+                matcher.each(line, |index, rule, _| {
                     found.push(rule.name);
                     let alike = set.rules[index].reads_alike(line);
                     assert_ne!(alike, Some(false), "{}: {}", rule.name, String::from_utf8_lossy(line));
@@ -362,7 +362,7 @@ mod tests {
                 let expected = everything.matches(line);
                 let expected: Vec<_> = expected.iter().map(|index| set.rules[index].rule.name).collect();
                 assert_eq!(found, expected, "{}", String::from_utf8_lossy(line));
-                assert_eq!(speaks, !found.is_empty());
+                assert_eq!(is_match, !found.is_empty());
                 spoken += found.len();
             }
         }

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 
 /// Targets whose output has tests.
 #[derive(Debug, Default)]
-pub(super) struct Targets {
+pub(super) struct BazelTargets {
     /// The target whose output follows, and the counts before it.
     open: Option<(String, Counts)>,
     /// Whether tests of the target failed.
     closed: BTreeMap<String, bool>,
 }
 
-impl Targets {
+impl BazelTargets {
     /// Begins the output of a target.
     pub(super) fn open(&mut self, target: &str, counts: Counts) {
         self.open = Some((target.to_owned(), counts));

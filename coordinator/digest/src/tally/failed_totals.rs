@@ -8,18 +8,18 @@ use std::collections::BTreeSet;
 const SAME_TESTS_MIN: u64 = 10;
 
 /// A part of the run by a hash of its name, 0 if it has none, and two numbers of tests.
-type Key = [u64; 3];
+type TotalKey = [u64; 3];
 
 /// A part of a run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
+pub(super) struct RunPart {
     /// Hash of its name.
     pub(super) key: u64,
     /// The name is of the tests, so as many of them are the same ones.
     pub(super) is_named: bool,
 }
 
-impl Part {
+impl RunPart {
     pub(super) const fn named(key: u64) -> Self {
         Self { key, is_named: true }
     }
@@ -29,9 +29,9 @@ impl Part {
 #[derive(Clone, Debug, Default)]
 pub(super) struct FailedTotals {
     /// Each part with the number of its tests, and of those that failed.
-    by_total: BTreeSet<Key>,
+    by_total: BTreeSet<TotalKey>,
     /// The same the other way round.
-    by_failed: BTreeSet<Key>,
+    by_failed: BTreeSet<TotalKey>,
     /// There were more than the limit: they are never cleared.
     more: bool,
 }
@@ -44,7 +44,7 @@ impl FailedTotals {
     pub(super) fn add(
         &mut self,
         family: ToolId,
-        part: Option<Part>,
+        part: Option<RunPart>,
         announced: Option<u64>,
         counts: Counts,
         reruns_failed: bool,
@@ -121,17 +121,17 @@ mod tests {
         let mut failed = FailedTotals::default();
         let parts = FAILED_TOTALS_MAX as u64;
         for part in 1..=parts {
-            failed.add(ToolId::Surefire, Some(Part::named(part)), None, BAD, false);
+            failed.add(ToolId::Surefire, Some(RunPart::named(part)), None, BAD, false);
         }
         let mut all_again = failed.clone();
         for part in 1..=parts {
-            all_again.add(ToolId::Surefire, Some(Part::named(part)), None, GOOD, false);
+            all_again.add(ToolId::Surefire, Some(RunPart::named(part)), None, GOOD, false);
         }
         assert!(all_again.are_past());
-        failed.add(ToolId::Surefire, Some(Part::named(parts + 1)), None, BAD, false);
+        failed.add(ToolId::Surefire, Some(RunPart::named(parts + 1)), None, BAD, false);
         assert_eq!((failed.by_total.len(), failed.by_failed.len()), (FAILED_TOTALS_MAX, FAILED_TOTALS_MAX));
         for part in 1..=parts + 1 {
-            failed.add(ToolId::Surefire, Some(Part::named(part)), None, GOOD, false);
+            failed.add(ToolId::Surefire, Some(RunPart::named(part)), None, GOOD, false);
         }
         assert!(failed.by_total.is_empty() && failed.by_failed.is_empty() && !failed.are_past());
     }
@@ -140,9 +140,9 @@ mod tests {
     fn only_a_total_of_the_same_tests_takes_failures_back() {
         let are_past = |family: ToolId, totals: &[(Option<u64>, Counts)]| {
             let mut failed = FailedTotals::default();
-            totals
-                .iter()
-                .for_each(|(part, counts)| failed.add(family, part.map(Part::named), None, *counts, false));
+            totals.iter().for_each(|(part, counts)| {
+                failed.add(family, part.map(RunPart::named), None, *counts, false)
+            });
             failed.are_past()
         };
         let are_past_if_rerun = |totals: &[(Counts, bool)]| {

@@ -5,29 +5,29 @@ use crate::limits::RUNNING_TESTS_MAX;
 use std::collections::BTreeMap;
 
 /// A family, and a part of its run if parts run at the same time: a hash of its name, else 0.
-pub(super) type Place = (ToolId, u64);
+pub(super) type TestPlace = (ToolId, u64);
 
 /// Start count of each running test, by place and name; bounded by [`RUNNING_TESTS_MAX`].
 #[derive(Debug, Default)]
-pub(super) struct Running {
-    tests: BTreeMap<Place, BTreeMap<String, u32>>,
+pub(super) struct RunningTests {
+    tests: BTreeMap<TestPlace, BTreeMap<String, u32>>,
     /// Number of distinct tests.
     count: usize,
     /// The test that started last.
-    latest: Option<(Place, String)>,
+    latest: Option<(TestPlace, String)>,
 }
 
-impl Running {
+impl RunningTests {
     /// Whether further starts are ignored.
     pub(super) const fn is_full(&self) -> bool {
         self.count >= RUNNING_TESTS_MAX
     }
 
-    pub(super) fn contains(&self, place: Place, test: &str) -> bool {
+    pub(super) fn contains(&self, place: TestPlace, test: &str) -> bool {
         self.tests.get(&place).is_some_and(|tests| tests.contains_key(test))
     }
 
-    pub(super) fn begin(&mut self, place: Place, test: &str) {
+    pub(super) fn begin(&mut self, place: TestPlace, test: &str) {
         if self.is_full() {
             return;
         }
@@ -45,7 +45,7 @@ impl Running {
         name.push_str(test);
     }
 
-    pub(super) fn end(&mut self, place: Place, test: &str) {
+    pub(super) fn end(&mut self, place: TestPlace, test: &str) {
         let Some(tests) = self.tests.get_mut(&place) else { return };
         let Some(times) = tests.get_mut(test) else { return };
         *times -= 1;
@@ -62,20 +62,20 @@ impl Running {
     }
 
     /// Takes the first test of a place, however often it began.
-    pub(super) fn take_first(&mut self, place: Place) -> Option<String> {
+    pub(super) fn take_first(&mut self, place: TestPlace) -> Option<String> {
         let (test, _) = self.tests.get_mut(&place)?.pop_first()?;
         self.count -= 1;
         Some(test)
     }
 
     /// Number of unfinished starts of a place's tests.
-    pub(super) fn times(&self, place: Place) -> u64 {
+    pub(super) fn times(&self, place: TestPlace) -> u64 {
         let tests = self.tests.get(&place).into_iter().flat_map(BTreeMap::values);
         tests.copied().map(u64::from).sum()
     }
 
     /// The test that began last, unless it ended.
-    pub(super) fn latest(&self) -> Option<(Place, &str)> {
+    pub(super) fn latest(&self) -> Option<(TestPlace, &str)> {
         let (place, test) = self.latest.as_ref()?;
         self.contains(*place, test).then_some((*place, test))
     }

@@ -18,11 +18,11 @@ pub(super) const fn status(event: TestEvent) -> Option<TestStatus> {
 
 /// Names of tests, each with the key of its last result, in the order of their first results.
 #[derive(Debug, Default)]
-pub(super) struct Named {
+pub(super) struct TestNames {
     tests: Vec<(u64, ToolId, Box<str>)>,
 }
 
-impl Named {
+impl TestNames {
     /// Adds a test that has its first result. Long names, and names above the limit, are dropped.
     pub(super) fn add(&mut self, id: u64, family: ToolId, test: &str) {
         if self.tests.len() < NAMED_TESTS_MAX && test.len() <= NAMED_TEST_BYTES_MAX {

@@ -1,6 +1,6 @@
 //! Results of one family: by test, and the tool's own totals.
 
-use super::failed_totals::{FailedTotals, Part};
+use super::failed_totals::{FailedTotals, RunPart};
 use super::{Task, ToolId, hashed};
 use crate::rules::TestEvent;
 
@@ -43,13 +43,13 @@ impl Counts {
 
 /// Summaries, added up.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(super) struct Totals {
     /// Sum of closed sessions.
     pub(super) closed: Counts,
     /// Latest total of the open session.
     pub(super) open: Option<Counts>,
     /// The part of the run that it is of, by a hash of its name, where the tool names it.
-    part: Option<Part>,
+    part: Option<RunPart>,
     /// How many tests the program said that it runs, if it did: of those a run that stopped early counts only some.
     tests: Option<u64>,
     /// It is a rerun of the tests that failed before.
@@ -59,7 +59,7 @@ pub(super) struct Ledger {
     pub(super) summaries: u64,
 }
 
-impl Ledger {
+impl Totals {
     /// Closes the session: its total is final.
     pub(super) fn close(&mut self, family: ToolId) {
         if let Some(open) = self.open.take() {
@@ -71,7 +71,7 @@ impl Ledger {
     }
 
     /// A total begins, or takes the place of the session's one.
-    pub(super) const fn begin(&mut self, counts: Counts, part: Option<Part>, tests: u64) {
+    pub(super) const fn begin(&mut self, counts: Counts, part: Option<RunPart>, tests: u64) {
         if tests > 0 {
             self.tests = Some(tests);
         }
@@ -82,7 +82,7 @@ impl Ledger {
 
     /// Assigns failures without a part to this part.
     pub(super) fn failed_in(&mut self, part: u64) {
-        self.part.get_or_insert(Part::named(part));
+        self.part.get_or_insert(RunPart::named(part));
         self.failed.name(part);
     }
 
@@ -156,13 +156,13 @@ impl Names {
 
 /// Results of one family.
 #[derive(Debug, Default)]
-pub(super) struct Account {
+pub(super) struct ToolCounts {
     /// Results by test.
     pub(super) by_test: Counts,
     /// The tool's own totals.
-    pub(super) own: Ledger,
+    pub(super) own: Totals,
     /// Totals that nothing announced, of a tool that announces its own: counted when there are no others.
-    pub(super) loose: Ledger,
+    pub(super) loose: Totals,
     /// The number of the line that announced a total.
     pub(super) heading: Option<u64>,
     /// The open total, or the next one, reports a failure outside its tests.
@@ -207,12 +207,12 @@ pub(super) struct Account {
     pub(super) at_loose: bool,
 }
 
-impl Account {
-    pub(super) const fn ledger(&self) -> &Ledger {
+impl ToolCounts {
+    pub(super) const fn ledger(&self) -> &Totals {
         if self.own.summaries > 0 { &self.own } else { &self.loose }
     }
 
-    pub(super) const fn at(&mut self) -> &mut Ledger {
+    pub(super) const fn at(&mut self) -> &mut Totals {
         if self.at_loose { &mut self.loose } else { &mut self.own }
     }
 
@@ -250,13 +250,13 @@ impl Account {
 
     /// The part of the run that a total is of. Each task has parts of its own; that alone is no name of a part where names
     /// tell all.
-    pub(super) fn part_of(&self, family: ToolId, task: Option<Task>) -> Option<Part> {
+    pub(super) fn part_of(&self, family: ToolId, task: Option<Task>) -> Option<RunPart> {
         match (self.part, task) {
-            (Some(part), Some(task)) => Some(Part::named(hashed((part, task.name)))),
+            (Some(part), Some(task)) => Some(RunPart::named(hashed((part, task.name)))),
             (None, Some(task)) if !family.names_parts => {
-                Some(Part { key: task.name, is_named: task.is_script })
+                Some(RunPart { key: task.name, is_named: task.is_script })
             }
-            (part, _) => part.map(Part::named),
+            (part, _) => part.map(RunPart::named),
         }
     }
 

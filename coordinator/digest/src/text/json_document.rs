@@ -185,7 +185,7 @@ pub(crate) fn told(line: &[u8]) -> Option<String> {
         Document::EslintWithMetadata(report) => eslint(&report.results),
         Document::Gcc(diagnostics) => gcc(&diagnostics),
         Document::Stylelint(files) => problems(files.iter().map(|file| {
-            let rows = file.warnings.iter().map(|warning| Row {
+            let rows = file.warnings.iter().map(|warning| ProblemRow {
                 line: warning.line,
                 column: warning.column,
                 is_error: warning.severity == "error",
@@ -208,7 +208,7 @@ pub(crate) fn told(line: &[u8]) -> Option<String> {
 
 fn eslint(files: &[EslintFile]) -> String {
     problems(files.iter().map(|file| {
-        let rows = file.messages.iter().map(|message| Row {
+        let rows = file.messages.iter().map(|message| ProblemRow {
             line: message.line,
             column: message.column,
             is_error: message.severity > 1,
@@ -234,7 +234,7 @@ fn gcc(diagnostics: &[GccDiagnostic]) -> String {
 }
 
 /// One row of a file's problems.
-struct Row {
+struct ProblemRow {
     line: u32,
     column: u32,
     is_error: bool,
@@ -242,7 +242,7 @@ struct Row {
 }
 
 /// A list by file, with the total that such a tool prints below it.
-fn problems<'a>(files: impl Iterator<Item = (&'a str, Vec<Row>)>) -> String {
+fn problems<'a>(files: impl Iterator<Item = (&'a str, Vec<ProblemRow>)>) -> String {
     let mut text = String::new();
     let (mut errors, mut warnings) = (0, 0);
     for (file, rows) in files.filter(|(_, rows)| !rows.is_empty()) {

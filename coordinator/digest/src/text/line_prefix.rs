@@ -65,7 +65,7 @@ const BEGIN_TASKS: [bool; 256] = {
 
 /// Prefix of a line before its own text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Front {
+pub(crate) struct LinePrefix {
     /// Its length, in bytes.
     pub(crate) length: usize,
     /// Name of the task in the prefix; empty if there is no name.
@@ -73,8 +73,8 @@ pub(crate) struct Front {
 }
 
 /// Prefix before the text of a line.
-pub(crate) fn front(line: &[u8]) -> Front {
-    let mut front = Front::default();
+pub(crate) fn front(line: &[u8]) -> LinePrefix {
+    let mut front = LinePrefix::default();
     for _ in 0..PARTS_MAX {
         let rest = &line[front.length..];
         let stamp = stamp_length(rest);

@@ -1,6 +1,6 @@
 //! Selects the crash sign that decides a verdict, and the type of the crash.
 
-use super::{Case, Row, Ruling, doing, ruling};
+use super::{Decision, Row, VerdictInput, decision, doing};
 use crate::rules::Indicator;
 use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::{KnownFrom, Verdict};
@@ -10,7 +10,7 @@ pub(crate) const CHILD_CRASHED: &str = "A process started by the command crashed
 
 /// Returns a crash ruling if the log or a crash report shows a crash. A crash report of the job is
 /// enough, unless `runner_only` limits the search to messages of a test runner.
-pub(super) fn death(case: &Case<'_>, rule: Row, runner_only: bool) -> Option<Ruling> {
+pub(super) fn death(case: &VerdictInput<'_>, rule: Row, runner_only: bool) -> Option<Decision> {
     let sign = case
         .crashes
         .iter()
@@ -39,13 +39,13 @@ pub(super) fn death(case: &Case<'_>, rule: Row, runner_only: bool) -> Option<Rul
         ),
         None => (format!("{CHILD_CRASHED}{doing}: {words}"), KnownFrom::Marker),
     };
-    let mut ruling = ruling(rule, Verdict::Crashed, death_type(case), known_from, text);
-    ruling.line = sign.map(|sign| sign.line.clone());
-    Some(ruling)
+    let mut decision = decision(rule, Verdict::Crashed, death_type(case), known_from, text);
+    decision.line = sign.map(|sign| sign.line.clone());
+    Some(decision)
 }
 
 /// Type of the crash that the signs show.
-fn death_type(case: &Case<'_>) -> CrashType {
+fn death_type(case: &VerdictInput<'_>) -> CrashType {
     if case.out_of_memory.is_some() {
         return CrashType::OutOfMemory;
     }
@@ -127,6 +127,6 @@ const fn telling(indicator: Indicator) -> u8 {
 
 /// Line of the crash sign with the highest rank. Of equal ranks it is the first, because the others
 /// follow from it.
-pub(super) fn last_words(case: &Case<'_>) -> Option<String> {
+pub(super) fn last_words(case: &VerdictInput<'_>) -> Option<String> {
     case.crashes.iter().rev().max_by_key(|seen| telling(seen.what)).map(|seen| seen.line.trim().to_owned())
 }

@@ -1,17 +1,20 @@
 //! Rulings for commands that exited by themselves.
 
 use super::death::{death, is_death};
-use super::{Case, NO_TEST_RAN, Row, Ruling, doing, failure_type, memory, ruling, tests, unfinished};
+use super::{
+    Decision, NO_TEST_RAN, Row, VerdictInput, decision, doing, failure_type, memory, tests, unfinished,
+};
 use crate::rules::Indicator;
 use crate::tool::ToolId;
 use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::{KnownFrom, Verdict};
 
-pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
-    let contradiction =
-        |rule, text: String| ruling(rule, Verdict::Inconclusive, CrashType::Unknown, KnownFrom::Marker, text);
+pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
+    let contradiction = |rule, text: String| {
+        decision(rule, Verdict::Inconclusive, CrashType::Unknown, KnownFrom::Marker, text)
+    };
     if let (true, Some(report)) = (case.tests_failed > 0, case.report) {
-        return ruling(
+        return decision(
             Row::ZeroReportFailed,
             Verdict::Failed,
             CrashType::TestFailure,
@@ -19,13 +22,13 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
             format!("The command exited 0, but {report} says that {} failed.", tests(case.tests_failed)),
         );
     }
-    if let Some(ruling) = death(case, Row::ZeroRunnerCrash, true) {
-        return ruling;
+    if let Some(decision) = death(case, Row::ZeroRunnerCrash, true) {
+        return decision;
     }
     if case.crash_report.is_some()
-        && let Some(ruling) = death(case, Row::ZeroCrashReport, false)
+        && let Some(decision) = death(case, Row::ZeroCrashReport, false)
     {
-        return ruling;
+        return decision;
     }
     if case.unfinished > 0 {
         return contradiction(
@@ -55,7 +58,7 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
             false => (Verdict::Failed, failure_type(case)),
         };
         let text = format!("The command exited 0, but a report names a problem: {problem}");
-        return ruling(Row::ZeroReportProblem, verdict, crash_type, KnownFrom::Report, text);
+        return decision(Row::ZeroReportProblem, verdict, crash_type, KnownFrom::Report, text);
     }
     if let Some((now, before)) = case.collapsed {
         return contradiction(
@@ -74,7 +77,7 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
     }
     if let (true, Some((source, known_from))) = (case.is_test_run || says_tested(case), case.no_tests) {
         let text = format!("The command exited 0, but no tests ran, by {source}.");
-        return ruling(Row::ZeroNoTests, Verdict::Inconclusive, CrashType::Unknown, known_from, text);
+        return decision(Row::ZeroNoTests, Verdict::Inconclusive, CrashType::Unknown, known_from, text);
     }
     if let (true, Some(count)) = (case.selects_tests, case.all_skipped) {
         return contradiction(
@@ -89,7 +92,7 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
         );
     }
     if let (Some(failure), false) = (case.failure, case.success_is_last) {
-        let mut ruling = contradiction(
+        let mut decision = contradiction(
             Row::ZeroFailureMarker,
             format!(
                 "The command exited 0, but {} says that it failed: {}{}",
@@ -98,12 +101,12 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
                 pipe(case)
             ),
         );
-        ruling.crash_type = failure_type(case);
-        ruling.line = Some(failure.line.clone());
-        return ruling;
+        decision.crash_type = failure_type(case);
+        decision.line = Some(failure.line.clone());
+        return decision;
     }
     if case.tests_failed > 0 && !case.failures_are_past {
-        let mut ruling = contradiction(
+        let mut decision = contradiction(
             Row::ZeroTestsFailed,
             format!(
                 "The command exited 0, but its output counts {} as failed{}.",
@@ -111,46 +114,46 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
                 pipe(case)
             ),
         );
-        ruling.crash_type = CrashType::TestFailure;
-        return ruling;
+        decision.crash_type = CrashType::TestFailure;
+        return decision;
     }
     // The remaining words of a crash are not taken back by a later success. Other signs count only
     // if the run did not end with success.
     let stands = |what: Indicator| what.is_word() || !case.success_is_last || what == Indicator::Sanitizer;
     let is_death = |what| is_death(what, case.panics_are_tests) && stands(what);
     if let Some(seen) = case.crashes.iter().find(|seen| is_death(seen.what)) {
-        let mut ruling = contradiction(
+        let mut decision = contradiction(
             Row::ZeroDeathMarker,
             format!("The command exited 0, but its output speaks of a death: {}", seen.line.trim()),
         );
-        ruling.line = Some(seen.line.clone());
-        return ruling;
+        decision.line = Some(seen.line.clone());
+        return decision;
     }
     if let Some(error) = case.standing_error {
-        let mut ruling = contradiction(
+        let mut decision = contradiction(
             Row::ZeroStandingError,
             format!(
                 "The command exited 0, but its output has an error that nothing took back: {error}{}",
                 pipe(case)
             ),
         );
-        ruling.crash_type = failure_type(case);
-        return ruling;
+        decision.crash_type = failure_type(case);
+        return decision;
     }
     if let (Some(memory), false) = (&case.out_of_memory, case.success_is_last) {
         let text = format!(
             "The command exited 0, but the kernel ended a process of the job for its memory: {memory}."
         );
         let (inconclusive, killed) = (Verdict::Inconclusive, CrashType::OutOfMemory);
-        return ruling(Row::ZeroOutOfMemory, inconclusive, killed, KnownFrom::WaitStatus, text);
+        return decision(Row::ZeroOutOfMemory, inconclusive, killed, KnownFrom::WaitStatus, text);
     }
     if let Some(unread) = case.unread {
         let text = format!("The command exited 0, but what a report says of it is not known: {unread}");
         let (inconclusive, unknown) = (Verdict::Inconclusive, CrashType::Unknown);
-        return ruling(Row::ZeroReportUnread, inconclusive, unknown, KnownFrom::Report, text);
+        return decision(Row::ZeroReportUnread, inconclusive, unknown, KnownFrom::Report, text);
     }
     if case.tests_failed > 0 {
-        return ruling(
+        return decision(
             Row::ZeroFailedBefore,
             Verdict::Passed,
             CrashType::None,
@@ -161,7 +164,7 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
             ),
         );
     }
-    Ruling {
+    Decision {
         verdict: Verdict::Passed,
         crash_type: CrashType::None,
         cause: None,
@@ -172,14 +175,14 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
 
 /// Returns true if a test action of xcodebuild or `swift test` ran: its success marker, or a total of
 /// XCTest or Swift Testing, which a build never prints.
-pub(super) fn says_tested(case: &Case<'_>) -> bool {
+pub(super) fn says_tested(case: &VerdictInput<'_>) -> bool {
     let counts = |source: &str| source.contains("XCTest") || source.contains("Swift Testing");
     case.success.is_some_and(|seen| seen.what == ToolId::Xcodebuild && seen.line.contains("** TEST "))
         || case.no_tests.is_some_and(|(source, _)| counts(source))
 }
 
 /// Advice for the end of a sentence if a pipe can hide the exit code.
-fn pipe(case: &Case<'_>) -> &'static str {
+fn pipe(case: &VerdictInput<'_>) -> &'static str {
     if case.has_pipe {
         " (the exit code is that of the last program in the pipe: put `set -o pipefail` before it)"
     } else {
@@ -187,9 +190,9 @@ fn pipe(case: &Case<'_>) -> &'static str {
     }
 }
 
-pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
+pub(super) fn exited(code: i32, case: &VerdictInput<'_>) -> Decision {
     if let Some(memory) = &case.out_of_memory {
-        return ruling(
+        return decision(
             Row::CodeOutOfMemory,
             Verdict::Crashed,
             CrashType::OutOfMemory,
@@ -197,23 +200,23 @@ pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
             format!("A process of the job was ended by the kernel for its memory: {memory}."),
         );
     }
-    if let Some(ruling) = memory::of_code(code, case) {
-        return ruling;
+    if let Some(decision) = memory::of_code(code, case) {
+        return decision;
     }
-    if let Some(mut ruling) = death(case, Row::CodeDeath, false) {
-        if ruling.crash_type == CrashType::Unknown
+    if let Some(mut decision) = death(case, Row::CodeDeath, false) {
+        if decision.crash_type == CrashType::Unknown
             && let Some(signal) = crate::exit_codes::shell_signal(code)
         {
-            ruling.crash_type = CrashType::of_signal(signal);
+            decision.crash_type = CrashType::of_signal(signal);
         }
-        return ruling;
+        return decision;
     }
     if let Some(signal) = crate::exit_codes::shell_signal(code)
         && case.tests_failed == 0
         && !case.build_errors
         && !case.test_errors
     {
-        return ruling(
+        return decision(
             Row::CodeShellSignal,
             Verdict::Failed,
             CrashType::of_signal(signal),
@@ -226,8 +229,8 @@ pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
         );
     }
     let kind = failure_type(case);
-    if let Some(ruling) = none_selected(code, case) {
-        return ruling;
+    if let Some(decision) = none_selected(code, case) {
+        return decision;
     }
     if case.tests_failed > 0 {
         let (known_from, source) = match case.report {
@@ -236,25 +239,27 @@ pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
         };
         let text =
             format!("{} failed{source}; exit code {code}{}.", tests(case.tests_failed), cut_off(code, case));
-        return ruling(Row::CodeTestsFailed, Verdict::Failed, CrashType::TestFailure, known_from, text);
+        return decision(Row::CodeTestsFailed, Verdict::Failed, CrashType::TestFailure, known_from, text);
     }
-    let mut ruling = match (&case.first_error, case.failure) {
+    let mut decision = match (&case.first_error, case.failure) {
         // The runner's own error states the reason, such as a missing file of tests.
-        (Some(error), _) if case.no_tests.is_some() && !case.build_errors && !case.infrastructure => ruling(
-            Row::CodeNoTests,
-            Verdict::Failed,
-            kind,
-            if case.error_in_report { KnownFrom::Report } else { KnownFrom::Marker },
-            format!("{NO_TEST_RAN} (exit code {code}): {error}"),
-        ),
-        (Some(error), _) => ruling(
+        (Some(error), _) if case.no_tests.is_some() && !case.build_errors && !case.infrastructure => {
+            decision(
+                Row::CodeNoTests,
+                Verdict::Failed,
+                kind,
+                if case.error_in_report { KnownFrom::Report } else { KnownFrom::Marker },
+                format!("{NO_TEST_RAN} (exit code {code}): {error}"),
+            )
+        }
+        (Some(error), _) => decision(
             if case.infrastructure { Row::CodeInfrastructure } else { Row::CodeError },
             Verdict::Failed,
             kind,
             if case.error_in_report { KnownFrom::Report } else { KnownFrom::Marker },
             format!("Exit code {code}: {error}"),
         ),
-        (None, Some(failure)) => ruling(
+        (None, Some(failure)) => decision(
             Row::CodeFailureMarker,
             Verdict::Failed,
             kind,
@@ -265,7 +270,7 @@ pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
     };
     if case.success_is_last
         && let Some(success) = case.success
-        && let Some(cause) = &mut ruling.cause
+        && let Some(cause) = &mut decision.cause
     {
         cause.text.push_str(&format!(
             " (The last word of {} was success, `{}`, and the exit code says otherwise.)",
@@ -273,33 +278,33 @@ pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
             success.line.trim()
         ));
     }
-    ruling
+    decision
 }
 
 /// Ruling for a command that selects tests by name, where no test has the name. Some runners exit 0
 /// in this case and others do not, so the verdict is the same for both.
-fn none_selected(code: i32, case: &Case<'_>) -> Option<Ruling> {
+fn none_selected(code: i32, case: &VerdictInput<'_>) -> Option<Decision> {
     let has_errors = case.build_errors || case.infrastructure || case.tests_failed > 0;
     let (source, known_from) = case.no_tests.filter(|_| case.selects_tests && !has_errors)?;
     let text = format!(
         "No test matched: no test ran (exit code {code}), by {source}, and the command selects tests by name or file."
     );
     let (inconclusive, unknown) = (Verdict::Inconclusive, CrashType::Unknown);
-    Some(ruling(Row::CodeNoneSelected, inconclusive, unknown, known_from, text))
+    Some(decision(Row::CodeNoneSelected, inconclusive, unknown, known_from, text))
 }
 
 /// Ruling for a failed command without an error or a failure marker in its output.
-fn without_errors(code: i32, kind: CrashType, case: &Case<'_>) -> Ruling {
+fn without_errors(code: i32, kind: CrashType, case: &VerdictInput<'_>) -> Decision {
     if let Some((source, known_from)) = case.no_tests {
         let text = match source.strip_suffix(" output") {
             Some(tool) => format!("{tool} ran no tests (exit code {code})."),
             None => format!("No tests ran (exit code {code}), as {source} shows."),
         };
-        return ruling(Row::CodeNoTests, Verdict::Failed, kind, known_from, text);
+        return decision(Row::CodeNoTests, Verdict::Failed, kind, known_from, text);
     }
     if let Some(remark) = case.first_remark {
         let text = format!("Exit code {code}, after a linter's remarks: {remark}");
-        return ruling(Row::CodeRemarks, Verdict::Failed, kind, KnownFrom::Marker, text);
+        return decision(Row::CodeRemarks, Verdict::Failed, kind, KnownFrom::Marker, text);
     }
     if let Some(warning) = case.first_warning {
         let last = case.last_line.filter(|line| !warning.contains(*line) && !line.contains(warning));
@@ -307,7 +312,7 @@ fn without_errors(code: i32, kind: CrashType, case: &Case<'_>) -> Ruling {
         let text = format!(
             "Exit code {code}, with no error in the output{last}; the first of its warnings: {warning}"
         );
-        return ruling(Row::CodeWarnings, Verdict::Failed, kind, KnownFrom::Marker, text);
+        return decision(Row::CodeWarnings, Verdict::Failed, kind, KnownFrom::Marker, text);
     }
     let meaning = crate::exit_codes::code_meaning(code, case.xcodebuild).unwrap_or_default();
     let said = match case.last_line {
@@ -315,11 +320,11 @@ fn without_errors(code: i32, kind: CrashType, case: &Case<'_>) -> Ruling {
         Some(line) => format!(" No known error message was found. The last line is: {line}"),
     };
     let text = format!("The command exited with code {code}{}{meaning}.{said}", doing(case));
-    ruling(Row::CodeUnexplained, Verdict::Failed, kind, KnownFrom::WaitStatus, text)
+    decision(Row::CodeUnexplained, Verdict::Failed, kind, KnownFrom::WaitStatus, text)
 }
 
 /// Phrase that names the running test if the exit code stands for a signal.
-fn cut_off(code: i32, case: &Case<'_>) -> String {
+fn cut_off(code: i32, case: &VerdictInput<'_>) -> String {
     match crate::exit_codes::shell_signal(code) {
         Some(signal) if case.running_test.is_some() => {
             format!(", as a shell gives it for a death of {signal}{}: a guess", doing(case))

@@ -2,23 +2,23 @@
 
 use super::death::death;
 use super::exited::says_tested;
-use super::{Case, Row, Ruling, failure_type, ruling, tests, unfinished};
+use super::{Decision, Row, VerdictInput, decision, failure_type, tests, unfinished};
 use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::{KnownFrom, Verdict};
 
-pub(super) fn log_only(case: &Case<'_>) -> Ruling {
-    if let Some(ruling) = death(case, Row::LogDeath, true) {
-        return ruling;
+pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
+    if let Some(decision) = death(case, Row::LogDeath, true) {
+        return decision;
     }
     if (!case.success_is_last || case.crash_report.is_some())
-        && let Some(ruling) = death(case, Row::LogDeath, false)
+        && let Some(decision) = death(case, Row::LogDeath, false)
     {
-        return ruling;
+        return decision;
     }
     let kind = failure_type(case);
     if case.tests_failed > 0 && !(case.failures_are_past && case.success_is_last && case.report.is_none()) {
         let known_from = if case.report.is_some() { KnownFrom::Report } else { KnownFrom::Marker };
-        return ruling(
+        return decision(
             Row::LogTestsFailed,
             Verdict::Failed,
             CrashType::TestFailure,
@@ -27,19 +27,19 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
         );
     }
     if let (Some(failure), false) = (case.failure, case.success_is_last) {
-        let mut ruling = ruling(
+        let mut decision = decision(
             Row::LogFailureMarker,
             Verdict::Failed,
             kind,
             KnownFrom::Marker,
             format!("{} says that it failed: {}", failure.what, failure.line.trim()),
         );
-        ruling.line = Some(failure.line.clone());
-        return ruling;
+        decision.line = Some(failure.line.clone());
+        return decision;
     }
     // Errors give a more precise cause.
     if case.unfinished > 0 && !case.build_errors && !case.test_errors {
-        return ruling(
+        return decision(
             Row::LogUnfinished,
             Verdict::Inconclusive,
             CrashType::Unknown,
@@ -49,7 +49,7 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
     }
     if let (Some(success), true) = (case.success, case.success_is_last) {
         if case.build_errors || case.test_errors || case.report_problem.is_some() {
-            return ruling(
+            return decision(
                 Row::LogContradiction,
                 Verdict::Inconclusive,
                 kind,
@@ -71,7 +71,7 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
                 line.trim()
             );
             let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
-            return ruling(Row::LogContradiction, inconclusive, kind, marker, text);
+            return decision(Row::LogContradiction, inconclusive, kind, marker, text);
         }
         if let Some(driver) = case.unended {
             let text = format!(
@@ -80,7 +80,7 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
                 success.line.trim()
             );
             let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
-            return ruling(Row::LogUnended, inconclusive, CrashType::Unknown, marker, text);
+            return decision(Row::LogUnended, inconclusive, CrashType::Unknown, marker, text);
         }
         if let Some(line) = case.without_total {
             let text = format!(
@@ -89,7 +89,7 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
                 success.line.trim()
             );
             let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
-            return ruling(Row::LogWithoutTotal, inconclusive, CrashType::Unknown, marker, text);
+            return decision(Row::LogWithoutTotal, inconclusive, CrashType::Unknown, marker, text);
         }
         if let (true, Some((source, _))) = (says_tested(case), case.no_tests) {
             let text = format!(
@@ -98,7 +98,7 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
                 success.line.trim()
             );
             let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
-            return ruling(Row::LogNoTests, inconclusive, CrashType::Unknown, marker, text);
+            return decision(Row::LogNoTests, inconclusive, CrashType::Unknown, marker, text);
         }
         if let Some(action) = case.action_left {
             let text = format!(
@@ -107,7 +107,7 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
                 success.line.trim()
             );
             let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
-            return ruling(Row::LogActionLeft, inconclusive, CrashType::Unknown, marker, text);
+            return decision(Row::LogActionLeft, inconclusive, CrashType::Unknown, marker, text);
         }
         if let Some(unread) = case.unread {
             let text = format!(
@@ -115,30 +115,30 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
                 success.what
             );
             let (inconclusive, unknown) = (Verdict::Inconclusive, CrashType::Unknown);
-            return ruling(Row::LogReportUnread, inconclusive, unknown, KnownFrom::Report, text);
+            return decision(Row::LogReportUnread, inconclusive, unknown, KnownFrom::Report, text);
         }
-        let mut ruling = ruling(
+        let mut decision = decision(
             Row::LogSuccessMarker,
             Verdict::Passed,
             CrashType::None,
             KnownFrom::Marker,
             format!("{} says that it succeeded: {}", success.what, success.line.trim()),
         );
-        ruling.line = Some(success.line.clone());
-        return ruling;
+        decision.line = Some(success.line.clone());
+        return decision;
     }
     match &case.first_error {
         Some(error) if case.build_errors || case.test_errors => {
-            ruling(Row::LogErrors, Verdict::Failed, kind, KnownFrom::Marker, error.clone())
+            decision(Row::LogErrors, Verdict::Failed, kind, KnownFrom::Marker, error.clone())
         }
-        Some(error) => ruling(
+        Some(error) => decision(
             Row::LogErrorsWeak,
             Verdict::Inconclusive,
             CrashType::Unknown,
             KnownFrom::Marker,
             format!("The log has errors but no exit code and no tool's last word: {error}"),
         ),
-        None => ruling(
+        None => decision(
             Row::LogNothing,
             Verdict::Inconclusive,
             CrashType::Unknown,

@@ -1,7 +1,7 @@
 //! A lack of memory that the kernel did not attribute to a process of the job. The log shows that a process was killed, or
 //! that an allocation failed; the worker knows the limit and counted the kills.
 
-use super::{Case, Row, Ruling, doing, ruling};
+use super::{Decision, Row, VerdictInput, decision, doing};
 use crate::reports::memory_words;
 use crate::rules::Indicator;
 use buildpool_protocol::outcome::CrashType;
@@ -11,7 +11,7 @@ use buildpool_protocol::report::{KnownFrom, Verdict};
 const SHELL_KILLED: i32 = 137;
 
 /// Ruling for a command that died of this signal.
-pub(super) fn of_signal(name: &str, case: &Case<'_>) -> Option<Ruling> {
+pub(super) fn of_signal(name: &str, case: &VerdictInput<'_>) -> Option<Decision> {
     let killed =
         (name == "SIGKILL").then(|| ("The command died of SIGKILL".to_owned(), KnownFrom::WaitStatus));
     killed
@@ -20,7 +20,7 @@ pub(super) fn of_signal(name: &str, case: &Case<'_>) -> Option<Ruling> {
 }
 
 /// Ruling for a command that exited with this code, which is not 0.
-pub(super) fn of_code(code: i32, case: &Case<'_>) -> Option<Ruling> {
+pub(super) fn of_code(code: i32, case: &VerdictInput<'_>) -> Option<Decision> {
     let kills = [Indicator::Killed, Indicator::Died("SIGKILL"), Indicator::ChildDied("SIGKILL")];
     let sign = case.crashes.iter().find(|seen| kills.contains(&seen.what));
     let by_make = case.first_error.as_ref().filter(|error| error.ends_with(" Error 137"));
@@ -45,7 +45,7 @@ pub(super) fn of_code(code: i32, case: &Case<'_>) -> Option<Ruling> {
 }
 
 /// A process was killed, and the kernel killed some for memory in a group or a machine that the job shares with others.
-fn killed_nearby(rule: Row, killed: (String, KnownFrom), case: &Case<'_>) -> Option<Ruling> {
+fn killed_nearby(rule: Row, killed: (String, KnownFrom), case: &VerdictInput<'_>) -> Option<Decision> {
     let memory = case.memory.filter(|memory| memory.kills_nearby > 0)?;
     let (text, known_from) = killed;
     let place = match memory.source.as_str() {
@@ -61,11 +61,11 @@ fn killed_nearby(rule: Row, killed: (String, KnownFrom), case: &Case<'_>) -> Opt
         doing(case),
         memory_words(memory)
     );
-    Some(ruling(rule, Verdict::Crashed, CrashType::OutOfMemory, known_from, text))
+    Some(decision(rule, Verdict::Crashed, CrashType::OutOfMemory, known_from, text))
 }
 
 /// A process printed that an allocation failed, and the job has a memory limit.
-fn refused(rule: Row, case: &Case<'_>) -> Option<Ruling> {
+fn refused(rule: Row, case: &VerdictInput<'_>) -> Option<Decision> {
     let memory = case.memory.filter(|memory| memory.limit_bytes.is_some())?;
     let sign = case.crashes.iter().find(|seen| seen.what == Indicator::OutOfMemory)?;
     let text = format!(
@@ -74,7 +74,7 @@ fn refused(rule: Row, case: &Case<'_>) -> Option<Ruling> {
         sign.line.trim(),
         memory_words(memory)
     );
-    let mut ruling = ruling(rule, Verdict::Crashed, CrashType::OutOfMemory, KnownFrom::Marker, text);
-    ruling.line = Some(sign.line.clone());
-    Some(ruling)
+    let mut decision = decision(rule, Verdict::Crashed, CrashType::OutOfMemory, KnownFrom::Marker, text);
+    decision.line = Some(sign.line.clone());
+    Some(decision)
 }

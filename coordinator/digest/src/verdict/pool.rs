@@ -1,15 +1,15 @@
 //! Rulings for attempts that the pool ended, and for commands that never ran.
 
-use super::{Case, Row, Ruling, doing, ruling, setup};
+use super::{Decision, Row, VerdictInput, decision, doing, setup};
 use buildpool_protocol::outcome::{Acted, CrashType, StartFailure};
 use buildpool_protocol::report::{KnownFrom, Verdict};
 use std::time::Duration;
 
-pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
+pub(super) fn acted_decision(acted: &Acted, case: &VerdictInput<'_>) -> Decision {
     let doing = doing(case);
     let what = case.failed_setup.map_or_else(|| "command".to_owned(), setup::named);
     match acted {
-        Acted::Timeout { after, held: Some(held) } => ruling(
+        Acted::Timeout { after, held: Some(held) } => decision(
             Row::ActedTimeoutHeld,
             Verdict::TimedOut,
             CrashType::Timeout,
@@ -21,7 +21,7 @@ pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
                 held.reason
             ),
         ),
-        Acted::Timeout { after, held: None } => ruling(
+        Acted::Timeout { after, held: None } => decision(
             Row::ActedTimeout,
             Verdict::TimedOut,
             CrashType::Timeout,
@@ -31,7 +31,7 @@ pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
                 seconds(*after)
             ),
         ),
-        Acted::IdleTimeout { after } => ruling(
+        Acted::IdleTimeout { after } => decision(
             Row::ActedIdleTimeout,
             Verdict::TimedOut,
             CrashType::Timeout,
@@ -44,7 +44,7 @@ pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
         Acted::Cancelled { by, reason } => {
             let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
             let who = if by.is_empty() { "its submitter" } else { by };
-            ruling(
+            decision(
                 Row::ActedCancelled,
                 Verdict::Cancelled,
                 CrashType::Cancelled,
@@ -52,7 +52,7 @@ pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
                 format!("The job was cancelled by {who}{why}."),
             )
         }
-        Acted::Drained => ruling(
+        Acted::Drained => decision(
             Row::ActedDrained,
             Verdict::Lost,
             CrashType::None,
@@ -61,7 +61,7 @@ pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
                 "The pool ended the {what} because its worker was drained and the drain's deadline came; submit the job again."
             ),
         ),
-        Acted::CutOff => ruling(
+        Acted::CutOff => decision(
             Row::ActedCutOff,
             Verdict::Lost,
             CrashType::None,
@@ -70,14 +70,14 @@ pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
                 "The worker ended the {what} because it had lost contact with the coordinator for too long; submit the job again."
             ),
         ),
-        Acted::Fenced => ruling(
+        Acted::Fenced => decision(
             Row::ActedFenced,
             Verdict::Lost,
             CrashType::None,
             KnownFrom::Pool,
             format!("The worker ended the {what} because a newer attempt of the job had been granted."),
         ),
-        Acted::DiskLimit { used_bytes, limit_bytes } => ruling(
+        Acted::DiskLimit { used_bytes, limit_bytes } => decision(
             Row::ActedDiskLimit,
             Verdict::Failed,
             CrashType::Unknown,
@@ -88,7 +88,7 @@ pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
                 used_bytes >> 20
             ),
         ),
-        Acted::OutputLimit { reason } => ruling(
+        Acted::OutputLimit { reason } => decision(
             Row::ActedOutputLimit,
             Verdict::Lost,
             CrashType::None,
@@ -98,9 +98,9 @@ pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
     }
 }
 
-pub(super) fn not_started(failure: &StartFailure) -> Ruling {
+pub(super) fn not_started(failure: &StartFailure) -> Decision {
     match failure {
-        StartFailure::NotFound { program } => ruling(
+        StartFailure::NotFound { program } => decision(
             Row::NotFound,
             Verdict::Failed,
             CrashType::Unknown,
@@ -109,21 +109,21 @@ pub(super) fn not_started(failure: &StartFailure) -> Ruling {
                 "`{program}` was not found on the worker (127); check the name, the PATH and that the tool is installed there."
             ),
         ),
-        StartFailure::NotExecutable { program, reason } => ruling(
+        StartFailure::NotExecutable { program, reason } => decision(
             Row::NotExecutable,
             Verdict::Failed,
             CrashType::Unknown,
             KnownFrom::Pool,
             format!("`{program}` is there but could not be executed (126): {reason}."),
         ),
-        StartFailure::Directory { path, reason } => ruling(
+        StartFailure::Directory { path, reason } => decision(
             Row::NoDirectory,
             Verdict::Rejected,
             CrashType::None,
             KnownFrom::Pool,
             format!("The command was not run: its directory `{path}` could not be entered: {reason}."),
         ),
-        StartFailure::Workspace { reason } => ruling(
+        StartFailure::Workspace { reason } => decision(
             Row::NoWorkspace,
             Verdict::Rejected,
             CrashType::None,
@@ -132,7 +132,7 @@ pub(super) fn not_started(failure: &StartFailure) -> Ruling {
                 "The command was not run: its files could not be laid out on the worker: {reason}. This is the pool's failure."
             ),
         ),
-        StartFailure::Resources { reason } => ruling(
+        StartFailure::Resources { reason } => decision(
             Row::NoResources,
             Verdict::Rejected,
             CrashType::None,

@@ -1,6 +1,6 @@
 //! Ruling for a setup that did not pass, so that the command did not run.
 
-use super::{Row, Ruling, ruling};
+use super::{Decision, Row, decision};
 use crate::text::clip_chars;
 use buildpool_protocol::outcome::{CrashType, Ending, SetupOutcome, StartFailure};
 use buildpool_protocol::report::{KnownFrom, Verdict};
@@ -14,7 +14,7 @@ pub(super) fn named(setup: &SetupOutcome) -> String {
 }
 
 /// Ruling for a setup that failed by itself, without an action of the pool.
-pub(super) fn failed(setup: &SetupOutcome) -> Ruling {
+pub(super) fn failed(setup: &SetupOutcome) -> Decision {
     let how = match &setup.ending {
         Ending::Exited { code } => format!("exited with code {code}"),
         Ending::Signaled { name, .. } => format!("died of {name}"),
@@ -27,10 +27,10 @@ pub(super) fn failed(setup: &SetupOutcome) -> Ruling {
         named(setup),
         setup.duration.as_secs_f64()
     );
-    let mut ruling =
-        ruling(Row::SetupFailed, Verdict::Failed, CrashType::Unknown, KnownFrom::WaitStatus, text);
-    ruling.line = Some(last.unwrap_or_else(|| setup.command.clone()));
-    ruling
+    let mut decision =
+        decision(Row::SetupFailed, Verdict::Failed, CrashType::Unknown, KnownFrom::WaitStatus, text);
+    decision.line = Some(last.unwrap_or_else(|| setup.command.clone()));
+    decision
 }
 
 fn reason(failure: &StartFailure) -> &str {

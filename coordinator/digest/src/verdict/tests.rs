@@ -6,20 +6,20 @@ use buildpool_protocol::outcome::{OutputHeld, StartFailure};
 use buildpool_protocol::output::Stream;
 use std::time::Duration;
 
-fn seen<T>(what: T, line: &str) -> Seen<T> {
-    Seen { what, line: line.to_owned(), stream: Stream::Stdout, from: 0, order: 1, last: 1 }
+fn seen<T>(what: T, line: &str) -> MarkerLine<T> {
+    MarkerLine { what, line: line.to_owned(), stream: Stream::Stdout, from: 0, order: 1, last: 1 }
 }
 
 #[track_caller]
-fn check(case: &Case<'_>, rule: &str, verdict: Verdict, crash_type: CrashType) -> Ruling {
-    let ruling = decide(case);
+fn check(case: &VerdictInput<'_>, rule: &str, verdict: Verdict, crash_type: CrashType) -> Decision {
+    let decision = decide(case);
     assert_eq!(
-        (ruling.rule.name(), ruling.verdict, ruling.crash_type),
+        (decision.rule.name(), decision.verdict, decision.crash_type),
         (rule, verdict, crash_type),
-        "{ruling:?}"
+        "{decision:?}"
     );
-    assert_eq!(ruling.cause.is_none(), rule == "zero", "{ruling:?}");
-    ruling
+    assert_eq!(decision.cause.is_none(), rule == "zero", "{decision:?}");
+    decision
 }
 
 const ZERO: Ending = Ending::Exited { code: 0 };
@@ -55,15 +55,16 @@ fn a_setup_that_did_not_pass_is_the_cause_of_the_end() {
     };
     for (ending, said) in [(ONE, "exited with code 1"), (died("SIGSEGV"), "died of SIGSEGV")] {
         let setup = failed(ending.clone());
-        let case = Case { ending: Some(&ending), failed_setup: Some(&setup), ..Case::default() };
-        let ruling = check(&case, "setup_failed", Verdict::Failed, CrashType::Unknown);
-        let cause = ruling.cause.unwrap().text;
+        let case =
+            VerdictInput { ending: Some(&ending), failed_setup: Some(&setup), ..VerdictInput::default() };
+        let decision = check(&case, "setup_failed", Verdict::Failed, CrashType::Unknown);
+        let cause = decision.cause.unwrap().text;
         assert_eq!(cause, format!("The setup (`npm ci`) {said} after 1.5 s, so the command did not run."));
-        assert_eq!(ruling.line.as_deref(), Some("npm error 404"));
+        assert_eq!(decision.line.as_deref(), Some("npm error 404"));
         let acted = Acted::Timeout { after: Duration::from_secs(5), held: None };
-        let case = Case { acted: Some(&acted), ..case };
-        let ruling = check(&case, "acted_timeout", Verdict::TimedOut, CrashType::Timeout);
-        let cause = ruling.cause.unwrap().text;
+        let case = VerdictInput { acted: Some(&acted), ..case };
+        let decision = check(&case, "acted_timeout", Verdict::TimedOut, CrashType::Timeout);
+        let cause = decision.cause.unwrap().text;
         assert!(cause.starts_with("The pool ended the setup (`npm ci`): it ran longer"), "{cause}");
     }
 }
@@ -117,7 +118,7 @@ fn the_pool_s_reason_goes_before_the_signal() {
     ];
     for (acted, rule, verdict, crash_type) in rows {
         for ending in [&killed, &ZERO, &ONE] {
-            let case = Case { ending: Some(ending), acted: Some(&acted), ..Case::default() };
+            let case = VerdictInput { ending: Some(ending), acted: Some(&acted), ..VerdictInput::default() };
             check(&case, rule, verdict, crash_type);
             assert!(known().contains(rule), "{rule} is not in the table");
         }
@@ -146,11 +147,16 @@ fn what_never_ran_is_said_to_be_so() {
     ];
     for (failure, rule, verdict, crash_type) in rows {
         let ending = Ending::NotStarted(failure);
-        check(&Case { ending: Some(&ending), ..Case::default() }, rule, verdict, crash_type);
+        check(&VerdictInput { ending: Some(&ending), ..VerdictInput::default() }, rule, verdict, crash_type);
         assert!(known().contains(rule), "{rule} is not in the table");
     }
     let ending = Ending::Unobserved { reason: text() };
-    check(&Case { ending: Some(&ending), ..Case::default() }, "unobserved", Verdict::Lost, CrashType::None);
+    check(
+        &VerdictInput { ending: Some(&ending), ..VerdictInput::default() },
+        "unobserved",
+        Verdict::Lost,
+        CrashType::None,
+    );
 }
 
 #[test]
@@ -169,14 +175,22 @@ fn each_signal_has_its_type_and_a_core_dump_changes_nothing() {
         ("SIGPIPE", CrashType::Unknown),
     ] {
         let ending = died(name);
-        let ruling =
-            check(&Case { ending: Some(&ending), ..Case::default() }, "signal", Verdict::Crashed, crash_type);
-        let cause = ruling.cause.expect("a crash has a cause");
+        let decision = check(
+            &VerdictInput { ending: Some(&ending), ..VerdictInput::default() },
+            "signal",
+            Verdict::Crashed,
+            crash_type,
+        );
+        let cause = decision.cause.expect("a crash has a cause");
         assert_eq!(cause.known_from, KnownFrom::WaitStatus);
         assert!(cause.text.contains(name));
     }
     let ending = died("SIGKILL");
-    let case = Case { ending: Some(&ending), out_of_memory: Some("limit 1 MiB".into()), ..Case::default() };
+    let case = VerdictInput {
+        ending: Some(&ending),
+        out_of_memory: Some("limit 1 MiB".into()),
+        ..VerdictInput::default()
+    };
     check(&case, "signal_out_of_memory", Verdict::Crashed, CrashType::OutOfMemory);
 }
 
@@ -195,9 +209,16 @@ fn memory_is_the_reason_if_the_log_and_the_worker_agree() {
     let killed = [seen(Indicator::Killed, "make: *** [a] Killed")];
     let (abort, kill, two, shell) =
         (died("SIGABRT"), died("SIGKILL"), Ending::Exited { code: 2 }, Ending::Exited { code: 137 });
-    let case = |ending, crashes, memory| Case { ending: Some(ending), crashes, memory, ..Case::default() };
-    let make =
-        |memory| Case { first_error: Some("make: *** [a] Error 137".into()), ..case(&two, &[], memory) };
+    let case = |ending, crashes, memory| VerdictInput {
+        ending: Some(ending),
+        crashes,
+        memory,
+        ..VerdictInput::default()
+    };
+    let make = |memory| VerdictInput {
+        first_error: Some("make: *** [a] Error 137".into()),
+        ..case(&two, &[], memory)
+    };
     let (from_log, guess) = (KnownFrom::Marker, KnownFrom::ShellConvention);
     for (case, rule, known_from) in [
         (case(&two, &refused, Some(&limit)), "code_memory_limit", from_log),
@@ -226,199 +247,201 @@ fn memory_is_the_reason_if_the_log_and_the_worker_agree() {
 #[test]
 fn a_code_of_128_and_more_is_a_guess_unless_the_log_says_it() {
     let ending = Ending::Exited { code: 139 };
-    let case = Case { ending: Some(&ending), ..Case::default() };
-    let ruling = check(&case, "code_shell_signal", Verdict::Failed, CrashType::SegmentationFault);
-    assert_eq!(ruling.cause.expect("there is a cause").known_from, KnownFrom::ShellConvention);
-    let case = Case { unfinished: 1, running_test: Some("A.b"), ..case };
+    let case = VerdictInput { ending: Some(&ending), ..VerdictInput::default() };
+    let decision = check(&case, "code_shell_signal", Verdict::Failed, CrashType::SegmentationFault);
+    assert_eq!(decision.cause.expect("there is a cause").known_from, KnownFrom::ShellConvention);
+    let case = VerdictInput { unfinished: 1, running_test: Some("A.b"), ..case };
     for (tests_failed, rule) in [(0, "code_shell_signal"), (1, "code_tests_failed")] {
-        let cause = decide(&Case { tests_failed, ..case.clone() }).cause.expect("there is a cause").text;
+        let cause =
+            decide(&VerdictInput { tests_failed, ..case.clone() }).cause.expect("there is a cause").text;
         assert!(cause.contains("SIGSEGV") && cause.contains(" while `A.b` ran"), "{rule}: {cause}");
     }
     let crashes = [seen(Indicator::Died("SIGSEGV"), "Segmentation fault")];
-    let case = Case { ending: Some(&ending), crashes: &crashes, ..Case::default() };
+    let case = VerdictInput { ending: Some(&ending), crashes: &crashes, ..VerdictInput::default() };
     check(&case, "code_death", Verdict::Crashed, CrashType::SegmentationFault);
     // SIGBUS on macOS and SIGUSR1 on Linux have the same number, so the signal stays unset.
     let ending = Ending::Exited { code: 138 };
-    let case = Case { ending: Some(&ending), ..Case::default() };
+    let case = VerdictInput { ending: Some(&ending), ..VerdictInput::default() };
     check(&case, "code_unexplained", Verdict::Failed, CrashType::Unknown);
 }
 
 #[test]
 fn other_codes_are_failures_of_what_the_log_names() {
-    let one = Case { ending: Some(&ONE), ..Case::default() };
+    let one = VerdictInput { ending: Some(&ONE), ..VerdictInput::default() };
     check(&one, "code_unexplained", Verdict::Failed, CrashType::Unknown);
-    let case = Case { out_of_memory: Some("peak".into()), ..one.clone() };
+    let case = VerdictInput { out_of_memory: Some("peak".into()), ..one.clone() };
     check(&case, "code_out_of_memory", Verdict::Crashed, CrashType::OutOfMemory);
-    let case = Case { tests_failed: 2, test_errors: true, ..one.clone() };
+    let case = VerdictInput { tests_failed: 2, test_errors: true, ..one.clone() };
     check(&case, "code_tests_failed", Verdict::Failed, CrashType::TestFailure);
-    let case = Case { build_errors: true, first_error: Some("a.c:1: error".into()), ..one.clone() };
+    let case = VerdictInput { build_errors: true, first_error: Some("a.c:1: error".into()), ..one.clone() };
     check(&case, "code_error", Verdict::Failed, CrashType::BuildFailure);
-    let case = Case { error_in_report: true, ..case };
-    let ruling = check(&case, "code_error", Verdict::Failed, CrashType::BuildFailure);
-    assert_eq!(ruling.cause.expect("there is a cause").known_from, KnownFrom::Report);
+    let case = VerdictInput { error_in_report: true, ..case };
+    let decision = check(&case, "code_error", Verdict::Failed, CrashType::BuildFailure);
+    assert_eq!(decision.cause.expect("there is a cause").known_from, KnownFrom::Report);
     let report = CrashReport { signal: Some("SIGTRAP".into()), ..CrashReport::default() };
-    let case = Case { crash_report: Some(&report), ..one.clone() };
+    let case = VerdictInput { crash_report: Some(&report), ..one.clone() };
     check(&case, "code_death", Verdict::Crashed, CrashType::Trap);
-    let case = Case { infrastructure: true, first_error: Some("no space".into()), ..one.clone() };
+    let case = VerdictInput { infrastructure: true, first_error: Some("no space".into()), ..one.clone() };
     check(&case, "code_infrastructure", Verdict::Failed, CrashType::Unknown);
     let failure = seen(ToolId::Xcodebuild, "** BUILD FAILED **");
-    let case = Case { failure: Some(&failure), ..one.clone() };
+    let case = VerdictInput { failure: Some(&failure), ..one.clone() };
     check(&case, "code_failure_marker", Verdict::Failed, CrashType::BuildFailure);
     let failure = seen(ToolId::Xcodebuild, "** TEST FAILED **");
-    let case = Case { failure: Some(&failure), ..one.clone() };
+    let case = VerdictInput { failure: Some(&failure), ..one.clone() };
     check(&case, "code_failure_marker", Verdict::Failed, CrashType::Unknown);
-    let case = Case { first_remark: Some("a.py:1:1: E501 line too long"), ..one.clone() };
+    let case = VerdictInput { first_remark: Some("a.py:1:1: E501 line too long"), ..one.clone() };
     check(&case, "code_remarks", Verdict::Failed, CrashType::Unknown);
-    let case = Case { first_warning: Some("a.c:1: warning: unused"), ..one.clone() };
-    let ruling = check(&case, "code_warnings", Verdict::Failed, CrashType::Unknown);
-    assert!(ruling.cause.expect("there is a cause").text.contains("a.c:1: warning: unused"));
-    let case = Case { no_tests: Some(("pytest output", KnownFrom::Marker)), ..one.clone() };
+    let case = VerdictInput { first_warning: Some("a.c:1: warning: unused"), ..one.clone() };
+    let decision = check(&case, "code_warnings", Verdict::Failed, CrashType::Unknown);
+    assert!(decision.cause.expect("there is a cause").text.contains("a.c:1: warning: unused"));
+    let case = VerdictInput { no_tests: Some(("pytest output", KnownFrom::Marker)), ..one.clone() };
     check(&case, "code_no_tests", Verdict::Failed, CrashType::Unknown);
-    let case = Case { selects_tests: true, ..case };
+    let case = VerdictInput { selects_tests: true, ..case };
     check(&case, "code_none_selected", Verdict::Inconclusive, CrashType::Unknown);
-    let case = Case { build_errors: true, ..case };
+    let case = VerdictInput { build_errors: true, ..case };
     check(&case, "code_no_tests", Verdict::Failed, CrashType::BuildFailure);
     let success = seen(ToolId::Xcodebuild, "** BUILD SUCCEEDED **");
-    let case = Case { success: Some(&success), success_is_last: true, ..one };
-    let ruling = check(&case, "code_unexplained", Verdict::Failed, CrashType::Unknown);
-    assert!(ruling.cause.expect("there is a cause").text.contains("exit code says otherwise"));
+    let case = VerdictInput { success: Some(&success), success_is_last: true, ..one };
+    let decision = check(&case, "code_unexplained", Verdict::Failed, CrashType::Unknown);
+    assert!(decision.cause.expect("there is a cause").text.contains("exit code says otherwise"));
 }
 
 #[test]
 fn a_panic_inside_tests_is_a_failed_test() {
     let crashes = [seen(Indicator::Panic, "thread 'a' panicked at src/lib.rs:1:1:")];
     let ending = Ending::Exited { code: 101 };
-    let case = Case { ending: Some(&ending), crashes: &crashes, tests_failed: 1, ..Case::default() };
-    let in_tests = Case { panics_are_tests: true, ..case.clone() };
+    let case =
+        VerdictInput { ending: Some(&ending), crashes: &crashes, tests_failed: 1, ..VerdictInput::default() };
+    let in_tests = VerdictInput { panics_are_tests: true, ..case.clone() };
     check(&in_tests, "code_tests_failed", Verdict::Failed, CrashType::TestFailure);
     check(&case, "code_death", Verdict::Crashed, CrashType::Unknown);
 }
 
 #[test]
 fn zero_passes_only_with_nothing_against_it() {
-    let zero = Case { ending: Some(&ZERO), ..Case::default() };
+    let zero = VerdictInput { ending: Some(&ZERO), ..VerdictInput::default() };
     check(&zero, "zero", Verdict::Passed, CrashType::None);
-    let case = Case { tests_failed: 1, report: Some("r.xml"), ..zero.clone() };
+    let case = VerdictInput { tests_failed: 1, report: Some("r.xml"), ..zero.clone() };
     check(&case, "zero_report_failed", Verdict::Failed, CrashType::TestFailure);
     let success = seen(ToolId::Xcodebuild, "** TEST SUCCEEDED **");
-    let good = Case { success: Some(&success), success_is_last: true, ..zero.clone() };
+    let good = VerdictInput { success: Some(&success), success_is_last: true, ..zero.clone() };
     check(&good, "zero", Verdict::Passed, CrashType::None);
     let crashes = [seen(Indicator::RestartedAfterCrash, "Restarting after unexpected exit")];
-    let case = Case { crashes: &crashes, xcodebuild: true, ..good.clone() };
+    let case = VerdictInput { crashes: &crashes, xcodebuild: true, ..good.clone() };
     check(&case, "zero_runner_crash", Verdict::Crashed, CrashType::SimulatorCrash);
     let report = CrashReport { signal: Some("SIGTRAP".into()), ..CrashReport::default() };
     let crashes = [seen(Indicator::FatalError, "Fatal error: no")];
-    let case = Case { crashes: &crashes, crash_report: Some(&report), ..good.clone() };
+    let case = VerdictInput { crashes: &crashes, crash_report: Some(&report), ..good.clone() };
     check(&case, "zero_crash_report", Verdict::Crashed, CrashType::Trap);
-    let case = Case { crash_report: Some(&report), ..good.clone() };
-    let ruling = check(&case, "zero_crash_report", Verdict::Crashed, CrashType::Trap);
-    assert_eq!(ruling.cause.expect("there is a cause").known_from, KnownFrom::CrashReport);
-    let case = Case { unfinished: 3, ..good.clone() };
+    let case = VerdictInput { crash_report: Some(&report), ..good.clone() };
+    let decision = check(&case, "zero_crash_report", Verdict::Crashed, CrashType::Trap);
+    assert_eq!(decision.cause.expect("there is a cause").known_from, KnownFrom::CrashReport);
+    let case = VerdictInput { unfinished: 3, ..good.clone() };
     check(&case, "zero_unfinished", Verdict::Inconclusive, CrashType::Unknown);
-    let case = Case { without_total: Some("...."), ..good.clone() };
+    let case = VerdictInput { without_total: Some("...."), ..good.clone() };
     check(&case, "zero_without_total", Verdict::Inconclusive, CrashType::Unknown);
-    let case = Case { report_problem: Some("a.swift:1: no"), build_errors: true, ..good.clone() };
-    let ruling = check(&case, "zero_report_problem", Verdict::Failed, CrashType::BuildFailure);
-    assert_eq!(ruling.cause.expect("there is a cause").known_from, KnownFrom::Report);
-    let case = Case { problem_is_machines: true, ..case };
+    let case = VerdictInput { report_problem: Some("a.swift:1: no"), build_errors: true, ..good.clone() };
+    let decision = check(&case, "zero_report_problem", Verdict::Failed, CrashType::BuildFailure);
+    assert_eq!(decision.cause.expect("there is a cause").known_from, KnownFrom::Report);
+    let case = VerdictInput { problem_is_machines: true, ..case };
     check(&case, "zero_report_problem", Verdict::Inconclusive, CrashType::Unknown);
-    let case = Case { unread: Some("x.xml: breaks off"), ..good.clone() };
+    let case = VerdictInput { unread: Some("x.xml: breaks off"), ..good.clone() };
     check(&case, "zero_report_unread", Verdict::Inconclusive, CrashType::Unknown);
-    let case = Case { tests_failed: 1, failures_are_past: true, ..case };
+    let case = VerdictInput { tests_failed: 1, failures_are_past: true, ..case };
     check(&case, "zero_report_unread", Verdict::Inconclusive, CrashType::Unknown);
-    let killed = Case { out_of_memory: Some("limit 64 MiB".into()), ..zero.clone() };
+    let killed = VerdictInput { out_of_memory: Some("limit 64 MiB".into()), ..zero.clone() };
     check(&killed, "zero_out_of_memory", Verdict::Inconclusive, CrashType::OutOfMemory);
-    let case = Case { success_is_last: true, ..killed };
+    let case = VerdictInput { success_is_last: true, ..killed };
     check(&case, "zero", Verdict::Passed, CrashType::None);
-    let case = Case { collapsed: Some((2557, 6664)), ..good.clone() };
+    let case = VerdictInput { collapsed: Some((2557, 6664)), ..good.clone() };
     check(&case, "zero_collapsed", Verdict::Inconclusive, CrashType::Unknown);
-    let case = Case { tests_missed: Some("-Dtest=A"), ..good.clone() };
+    let case = VerdictInput { tests_missed: Some("-Dtest=A"), ..good.clone() };
     check(&case, "zero_tests_missed", Verdict::Inconclusive, CrashType::Unknown);
-    let case = Case { all_skipped: Some(3), ..good.clone() };
+    let case = VerdictInput { all_skipped: Some(3), ..good.clone() };
     check(&case, "zero", Verdict::Passed, CrashType::None);
-    let case = Case { selects_tests: true, ..case };
+    let case = VerdictInput { selects_tests: true, ..case };
     check(&case, "zero_none_selected", Verdict::Inconclusive, CrashType::Unknown);
-    let none = Case { no_tests: Some(("cargo output", KnownFrom::Marker)), ..good.clone() };
+    let none = VerdictInput { no_tests: Some(("cargo output", KnownFrom::Marker)), ..good.clone() };
     check(&none, "zero_no_tests", Verdict::Inconclusive, CrashType::Unknown);
     let built = seen(ToolId::Cargo, "Finished `test` profile");
-    let other = Case { success: Some(&built), ..none };
+    let other = VerdictInput { success: Some(&built), ..none };
     check(&other, "zero", Verdict::Passed, CrashType::None);
-    let case = Case { is_test_run: true, ..other };
+    let case = VerdictInput { is_test_run: true, ..other };
     check(&case, "zero_no_tests", Verdict::Inconclusive, CrashType::Unknown);
     let failure = seen(ToolId::Xcodebuild, "** TEST FAILED **");
-    let case = Case { failure: Some(&failure), ..zero.clone() };
+    let case = VerdictInput { failure: Some(&failure), ..zero.clone() };
     check(&case, "zero_failure_marker", Verdict::Inconclusive, CrashType::Unknown);
-    let case = Case { failure: Some(&failure), ..good.clone() };
+    let case = VerdictInput { failure: Some(&failure), ..good.clone() };
     check(&case, "zero", Verdict::Passed, CrashType::None);
-    let case = Case { tests_failed: 1, ..zero.clone() };
+    let case = VerdictInput { tests_failed: 1, ..zero.clone() };
     check(&case, "zero_tests_failed", Verdict::Inconclusive, CrashType::TestFailure);
     // The success of another tool does not cancel a failure. Only a later total of the same tool
     // does.
-    let case = Case { tests_failed: 1, ..good.clone() };
+    let case = VerdictInput { tests_failed: 1, ..good.clone() };
     check(&case, "zero_tests_failed", Verdict::Inconclusive, CrashType::TestFailure);
-    let case = Case { tests_failed: 1, failures_are_past: true, ..good.clone() };
+    let case = VerdictInput { tests_failed: 1, failures_are_past: true, ..good.clone() };
     check(&case, "zero_failed_before", Verdict::Passed, CrashType::None);
-    let case = Case { crashes: &crashes, ..zero };
+    let case = VerdictInput { crashes: &crashes, ..zero };
     check(&case, "zero_death_marker", Verdict::Inconclusive, CrashType::Unknown);
     let report = [seen(Indicator::Sanitizer, "ERROR: AddressSanitizer: x")];
-    let case = Case { crashes: &report, ..good.clone() };
+    let case = VerdictInput { crashes: &report, ..good.clone() };
     check(&case, "zero_death_marker", Verdict::Inconclusive, CrashType::Unknown);
     // `Signs::standing_crashes` removes crash messages that a test printed. Nothing cancels the
     // others.
-    let case = Case { crashes: &crashes, ..good.clone() };
+    let case = VerdictInput { crashes: &crashes, ..good.clone() };
     check(&case, "zero_death_marker", Verdict::Inconclusive, CrashType::Unknown);
-    let case = Case { standing_error: Some("a.c:3:5: error: no"), ..good.clone() };
+    let case = VerdictInput { standing_error: Some("a.c:3:5: error: no"), ..good.clone() };
     check(&case, "zero_standing_error", Verdict::Inconclusive, CrashType::Unknown);
-    let case = Case { action_left: Some("archive"), ..good };
+    let case = VerdictInput { action_left: Some("archive"), ..good };
     check(&case, "zero_action_left", Verdict::Inconclusive, CrashType::Unknown);
 }
 
 #[test]
 fn a_log_alone_passes_on_a_last_word_only() {
-    let log = Case::default();
+    let log = VerdictInput::default();
     check(&log, "log_nothing", Verdict::Inconclusive, CrashType::Unknown);
     let success = seen(ToolId::Maven, "BUILD SUCCESS");
-    let good = Case { success: Some(&success), success_is_last: true, ..log.clone() };
-    let ruling = check(&good, "log_success_marker", Verdict::Passed, CrashType::None);
-    assert_eq!(ruling.cause.expect("there is a cause").known_from, KnownFrom::Marker);
-    let case = Case { unread: Some("x.xml: breaks off"), ..good.clone() };
+    let good = VerdictInput { success: Some(&success), success_is_last: true, ..log.clone() };
+    let decision = check(&good, "log_success_marker", Verdict::Passed, CrashType::None);
+    assert_eq!(decision.cause.expect("there is a cause").known_from, KnownFrom::Marker);
+    let case = VerdictInput { unread: Some("x.xml: breaks off"), ..good.clone() };
     check(&case, "log_report_unread", Verdict::Inconclusive, CrashType::Unknown);
-    let case = Case { build_errors: true, ..good.clone() };
+    let case = VerdictInput { build_errors: true, ..good.clone() };
     check(&case, "log_contradiction", Verdict::Inconclusive, CrashType::BuildFailure);
-    let case = Case { report_problem: Some("the simulator did not boot"), ..good.clone() };
+    let case = VerdictInput { report_problem: Some("the simulator did not boot"), ..good.clone() };
     check(&case, "log_contradiction", Verdict::Inconclusive, CrashType::Unknown);
-    let case = Case { unended: Some(ToolId::Maven), ..good.clone() };
+    let case = VerdictInput { unended: Some(ToolId::Maven), ..good.clone() };
     check(&case, "log_unended", Verdict::Inconclusive, CrashType::Unknown);
-    let case = Case { contradiction: Some("make: *** [all] Error 2"), ..good.clone() };
+    let case = VerdictInput { contradiction: Some("make: *** [all] Error 2"), ..good.clone() };
     check(&case, "log_contradiction", Verdict::Inconclusive, CrashType::Unknown);
-    let case = Case { unfinished: 1, ..good.clone() };
+    let case = VerdictInput { unfinished: 1, ..good.clone() };
     check(&case, "log_unfinished", Verdict::Inconclusive, CrashType::Unknown);
-    let case = Case { without_total: Some("...."), ..good.clone() };
+    let case = VerdictInput { without_total: Some("...."), ..good.clone() };
     check(&case, "log_without_total", Verdict::Inconclusive, CrashType::Unknown);
     let tested = seen(ToolId::Xcodebuild, "** TEST SUCCEEDED **");
     let none = Some(("XCTest output", KnownFrom::Marker));
-    let case = Case { success: Some(&tested), no_tests: none, ..good.clone() };
+    let case = VerdictInput { success: Some(&tested), no_tests: none, ..good.clone() };
     check(&case, "log_no_tests", Verdict::Inconclusive, CrashType::Unknown);
-    let case = Case { action_left: Some("archive"), ..good.clone() };
+    let case = VerdictInput { action_left: Some("archive"), ..good.clone() };
     check(&case, "log_action_left", Verdict::Inconclusive, CrashType::Unknown);
-    let case = Case { tests_failed: 1, ..log.clone() };
+    let case = VerdictInput { tests_failed: 1, ..log.clone() };
     check(&case, "log_tests_failed", Verdict::Failed, CrashType::TestFailure);
-    let case = Case { tests_failed: 1, ..good.clone() };
+    let case = VerdictInput { tests_failed: 1, ..good.clone() };
     check(&case, "log_tests_failed", Verdict::Failed, CrashType::TestFailure);
-    let case = Case { tests_failed: 1, failures_are_past: true, ..good.clone() };
+    let case = VerdictInput { tests_failed: 1, failures_are_past: true, ..good.clone() };
     check(&case, "log_success_marker", Verdict::Passed, CrashType::None);
     let failure = seen(ToolId::Maven, "BUILD FAILURE");
-    let case = Case { failure: Some(&failure), ..log.clone() };
+    let case = VerdictInput { failure: Some(&failure), ..log.clone() };
     check(&case, "log_failure_marker", Verdict::Failed, CrashType::Unknown);
     let crashes = [seen(Indicator::Sanitizer, "ERROR: AddressSanitizer")];
-    let case = Case { crashes: &crashes, ..log.clone() };
+    let case = VerdictInput { crashes: &crashes, ..log.clone() };
     check(&case, "log_death", Verdict::Crashed, CrashType::Unknown);
     let report = CrashReport { signal: Some("SIGTRAP".into()), ..CrashReport::default() };
-    let case = Case { crash_report: Some(&report), ..good };
+    let case = VerdictInput { crash_report: Some(&report), ..good };
     check(&case, "log_death", Verdict::Crashed, CrashType::Trap);
-    let case = Case { test_errors: true, first_error: Some("x".into()), ..log.clone() };
+    let case = VerdictInput { test_errors: true, first_error: Some("x".into()), ..log.clone() };
     check(&case, "log_errors", Verdict::Failed, CrashType::TestFailure);
-    let case = Case { first_error: Some("x".into()), ..log };
+    let case = VerdictInput { first_error: Some("x".into()), ..log };
     check(&case, "log_errors_weak", Verdict::Inconclusive, CrashType::Unknown);
 }
 

@@ -19,7 +19,7 @@ const OPENINGS: &[&str] = &["{\"type\":", "{ \"type\":", "{\"reason\":"];
 const EARLIER: &str = "an earlier run failed; the stream has no reason";
 
 #[derive(Deserialize)]
-struct Event {
+struct CargoEvent {
     #[serde(rename = "type")]
     kind: Option<String>,
     event: Option<String>,
@@ -31,12 +31,12 @@ struct Event {
     success: Option<bool>,
     failed: Option<u64>,
     ignored: Option<u64>,
-    nextest: Option<Suite>,
+    nextest: Option<NextestSuite>,
 }
 
 /// Names of nextest for the binary of a suite.
 #[derive(Deserialize)]
-struct Suite {
+struct NextestSuite {
     #[serde(rename = "crate", default)]
     package: String,
     #[serde(default)]
@@ -75,7 +75,7 @@ struct Span {
 
 /// State of the parser.
 #[derive(Default)]
-struct Stream {
+struct CargoStream {
     tally: Tally,
     binaries: Binaries,
     suites: Suites,
@@ -89,13 +89,13 @@ struct Stream {
 
 /// Parses a stream. Lines that are not events are ignored.
 pub(crate) fn parse(bytes: &[u8]) -> (Parsed, Vec<ReportIssue>) {
-    let mut stream = Stream::default();
+    let mut stream = CargoStream::default();
     let unread = json_lines(bytes, OPENINGS, |event| stream.event(event));
     stream.finish(&unread)
 }
 
-impl Stream {
-    fn event(&mut self, event: Event) {
+impl CargoStream {
+    fn event(&mut self, event: CargoEvent) {
         match (event.reason.as_deref(), event.kind.as_deref()) {
             (Some("compiler-message"), _) => self.compiler_said(event.message),
             (Some("compiler-artifact"), _) => self.is_build = true,
@@ -117,7 +117,7 @@ impl Stream {
         }
     }
 
-    fn suite(&mut self, event: &Event) {
+    fn suite(&mut self, event: &CargoEvent) {
         let binary = event.nextest.as_ref().map(|suite| format!("{}::{}", suite.package, suite.test_binary));
         match event.event.as_deref() {
             Some("started") => {
@@ -132,7 +132,7 @@ impl Stream {
         }
     }
 
-    fn test(&mut self, event: Event) {
+    fn test(&mut self, event: CargoEvent) {
         let Some(name) = event.name else { return };
         let status = match event.event.as_deref() {
             Some("started") => {

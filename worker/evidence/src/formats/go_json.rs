@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Event {
+struct GoEvent {
     action: String,
     #[serde(default)]
     package: Option<String>,
@@ -28,7 +28,7 @@ struct Event {
     failed_build: Option<String>,
 }
 
-impl Event {
+impl GoEvent {
     /// Returns true if Go 1.20 or later wrote this event. Go 1.20 added `start` events and the line
     /// `=== NAME`. Go 1.24 added build events, Go 1.25 attributes of tests.
     fn is_of_newer_go(&self) -> bool {
@@ -49,7 +49,7 @@ struct Printed {
 }
 
 #[derive(Default)]
-struct Open {
+struct OpenTest {
     output: Printed,
     running: bool,
 }
@@ -79,9 +79,9 @@ struct Package {
 }
 
 #[derive(Default)]
-struct Stream {
+struct GoStream {
     tally: Tally,
-    open: HashMap<(String, String), Open>,
+    open: HashMap<(String, String), OpenTest>,
     packages: HashMap<String, Package>,
     /// Compiler output by import path. `None` after it was reported.
     builds: HashMap<String, Option<Printed>>,
@@ -101,13 +101,13 @@ const OPENINGS: &[&str] = &["{\"Time\":", "{\"Action\":", "{\"ImportPath\":"];
 
 /// Parses a stream. Lines that are not events are skipped and counted.
 pub(crate) fn parse(bytes: &[u8]) -> (Parsed, Vec<ReportIssue>) {
-    let mut stream = Stream::default();
+    let mut stream = GoStream::default();
     let unread = json_lines(bytes, OPENINGS, |event| stream.event(event));
     stream.finish(&unread)
 }
 
-impl Stream {
-    fn event(&mut self, event: Event) {
+impl GoStream {
+    fn event(&mut self, event: GoEvent) {
         self.has_starts |= event.is_of_newer_go();
         if let (None, Some(path)) = (&event.package, &event.import_path) {
             return self.build(&event, path);
@@ -136,7 +136,7 @@ impl Stream {
         }
     }
 
-    fn build(&mut self, event: &Event, path: &str) {
+    fn build(&mut self, event: &GoEvent, path: &str) {
         if self.builds.len() >= TESTS_MAX && !self.builds.contains_key(path) {
             return;
         }
@@ -155,7 +155,7 @@ impl Stream {
         }
     }
 
-    fn test(&mut self, event: &Event, package: &str, test: &str) {
+    fn test(&mut self, event: &GoEvent, package: &str, test: &str) {
         let key = (package.to_owned(), test.to_owned());
         if self.open.len() >= TESTS_MAX && !self.open.contains_key(&key) {
             return;

@@ -89,13 +89,14 @@ mod tests {
     use serde::Deserialize;
 
     #[derive(Deserialize)]
-    struct Event {
+    struct TestEvent {
         a: u32,
     }
 
     fn read(text: &str) -> (Vec<u32>, u64) {
         let mut seen = Vec::new();
-        let unread = json_lines(text.as_bytes(), &["{\"a\":", "{ \"a\":"], |event: Event| seen.push(event.a));
+        let unread =
+            json_lines(text.as_bytes(), &["{\"a\":", "{ \"a\":"], |event: TestEvent| seen.push(event.a));
         (seen, unread.torn)
     }
 

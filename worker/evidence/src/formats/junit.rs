@@ -60,7 +60,7 @@ pub(crate) fn parse(bytes: &[u8], root: Option<&Path>) -> Result<(Parsed, Vec<Re
 
 /// Kind of the element that the current text belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Problem {
+enum CaseProblem {
     Failed,
     Skipped,
     ExpectedFailure,
@@ -93,7 +93,7 @@ struct Walk<'a> {
     /// The reason why the report is incomplete.
     cut: Option<String>,
     case: Option<Case>,
-    problem: Option<(Problem, String, String)>,
+    problem: Option<(CaseProblem, String, String)>,
 }
 
 #[derive(Default)]
@@ -173,17 +173,17 @@ impl Walk<'_> {
                 self.counted += 1;
                 self.case = Some(self.new_case(start));
             }
-            "failure" | "error" => self.problem = Some(problem(start, Problem::Failed)),
+            "failure" | "error" => self.problem = Some(problem(start, CaseProblem::Failed)),
             "skipped" => {
                 let kind = match attribute(start, "type").as_deref() {
-                    Some("pytest.xfail") => Problem::ExpectedFailure,
-                    Some("todo") => Problem::Todo,
-                    _ => Problem::Skipped,
+                    Some("pytest.xfail") => CaseProblem::ExpectedFailure,
+                    Some("todo") => CaseProblem::Todo,
+                    _ => CaseProblem::Skipped,
                 };
                 self.problem = Some(problem(start, kind));
             }
             "flakyFailure" | "flakyError" | "rerunFailure" | "rerunError" => {
-                self.problem = Some(problem(start, Problem::Earlier));
+                self.problem = Some(problem(start, CaseProblem::Earlier));
             }
             "property" => self.property(start),
             _ => {}
@@ -330,11 +330,11 @@ impl Walk<'_> {
         }
     }
 
-    fn settle(&mut self, kind: Problem, message: &str, body: &str) {
+    fn settle(&mut self, kind: CaseProblem, message: &str, body: &str) {
         let whole = joined(message, body);
         let Some(case) = &mut self.case else {
             // The suite failed outside any test: set-up, loading.
-            if kind == Problem::Failed && self.issues.len() < ISSUES_MAX {
+            if kind == CaseProblem::Failed && self.issues.len() < ISSUES_MAX {
                 let suite = match self.suites.last_mut() {
                     Some(suite) => {
                         suite.listed += 1;
@@ -349,29 +349,29 @@ impl Walk<'_> {
             return;
         };
         match kind {
-            Problem::Earlier => case.earlier.push(whole),
-            Problem::Failed => {
+            CaseProblem::Earlier => case.earlier.push(whole),
+            CaseProblem::Failed => {
                 case.failures += 1;
                 case.run.status = if case.is_todo { TestStatus::ExpectedFailure } else { TestStatus::Failed };
                 if let Some(place) = text::place_in(&whole, self.root) {
                     case.run.location = Some(place);
                 }
             }
-            Problem::Todo => {
+            CaseProblem::Todo => {
                 case.is_todo = true;
                 case.run.status =
                     if case.failures > 0 { TestStatus::ExpectedFailure } else { TestStatus::Skipped };
             }
-            Problem::Skipped if case.run.status != TestStatus::Failed => {
+            CaseProblem::Skipped if case.run.status != TestStatus::Failed => {
                 case.run.status = TestStatus::Skipped
             }
-            Problem::ExpectedFailure if case.run.status != TestStatus::Failed => {
+            CaseProblem::ExpectedFailure if case.run.status != TestStatus::Failed => {
                 case.run.status = TestStatus::ExpectedFailure;
             }
-            Problem::Skipped | Problem::ExpectedFailure => {}
+            CaseProblem::Skipped | CaseProblem::ExpectedFailure => {}
         }
         let told = !message.is_empty() || !body.trim().is_empty();
-        if kind != Problem::Earlier && told && case.run.messages.len() < MESSAGES_MAX {
+        if kind != CaseProblem::Earlier && told && case.run.messages.len() < MESSAGES_MAX {
             case.run.messages.push(joined(message, body));
         }
     }
@@ -454,9 +454,9 @@ fn full_name(class: &str, name: String) -> String {
     if class.is_empty() || repeated { name } else { format!("{class}.{name}") }
 }
 
-fn problem(start: &BytesStart<'_>, kind: Problem) -> (Problem, String, String) {
+fn problem(start: &BytesStart<'_>, kind: CaseProblem) -> (CaseProblem, String, String) {
     let message = attribute(start, "message").unwrap_or_default();
-    let message = if message.is_empty() && kind == Problem::Failed {
+    let message = if message.is_empty() && kind == CaseProblem::Failed {
         attribute(start, "type").unwrap_or_default()
     } else {
         message

@@ -31,7 +31,7 @@ struct Reader {
     notes: Vec<String>,
     /// The level of the stream, then the levels of the open subtests. Never empty.
     levels: Vec<Level>,
-    stream: Stream,
+    stream: TapStream,
     /// Indentation of the point with an open YAML block.
     in_yaml: Option<usize>,
     /// Number of tests that wait for the summary point of their subtest.
@@ -45,7 +45,7 @@ struct Reader {
 
 /// One of several consecutive streams, for example one per file of `prove`.
 #[derive(Default)]
-struct Stream {
+struct TapStream {
     /// The planned number of tests, and true if the plan came before the points.
     planned: Option<(u64, bool)>,
     seen: u64,
@@ -56,7 +56,7 @@ struct Stream {
     missing: u64,
 }
 
-impl Stream {
+impl TapStream {
     fn plan(&mut self, planned: u64) {
         if self.planned.is_some() {
             self.end();

@@ -119,13 +119,13 @@ fn test(node: Node, bundle: &str) -> Test {
         result: node.result.as_deref().and_then(TestResult::from_apple),
         runs: Vec::new(),
     };
-    let mut context = Context::default();
+    let mut context = RunContext::default();
     collect_runs(&node, &mut context, &mut test.runs);
     test
 }
 
 #[derive(Clone, Default)]
-struct Context {
+struct RunContext {
     arguments: Option<String>,
     place: u64,
     repetition: u32,
@@ -133,7 +133,7 @@ struct Context {
 
 /// Collects the runs below a test. Devices, configurations, sets of arguments and repetitions can
 /// nest in any order. Each level exists only if it has several values.
-fn collect_runs(node: &Node, context: &mut Context, runs: &mut Vec<Run>) {
+fn collect_runs(node: &Node, context: &mut RunContext, runs: &mut Vec<Run>) {
     let nested =
         |kind: &str| matches!(kind, "Arguments" | "Repetition" | "Device" | "Test Plan Configuration");
     let mut any = false;
@@ -158,7 +158,7 @@ fn collect_runs(node: &Node, context: &mut Context, runs: &mut Vec<Run>) {
     }
 }
 
-fn run(node: &Node, context: &Context) -> Run {
+fn run(node: &Node, context: &RunContext) -> Run {
     let result = node.result.as_deref().and_then(TestResult::from_apple).unwrap_or(TestResult::Failed);
     let messages: Vec<&str> = node
         .children
@@ -219,16 +219,16 @@ fn seconds(text: &str) -> Option<f64> {
 #[derive(Deserialize)]
 struct Build {
     #[serde(default)]
-    errors: Vec<Problem>,
+    errors: Vec<BuildProblem>,
     #[serde(default)]
-    warnings: Vec<Problem>,
+    warnings: Vec<BuildProblem>,
     #[serde(default, rename = "analyzerWarnings")]
-    analyzer: Vec<Problem>,
+    analyzer: Vec<BuildProblem>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Problem {
+struct BuildProblem {
     #[serde(default)]
     issue_type: String,
     #[serde(default)]
@@ -251,7 +251,7 @@ pub fn parse_build(json: &[u8]) -> Result<Vec<BundleIssue>, serde_json::Error> {
     Ok(errors.chain(warnings).map(|(problem, error)| issue(problem, error)).collect())
 }
 
-fn issue(problem: Problem, error: bool) -> BundleIssue {
+fn issue(problem: BuildProblem, error: bool) -> BundleIssue {
     let (file, line, column) = problem.source_url.as_deref().map_or((None, None, None), document_place);
     BundleIssue {
         kind: problem.issue_type,
@@ -350,7 +350,7 @@ pub fn parse_legacy(json: &[u8]) -> Result<Bundle, serde_json::Error> {
     let warnings = root.issues.warning_summaries.values.into_iter().map(|issue| (issue, false));
     for (found, error) in errors.chain(warnings) {
         let url = found.document_location_in_creating_workspace.and_then(|place| place.url);
-        let problem = Problem {
+        let problem = BuildProblem {
             issue_type: value(found.issue_type).unwrap_or_default(),
             message: value(found.message).unwrap_or_default(),
             target_name: value(found.producing_target),

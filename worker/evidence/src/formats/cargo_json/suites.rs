@@ -72,7 +72,7 @@ impl Binaries {
 }
 
 /// A test and its binary.
-type Open = (String, u64);
+type TestInBinary = (String, u64);
 
 /// Totals and counters of suites, in addition to the results of tests.
 #[derive(Default)]
@@ -131,7 +131,7 @@ impl Suites {
 
     /// Splits tests without a result into ignored and unfinished tests. nextest reports an ignored
     /// test as started. If no other test of its binary ends later, nextest only counts it.
-    pub(super) fn sort_out(&self, open: Vec<Open>) -> (Vec<Open>, Vec<String>) {
+    pub(super) fn sort_out(&self, open: Vec<TestInBinary>) -> (Vec<TestInBinary>, Vec<String>) {
         let mut of_binary: HashMap<String, u64> = HashMap::new();
         for (name, _) in &open {
             *of_binary.entry(nextest_binary(name).unwrap_or_default().to_owned()).or_default() += 1;
@@ -141,7 +141,7 @@ impl Suites {
             let (counted, listed) = self.ignored.get(binary).copied().unwrap_or_default();
             of_binary.get(binary).is_some_and(|open| *open <= counted.saturating_sub(listed))
         };
-        let (ignored, unfinished): (Vec<Open>, Vec<Open>) =
+        let (ignored, unfinished): (Vec<TestInBinary>, Vec<TestInBinary>) =
             open.into_iter().partition(|(name, _)| is_ignored(name));
         (ignored, unfinished.into_iter().map(|(name, _)| name).collect())
     }
