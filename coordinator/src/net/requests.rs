@@ -1,37 +1,27 @@
 //! Requests of clients. Each is answered in its own task.
 
-use super::client_conn::{Back, Submitted};
+mod tokens;
+mod waiting;
+
+pub(crate) use waiting::{job_now, wait};
+
+use super::client_conn::Back;
 use super::outbox::{ANSWER_BYTES_MAX, Room, text_of};
 use super::queries::{self, Page};
-use crate::app_state::{AppState, internal};
-use crate::auth::{JobsAfter, LOCAL, LOCAL_WORKER, Note, Principal};
-use crate::connections::JobEvent;
+use crate::app_state::AppState;
+use crate::auth::{JobsAfter, Note, Principal};
 use crate::logtext;
-use crate::result;
 use crate::runtime::{Command, Wanted};
 use axum::extract::ws::Utf8Bytes;
 use buildpool_digest::Digest;
 use buildpool_pool::{ClientRef, Input, Submitter};
-use buildpool_protocol::TokenId;
-use buildpool_protocol::client_link::{
-    AuditEntry, FromClient, LogAnswer, LogQuery, Role, ToClient, TokenCreated, TokenSummary, View,
-};
+use buildpool_protocol::client_link::{FromClient, LogAnswer, LogQuery, Role, ToClient, View};
 use buildpool_protocol::error::{ErrorCode, LinkError};
-use buildpool_protocol::ids::JobId;
-use buildpool_protocol::limits::{
-    CONTROL_MESSAGE_BYTES_MAX, JOBS_PAGE_MAX, LOG_ANSWER_CHARS, TEXT_BYTES_MAX, TOKEN_LASTS_MAX,
-};
-use buildpool_protocol::report::{JobResult, JobState};
-use buildpool_protocol::spec::Restriction;
+use buildpool_protocol::limits::{LOG_ANSWER_CHARS, TEXT_BYTES_MAX};
 use buildpool_protocol::transfer;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// Interval between progress messages to a waiting client.
-const PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// Delay of a progress message after a change. It is too short to notice, but longer than many jobs
-/// take, so that a short job sends no progress.
-const PROGRESS_AFTER: Duration = Duration::from_millis(20);
+use tokens::{audit, token_create, token_list, token_revoke, token_rotate};
+use waiting::{answer_job, job_after};
 
 /// Room for a part of a log: the text of two streams, in which JSON may escape each character. Many
 /// clients search logs at the same time.
@@ -191,156 +181,6 @@ pub(crate) fn submitter(back: &Back) -> Submitter {
     }
 }
 
-/// Waits for the end of a job and sends `complete`, with progress messages before it.
-pub(crate) async fn wait(back: Back, request: u32, mut submitted: Submitted) {
-    let job = submitted.job;
-    let is_over = submitted.reattached && back.shared.runtime.live(job).await.is_none();
-    let outcome = loop {
-        if is_over {
-            break back.shared.finished(job);
-        }
-        let event = submitted.watch.borrow_and_update().clone();
-        if let JobEvent::Done(finished) = event {
-            break Ok(finished);
-        }
-        if submitted.progress {
-            let done = submitted.watch.wait_for(|event| matches!(event, JobEvent::Done(_)));
-            match tokio::time::timeout(PROGRESS_AFTER, done).await.map(|done| done.is_ok()) {
-                Ok(true) => continue,
-                Ok(false) => break back.shared.finished(job),
-                Err(_) if say_progress(&back, request, job).await.is_none() => {
-                    break back.shared.finished(job);
-                }
-                Err(_) => {}
-            }
-        }
-        let changed = if submitted.progress {
-            tokio::time::timeout(PROGRESS_EVERY, submitted.watch.changed()).await.unwrap_or(Ok(()))
-        } else {
-            submitted.watch.changed().await
-        };
-        if changed.is_err() {
-            break back.shared.finished(job);
-        }
-    };
-    match outcome {
-        Ok(finished) => {
-            let Some(room) = back.room(ANSWER_BYTES_MAX).await else { return };
-            let result =
-                queries::rendered(&back.shared, &back.principal.name, &finished, &submitted.view).await;
-            deliver(&back, job, room, ToClient::Complete { request, result: Box::new(result) }).await;
-        }
-        Err(error) => back.refuse(request, error).await,
-    }
-}
-
-/// Sends the state of a job. If its submitter polls the final result, the job is marked as
-/// delivered, so that an equal submit starts a new job. A read by others does not mark it.
-async fn answer_job(back: &Back, request: u32, Answered { result, token, room }: Answered) {
-    let is_end = back.delivers && result.state == JobState::Done && is_submitter(back, &result, token);
-    let done = if is_end { result.job_id.parse().ok() } else { None };
-    let answer = ToClient::Job { request, result: Box::new(result) };
-    match done {
-        Some(job) => deliver(back, job, room, answer).await,
-        None => drop(back.answer(room, answer).await),
-    }
-}
-
-/// Returns true if this is the token that submitted the job. If that token is no longer valid, or the
-/// job's record is older than the ids of tokens in records, its successor is a token of the same
-/// name, for example after a rotation.
-fn is_submitter(back: &Back, result: &JobResult, token: Option<TokenId>) -> bool {
-    let Principal { token: own, name, role, .. } = &back.principal;
-    let is_replaced = || token.is_none_or(|token| back.shared.tokens.check(token).is_err());
-    token == Some(*own) || *role != Role::Read && result.submitter.as_ref() == Some(name) && is_replaced()
-}
-
-/// Sends the result of a job and then records the delivery. After a crash between the two, the
-/// result is sent again. The reverse order could lose it.
-async fn deliver(back: &Back, job: JobId, room: Room, answer: ToClient) {
-    if back.answer(room, answer).await {
-        // Without waiting: the connection may end as soon as the client has its answer.
-        back.shared.runtime.offer(Input::Delivered { job });
-    }
-}
-
-async fn say_progress(back: &Back, request: u32, job: JobId) -> Option<()> {
-    let live = back.shared.runtime.live(job).await?;
-    let progress = result::progress(&live, &back.shared.connections);
-    back.say(ToClient::Progress { request, progress }).await;
-    Some(())
-}
-
-/// Sends the current state of a job.
-pub(crate) async fn job_now(back: &Back, request: u32, job: JobId) {
-    match job_after(back, &job.to_string(), &View::default(), Duration::ZERO, None).await {
-        Ok(Answered { result, room, .. }) => {
-            let _gone = back.answer(room, ToClient::Job { request, result: Box::new(result) }).await;
-        }
-        Err(error) => back.refuse(request, error).await,
-    }
-}
-
-/// The state of a job, to be sent.
-struct Answered {
-    result: JobResult,
-    /// Token that submitted the job.
-    token: Option<TokenId>,
-    room: Room,
-}
-
-/// Returns the state of a job when it has ended or `wait` has passed. Until then, the request
-/// `watching` receives progress messages.
-async fn job_after(
-    back: &Back,
-    text: &str,
-    view: &View,
-    wait: Duration,
-    watching: Option<u32>,
-) -> Result<Answered, LinkError> {
-    let shared = &back.shared;
-    let job = shared.resolve(&back.principal, text)?;
-    let until = Instant::now() + wait;
-    let mut watch = shared.connections.watch(job);
-    let answered = loop {
-        let turn = shared.turns.query(&back.principal.name).await;
-        let found = shared.runtime.live(job).await;
-        drop(turn);
-        let Some(live) = found else {
-            let finished = shared.finished(job)?;
-            let room = back.room(ANSWER_BYTES_MAX).await.ok_or_else(going)?;
-            let result = queries::rendered(&back.shared, &back.principal.name, &finished, view).await;
-            break Answered { result, token: finished.record.token, room };
-        };
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            let room = back.room(ANSWER_BYTES_MAX).await.ok_or_else(going)?;
-            break Answered {
-                result: queries::live(shared, &back.principal.name, &live).await,
-                token: live.record.token,
-                room,
-            };
-        }
-        let left = match watching {
-            Some(request) => {
-                back.say(ToClient::Progress {
-                    request,
-                    progress: result::progress(&live, &shared.connections),
-                })
-                .await;
-                left.min(PROGRESS_EVERY)
-            }
-            None => left,
-        };
-        // The loop reads the job's state again, so the result of the wait does not matter.
-        let _ended =
-            tokio::time::timeout(left, watch.wait_for(|event| matches!(event, JobEvent::Done(_)))).await;
-    };
-    drop(watch);
-    shared.connections.unwatch(job);
-    Ok(answered)
-}
-
 /// Returns the error for an answer whose connection ends.
 fn going() -> LinkError {
     LinkError::new(ErrorCode::Unavailable, "the connection ends")
@@ -489,91 +329,4 @@ fn require_admin(back: &Back, what: &str) -> Result<(), LinkError> {
     );
     back.shared.note_forbidden(back.actor(), what, "its role does not allow it");
     Err(LinkError::new(ErrorCode::Forbidden, text))
-}
-
-fn token_create(
-    back: &Back,
-    role: (Role, &Restriction),
-    name: &str,
-    expires: Option<Duration>,
-) -> Result<TokenCreated, LinkError> {
-    require_admin(back, "making a token")?;
-    lasts(expires)?;
-    let shared = &back.shared;
-    let fingerprint = shared.token_fingerprint();
-    let created = shared.tokens.create_restricted(role, name, expires, fingerprint.as_deref(), back.actor());
-    created.map_err(|error| LinkError::from(&error))
-}
-
-/// Checks the lifetime of a token: it must be greater than zero and at most [`TOKEN_LASTS_MAX`].
-fn lasts(expires: Option<Duration>) -> Result<(), LinkError> {
-    if expires.is_some_and(|expires| expires.is_zero()) {
-        return Err(LinkError::new(
-            ErrorCode::Invalid,
-            "expires: 0 s is no time at all; leave it out for a token without end",
-        ));
-    }
-    if expires.is_some_and(|expires| expires > TOKEN_LASTS_MAX) {
-        let text = format!(
-            "expires: at most {} s are valid; leave it out for a token without end",
-            TOKEN_LASTS_MAX.as_secs()
-        );
-        return Err(LinkError::new(ErrorCode::Invalid, text));
-    }
-    Ok(())
-}
-
-fn token_rotate(
-    back: &Back,
-    token: &str,
-    grace: Duration,
-    expires: Option<Duration>,
-) -> Result<TokenCreated, LinkError> {
-    require_admin(back, "rotating a token")?;
-    is_not_the_pools_own(back, token)?;
-    lasts(expires)?;
-    let fingerprint = back.shared.token_fingerprint();
-    let rotated = back.shared.tokens.rotate(token, grace, expires, fingerprint.as_deref(), back.actor());
-    rotated.map_err(|error| LinkError::from(&error))
-}
-
-fn audit(back: &Back, before: Option<u64>, limit: u32) -> Result<Vec<AuditEntry>, LinkError> {
-    require_admin(back, "reading the audit log")?;
-    let (before, limit) = (before.unwrap_or(u64::MAX), limit.clamp(1, JOBS_PAGE_MAX as u32));
-    let mut entries = back.shared.tokens.audit_before(before, limit).map_err(internal)?;
-    let mut bytes = 0;
-    let fitting = entries.iter().take_while(|entry| {
-        bytes += serde_json::to_vec(entry).map_or(0, |text| text.len());
-        bytes <= CONTROL_MESSAGE_BYTES_MAX / 2
-    });
-    let count = fitting.count();
-    entries.truncate(count);
-    Ok(entries)
-}
-
-fn token_list(back: &Back) -> Result<Vec<TokenSummary>, LinkError> {
-    require_admin(back, "listing tokens")?;
-    back.shared.tokens.list().map_err(internal)
-}
-
-/// Refuses changes to the local pool's own tokens. The pool creates them at each start. If one of
-/// them is revoked, the user or the worker is locked out until the next start.
-fn is_not_the_pools_own(back: &Back, token: &str) -> Result<(), LinkError> {
-    let is_own = |principal: &Principal| matches!(&*principal.name, LOCAL | LOCAL_WORKER);
-    if !back.shared.config.local || !back.shared.tokens.in_force(token).iter().any(is_own) {
-        return Ok(());
-    }
-    let text = format!(
-        "token `{token}` is the local pool's own, without which nobody reaches it; it ends with the pool's process, which \
-         `buildpool doctor` names, and each start makes a new one"
-    );
-    Err(LinkError::new(ErrorCode::Invalid, text))
-}
-
-fn token_revoke(back: &Back, token: &str, jobs: JobsAfter) -> Result<Vec<TokenSummary>, LinkError> {
-    require_admin(back, "revoking a token")?;
-    is_not_the_pools_own(back, token)?;
-    let revoked = back.shared.tokens.revoke(token, jobs, back.actor());
-    revoked.map_err(|error| LinkError::from(&error))?;
-    token_list(back)
 }

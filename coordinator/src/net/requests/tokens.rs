@@ -1,0 +1,102 @@
+//! Requests of admins about tokens and the audit log.
+
+use super::require_admin;
+use crate::app_state::internal;
+use crate::auth::{JobsAfter, LOCAL, LOCAL_WORKER, Principal};
+use crate::net::client_conn::Back;
+use buildpool_protocol::client_link::{AuditEntry, Role, TokenCreated, TokenSummary};
+use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::limits::{CONTROL_MESSAGE_BYTES_MAX, JOBS_PAGE_MAX, TOKEN_LASTS_MAX};
+use buildpool_protocol::spec::Restriction;
+use std::time::Duration;
+
+pub(super) fn token_create(
+    back: &Back,
+    role: (Role, &Restriction),
+    name: &str,
+    expires: Option<Duration>,
+) -> Result<TokenCreated, LinkError> {
+    require_admin(back, "making a token")?;
+    lasts(expires)?;
+    let shared = &back.shared;
+    let fingerprint = shared.token_fingerprint();
+    let created = shared.tokens.create_restricted(role, name, expires, fingerprint.as_deref(), back.actor());
+    created.map_err(|error| LinkError::from(&error))
+}
+
+/// Checks the lifetime of a token: it must be greater than zero and at most [`TOKEN_LASTS_MAX`].
+fn lasts(expires: Option<Duration>) -> Result<(), LinkError> {
+    if expires.is_some_and(|expires| expires.is_zero()) {
+        return Err(LinkError::new(
+            ErrorCode::Invalid,
+            "expires: 0 s is no time at all; leave it out for a token without end",
+        ));
+    }
+    if expires.is_some_and(|expires| expires > TOKEN_LASTS_MAX) {
+        let text = format!(
+            "expires: at most {} s are valid; leave it out for a token without end",
+            TOKEN_LASTS_MAX.as_secs()
+        );
+        return Err(LinkError::new(ErrorCode::Invalid, text));
+    }
+    Ok(())
+}
+
+pub(super) fn token_rotate(
+    back: &Back,
+    token: &str,
+    grace: Duration,
+    expires: Option<Duration>,
+) -> Result<TokenCreated, LinkError> {
+    require_admin(back, "rotating a token")?;
+    is_not_the_pools_own(back, token)?;
+    lasts(expires)?;
+    let fingerprint = back.shared.token_fingerprint();
+    let rotated = back.shared.tokens.rotate(token, grace, expires, fingerprint.as_deref(), back.actor());
+    rotated.map_err(|error| LinkError::from(&error))
+}
+
+pub(super) fn audit(back: &Back, before: Option<u64>, limit: u32) -> Result<Vec<AuditEntry>, LinkError> {
+    require_admin(back, "reading the audit log")?;
+    let (before, limit) = (before.unwrap_or(u64::MAX), limit.clamp(1, JOBS_PAGE_MAX as u32));
+    let mut entries = back.shared.tokens.audit_before(before, limit).map_err(internal)?;
+    let mut bytes = 0;
+    let fitting = entries.iter().take_while(|entry| {
+        bytes += serde_json::to_vec(entry).map_or(0, |text| text.len());
+        bytes <= CONTROL_MESSAGE_BYTES_MAX / 2
+    });
+    let count = fitting.count();
+    entries.truncate(count);
+    Ok(entries)
+}
+
+pub(super) fn token_list(back: &Back) -> Result<Vec<TokenSummary>, LinkError> {
+    require_admin(back, "listing tokens")?;
+    back.shared.tokens.list().map_err(internal)
+}
+
+/// Refuses changes to the local pool's own tokens. The pool creates them at each start. If one of
+/// them is revoked, the user or the worker is locked out until the next start.
+fn is_not_the_pools_own(back: &Back, token: &str) -> Result<(), LinkError> {
+    let is_own = |principal: &Principal| matches!(&*principal.name, LOCAL | LOCAL_WORKER);
+    if !back.shared.config.local || !back.shared.tokens.in_force(token).iter().any(is_own) {
+        return Ok(());
+    }
+    let text = format!(
+        "token `{token}` is the local pool's own, without which nobody reaches it; it ends with the pool's process, which \
+         `buildpool doctor` names, and each start makes a new one"
+    );
+    Err(LinkError::new(ErrorCode::Invalid, text))
+}
+
+pub(super) fn token_revoke(
+    back: &Back,
+    token: &str,
+    jobs: JobsAfter,
+) -> Result<Vec<TokenSummary>, LinkError> {
+    require_admin(back, "revoking a token")?;
+    is_not_the_pools_own(back, token)?;
+    let revoked = back.shared.tokens.revoke(token, jobs, back.actor());
+    revoked.map_err(|error| LinkError::from(&error))?;
+    token_list(back)
+}
