@@ -1,7 +1,8 @@
 //! Start and shutdown of the coordinator.
 
+mod maintenance;
+
 use crate::app_state::AppState;
-use crate::app_state::wall_ms;
 use crate::auth::Tokens;
 use crate::config::{Config, Protection};
 use crate::connections::Connections;
@@ -23,30 +24,21 @@ use crate::recent_jobs::RecentJobs;
 use crate::revocations;
 use crate::runtime::{Parts, Runtime, StartError};
 use crate::stdin::Inputs;
-use crate::store::{Logs, Lookup, Retention, Server, SourceError, Store, StoreError, make_directory};
+use crate::store::{Lookup, Retention, Server, SourceError, Store, StoreError, make_directory};
 use crate::test_history::TestHistory;
 use crate::tls::{Tls, TlsError, TlsSource};
-use crate::transfer::{Limits, TransferStore};
+use crate::transfer::TransferStore;
 use crate::trust::Trust;
 use crate::webhooks::{self, Webhooks};
 use buildpool_pool::{Input, Pool};
+use maintenance::{make_room, reload, retain, tidy_transfers};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
-/// Interval between retention passes.
-const RETAIN_EVERY: Duration = Duration::from_secs(600);
-/// Interval between checks of the free space.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Delay after a pass that freed no space on a disk that is short of it. Each pass lists all logs,
-/// so it is expensive.
-const RETAIN_AGAIN_AFTER: Duration = Duration::from_secs(30);
-/// Interval between checks of the certificate files.
-const RELOAD_EVERY: Duration = Duration::from_secs(10);
 /// Logs that are copied to the shared objects at a time. Each takes a thread and up to 32 MiB.
 const PUBLISHING_MAX: usize = 8;
 
@@ -451,75 +443,4 @@ fn acceptor(tls: Option<Arc<Tls>>) -> Acceptor {
 
 fn retention(config: &Config) -> Retention {
     Retention { log_age: config.retention_age, log_bytes: config.retention_bytes, ..Retention::default() }
-}
-
-/// Runs retention at the start, then periodically and whenever the disk is short of space.
-async fn retain(logs: Logs, retention: Retention) {
-    loop {
-        let pass = {
-            let logs = logs.clone();
-            move || make_room(&logs, &retention)
-        };
-        let freed = tokio::task::spawn_blocking(pass).await.unwrap_or_default();
-        let passed = Instant::now();
-        let again = if freed { LOOK_EVERY } else { RETAIN_AGAIN_AFTER };
-        loop {
-            // No event reports that a disk fills up or that logs grow old.
-            tokio::time::sleep(LOOK_EVERY).await;
-            let (short, since) = (logs.is_short(&retention), passed.elapsed());
-            if since >= RETAIN_EVERY || (short && since >= again) {
-                break;
-            }
-        }
-    }
-}
-
-/// Removes old logs. Returns true if a log was removed or the disk has enough free space.
-fn make_room(logs: &Logs, retention: &Retention) -> bool {
-    match logs.make_room(retention, wall_ms()) {
-        Ok(retained) => retained.logs_evicted > 0 || !logs.is_short(retention),
-        Err(error) => {
-            tracing::warn!(error = &error as &dyn std::error::Error, "old logs can't be removed");
-            false
-        }
-    }
-}
-
-/// Periodically removes snapshots and artifacts that no job needs.
-async fn tidy_transfers(shared: Arc<AppState>) {
-    loop {
-        // No event reports that snapshots and artifacts grow old.
-        tokio::time::sleep(RETAIN_EVERY).await;
-        let pinned = shared.runtime.live_snapshots().await;
-        let shared = shared.clone();
-        // An error means that the coordinator ends.
-        let _ended = tokio::task::spawn_blocking(move || {
-            let limits = Limits {
-                artifact_bytes: shared.config.artifact_bytes,
-                class_bytes: shared.config.quotas.everybody.stored_snapshot_bytes.unwrap_or(u64::MAX),
-            };
-            shared.transfers.tidy(&pinned, limits, |job| {
-                !matches!(shared.reader.job(job), Ok(Lookup::Evicted | Lookup::Unknown))
-            });
-        })
-        .await;
-    }
-}
-
-/// Reloads a renewed certificate without a restart.
-async fn reload(tls: Arc<Tls>) {
-    loop {
-        // No event reports a renewal, and checking two files is cheap.
-        tokio::time::sleep(RELOAD_EVERY).await;
-        match tls.reload() {
-            Ok(true) => tracing::info!("the TLS certificate was renewed"),
-            Ok(false) => {}
-            Err(error) => {
-                tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    "the renewed TLS certificate can't be used; the old one stays"
-                );
-            }
-        }
-    }
 }
