@@ -149,6 +149,6 @@ pub(crate) fn parse_control<M: DeserializeOwned>(text: &str) -> Result<M, LinkEr
     })
 }
 
-fn too_large(what: &str, length: usize, limit: usize) -> LinkError {
-    LinkError::new(ErrorCode::TooLarge, format!("{what} of {length} bytes is over the limit of {limit}"))
+fn too_large(part: &str, length: usize, limit: usize) -> LinkError {
+    LinkError::new(ErrorCode::TooLarge, format!("{part} of {length} bytes is over the limit of {limit}"))
 }

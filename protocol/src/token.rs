@@ -37,18 +37,18 @@ pub fn parse(text: &str) -> Result<Parts<'_>, FormError> {
     }
     let rest = text.strip_prefix(PREFIX).ok_or(FormError::Prefix)?;
     let mut parts = rest.split('_');
-    let mut part = |what, digits| {
+    let mut part = |name, digits| {
         let part: Option<&str> = parts.next();
         part.map(|part| {
             if is_hex(part, digits) {
                 Ok(part)
             } else {
-                Err(FormError::Part { what, digits, found: part.len() })
+                Err(FormError::Part { name, digits, found: part.len() })
             }
         })
         .transpose()
     };
-    let missing = |what, digits| FormError::Part { what, digits, found: 0 };
+    let missing = |name, digits| FormError::Part { name, digits, found: 0 };
     let id = part("id", ID_DIGITS)?.ok_or_else(|| missing("id", ID_DIGITS))?;
     let secret = part("secret", SECRET_DIGITS)?.ok_or_else(|| missing("secret", SECRET_DIGITS))?;
     let fingerprint = part("fingerprint", FINGERPRINT_DIGITS)?;
@@ -80,7 +80,7 @@ pub enum FormError {
     /// A part does not have the required number of hexadecimal digits.
     Part {
         /// Name of the part.
-        what: &'static str,
+        name: &'static str,
         /// Required number of digits.
         digits: usize,
         /// Actual number of bytes.
@@ -95,11 +95,11 @@ impl fmt::Display for FormError {
         match self {
             Self::Empty => f.write_str("it is empty")?,
             Self::Prefix => write!(f, "it does not begin with `{PREFIX}`")?,
-            Self::Part { what, digits, found } if found == digits => {
-                write!(f, "its {what} has characters that are not hexadecimal digits")?;
+            Self::Part { name, digits, found } if found == digits => {
+                write!(f, "its {name} has characters that are not hexadecimal digits")?;
             }
-            Self::Part { what, digits, found } => {
-                write!(f, "its {what} has {found} characters, and {digits} hexadecimal digits are valid")?;
+            Self::Part { name, digits, found } => {
+                write!(f, "its {name} has {found} characters, and {digits} hexadecimal digits are valid")?;
             }
             Self::More => f.write_str("something stands behind its fingerprint")?,
         }

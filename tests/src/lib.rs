@@ -56,14 +56,14 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// Waits until a condition returns a value.
 ///
 /// # Panics
-/// If it does not within [`PATIENCE`]. The message contains `what`.
-pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+/// If it does not within [`PATIENCE`]. The message contains `event`.
+pub fn wait_for<T>(event: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(value) = condition() {
             return value;
         }
-        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain: {what}");
+        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain: {event}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -72,6 +72,6 @@ pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
 ///
 /// # Panics
 /// As [`wait_for`].
-pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    wait_for(what, || condition().then_some(()));
+pub fn wait_until(event: &str, mut condition: impl FnMut() -> bool) {
+    wait_for(event, || condition().then_some(()));
 }

@@ -111,10 +111,10 @@ impl Terminal {
     ///
     /// # Panics
     /// If it does not in time. The message contains the screen.
-    pub fn wait_until(&self, what: &str, condition: impl Fn(&str) -> bool) {
+    pub fn wait_until(&self, event: &str, condition: impl Fn(&str) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !condition(&self.screen()) {
-            assert!(Instant::now() < deadline, "waited in vain: {what}:\n{}", self.screen());
+            assert!(Instant::now() < deadline, "waited in vain: {event}:\n{}", self.screen());
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
     }

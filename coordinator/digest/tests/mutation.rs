@@ -23,17 +23,20 @@ use std::rc::Rc;
 
 /// Recognizers whose removal no log detects, each with the reason to keep it.
 const UNNOTICED: &[(&str, &str)] = &[
+    ("apple.targets", "the compilers' rule gives the same finding; this one names the tool in `--explain`"),
     (
-        "apple.targets",
-        "the compilers' rule says the same of it; it names the tool where `--explain` is asked",
+        "c.fatal",
+        "the general rule for a place with a severity gives the same finding; this one adds the excerpt",
     ),
-    ("c.fatal", "the general rule for a place with a severity says the same of it; it follows the excerpt"),
-    ("maven.warning", "the general rule for `[WARNING]` says the same of it; it names the tool"),
+    ("maven.warning", "the general rule for `[WARNING]` gives the same finding; this one names the tool"),
     ("nix.error", "the compilers' rule for `error:` comes first; it stands for the form that Nix has"),
-    ("rust.short", "the general rule for a place with a severity says the same of it; it names the tool"),
-    ("swift.macro", "the compilers' rule for `error:` says the same of it; it names the tool"),
+    (
+        "rust.short",
+        "the general rule for a place with a severity gives the same finding; this one names the tool",
+    ),
+    ("swift.macro", "the compilers' rule for `error:` gives the same finding; this one names the tool"),
     ("swiftlint", "the compilers' rule for a place with a severity comes first; it stands for the form"),
-    ("tsc.unplaced", "the compilers' rule for `error:` says the same of it; it names the tool"),
+    ("tsc.unplaced", "the compilers' rule for `error:` gives the same finding; this one names the tool"),
 ];
 
 /// Returns the differences between a digest and its expectation.
@@ -169,7 +172,7 @@ fn samples() -> Vec<Sample> {
         }
     }
     all.push(Sample {
-        name: "xcodebuild, which says nothing and exits with 65".to_owned(),
+        name: "xcodebuild, silent, exit code 65".to_owned(),
         bytes: b"Command line invocation:\n    xcodebuild -scheme App build\n".as_slice().into(),
         ending: Some(Ending::Exited { code: 65 }),
         faults: Box::new(|digest| {

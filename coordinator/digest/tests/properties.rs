@@ -236,7 +236,7 @@ fn endless_lines_and_endless_errors_stay_bounded() {
     assert_eq!(digest.errors_total, 30_000);
     assert!(digest.findings.len() <= 400);
     let last = digest.findings.iter().any(|finding| finding.message.contains("number 29999"));
-    assert!(last, "the last error is kept whatever came before");
+    assert!(last, "the last error is always kept");
     let mut result = JobResult::default();
     digest.render(Verbosity::Normal, None, None, &mut result);
     assert!(

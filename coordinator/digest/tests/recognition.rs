@@ -217,7 +217,7 @@ fn findings_are_found_again_by_id_and_cuts_name_a_call() {
     digest.render(Verbosity::Minimal, None, None, &mut result);
     assert_eq!(result.tier_1_findings.len(), 15);
     for summary in &result.other_findings {
-        let whole = digest.finding(&summary.id).expect("each id that is shown can be asked for");
+        let whole = digest.finding(&summary.id).expect("each id in an answer can be requested");
         assert!(whole.message.starts_with("src/a"));
     }
     for omission in &result.omitted {

@@ -70,7 +70,7 @@ fn what_only_looks_like_a_failure_is_none() {
     check(HARMLESS);
     let told = HARMLESS.last().expect("there are some");
     let failures = digest(told.log, Some(1)).findings.len();
-    assert_eq!(failures, 1, "one failure, told three times");
+    assert_eq!(failures, 1, "one failure, printed three times");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_tool_s_success_takes_back_nothing_of_another_s_failure() {
 fn records_of_json_say_what_the_tool_would_have_said() {
     check(RECORDS);
     let log = RECORDS[0].log;
-    assert_eq!(digest(log, Some(1)).findings.len(), 1, "one failure, told by three records");
+    assert_eq!(digest(log, Some(1)).findings.len(), 1, "one failure in three records");
 }
 
 #[test]

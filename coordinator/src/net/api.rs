@@ -171,14 +171,14 @@ impl FromRequestParts<Arc<AppState>> for Caller {
     }
 }
 
-/// Refuses a caller without role admin. `what` is the plural of a noun.
-fn require_admin(caller: &Caller, what: &'static str) -> Result<(), Problem> {
+/// Refuses a caller without role admin. `objects` is the plural of a noun.
+fn require_admin(caller: &Caller, objects: &'static str) -> Result<(), Problem> {
     let Principal { name, role, .. } = &caller.principal;
     if *role == Role::Admin {
         return Ok(());
     }
-    let text = format!("the token `{name}` has role {}; {what} need admin", role.name());
-    caller.shared.note_forbidden(caller.actor(), what, &text);
+    let text = format!("the token `{name}` has role {}; {objects} need admin", role.name());
+    caller.shared.note_forbidden(caller.actor(), objects, &text);
     Err(LinkError::new(ErrorCode::Forbidden, text).into())
 }
 

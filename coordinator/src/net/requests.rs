@@ -282,11 +282,11 @@ async fn encoded(
 async fn on_worker(
     back: &Back,
     request: u32,
-    (what, action): (&str, &'static str),
+    (operation, action): (&str, &'static str),
     text: &str,
     decide: impl FnOnce(ClientRef, String) -> Input,
 ) -> Result<(), LinkError> {
-    require_admin(back, what)?;
+    require_admin(back, operation)?;
     let workers = back.shared.runtime.workers().await;
     let by_id = workers.iter().find(|worker| worker.record.worker.to_string() == text);
     let known = by_id.or_else(|| workers.iter().find(|worker| worker.record.name == text));
@@ -318,15 +318,15 @@ async fn cancel(back: &Back, request: u32, text: &str, reason: String) -> Result
     Ok(())
 }
 
-fn require_admin(back: &Back, what: &str) -> Result<(), LinkError> {
+fn require_admin(back: &Back, operation: &str) -> Result<(), LinkError> {
     if back.principal.role == Role::Admin {
         return Ok(());
     }
     let text = format!(
-        "{what} needs an admin token; `{}` has role {}",
+        "{operation} needs an admin token; `{}` has role {}",
         back.principal.name,
         back.principal.role.name()
     );
-    back.shared.note_forbidden(back.actor(), what, "its role does not allow it");
+    back.shared.note_forbidden(back.actor(), operation, "its role does not allow it");
     Err(LinkError::new(ErrorCode::Forbidden, text))
 }

@@ -415,9 +415,9 @@ fn readable(rows: Vec<Result<JobRecord, StoreError>>) -> Vec<JobRecord> {
 }
 
 /// Parses the record in a row. On an error, logs a warning and returns `None`.
-fn parsed<T: DeserializeOwned>(what: &str, body: sql::Result<String>) -> Option<T> {
+fn parsed<T: DeserializeOwned>(record: &str, body: sql::Result<String>) -> Option<T> {
     let skipped = |error: &dyn std::fmt::Display| {
-        tracing::warn!(%error, "skipping the record of {what}: it can't be read");
+        tracing::warn!(%error, "skipping the record of {record}: it can't be read");
     };
     let body = body.inspect_err(|error| skipped(error)).ok()?;
     serde_json::from_str(&body).inspect_err(|error| skipped(error)).ok()

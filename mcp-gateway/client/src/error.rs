@@ -200,7 +200,7 @@ impl fmt::Display for ClientError {
                 write!(f, "no common protocol version with the coordinator at {url}: {said}")
             }
             Self::Refused(error) => error.fmt(f),
-            Self::Misbehaved(what) => write!(f, "the coordinator broke the protocol: {what}"),
+            Self::Misbehaved(violation) => write!(f, "the coordinator broke the protocol: {violation}"),
             Self::Interrupted { request } => {
                 write!(
                     f,

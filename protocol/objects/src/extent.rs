@@ -23,7 +23,7 @@ pub struct Extent {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Excess {
     /// The limited quantity with its unit: "bytes in its files".
-    pub what: &'static str,
+    pub unit: &'static str,
     /// The amount found, as a lower bound.
     pub found: u64,
     /// The limit.
@@ -32,10 +32,10 @@ pub struct Excess {
 
 impl fmt::Display for Excess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, found, limit } = self;
+        let Self { unit, found, limit } = self;
         write!(
             f,
-            "the snapshot has at least {found} {what}; at most {limit} are valid: put large directories into .gitignore or .buildpoolignore"
+            "the snapshot has at least {found} {unit}; at most {limit} are valid: put large directories into .gitignore or .buildpoolignore"
         )
     }
 }
@@ -45,8 +45,8 @@ impl Excess {
     ///
     /// # Errors
     /// The exceeded limit.
-    pub fn check(what: &'static str, found: u64, limit: u64) -> Result<(), Self> {
-        if found > limit { Err(Self { what, found, limit }) } else { Ok(()) }
+    pub fn check(unit: &'static str, found: u64, limit: u64) -> Result<(), Self> {
+        if found > limit { Err(Self { unit, found, limit }) } else { Ok(()) }
     }
 }
 

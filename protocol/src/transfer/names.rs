@@ -29,7 +29,7 @@ impl FromStr for ObjectId {
         if valid {
             Ok(Self(text.into()))
         } else {
-            Err(NotHexadecimal { what: "object id", digits: "40 or 64" })
+            Err(NotHexadecimal { form: "object id", digits: "40 or 64" })
         }
     }
 }
@@ -107,7 +107,7 @@ impl FromStr for Checksum {
         if valid {
             Ok(Self(text.into()))
         } else {
-            Err(NotHexadecimal { what: "BLAKE3 checksum", digits: "64" })
+            Err(NotHexadecimal { form: "BLAKE3 checksum", digits: "64" })
         }
     }
 }
@@ -144,8 +144,8 @@ fn is_lower_hex(text: &str) -> bool {
 
 /// Error: the text is not an id or a checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("that is no {what}, which has {digits} hexadecimal digits in lower case")]
+#[error("that is no {form}, which has {digits} hexadecimal digits in lower case")]
 pub struct NotHexadecimal {
-    what: &'static str,
+    form: &'static str,
     digits: &'static str,
 }

@@ -425,10 +425,10 @@ fn limit_passed(evidence: &mut Evidence) {
     }
 }
 
-fn cut<T>(list: &mut Vec<T>, keep: usize, what: &str, notes: &mut Vec<String>) {
+fn cut<T>(list: &mut Vec<T>, keep: usize, items: &str, notes: &mut Vec<String>) {
     let dropped = list.len().saturating_sub(keep);
     if dropped > 0 {
         list.truncate(keep);
-        notes.push(format!("{dropped} {what} were left out: too many for one answer"));
+        notes.push(format!("{dropped} {items} were left out: too many for one answer"));
     }
 }

@@ -30,13 +30,13 @@ pub(crate) fn binary() -> PathBuf {
 }
 
 /// Waits until a condition holds.
-pub(crate) async fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+pub(crate) async fn until<T>(event: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
         if let Some(found) = condition() {
             return found;
         }
-        assert!(began.elapsed() < PATIENCE, "waited for {what} for {PATIENCE:?}");
+        assert!(began.elapsed() < PATIENCE, "waited for {event} for {PATIENCE:?}");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }

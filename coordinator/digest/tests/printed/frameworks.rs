@@ -87,7 +87,7 @@ pub(crate) const FRAMEWORKS: &[Run] = &[
         ..RUN
     },
     Run {
-        what: "ExUnit, what could not be set up",
+        what: "ExUnit, tests that could not be set up",
         log: "??\n\n  0) InvTest: failure on setup_all callback, all tests have been invalidated\n     ** (RuntimeError) sa\n     stacktrace:\n       test/inv_test.exs:4: InvTest.__ex_unit_setup_all_0/1\n\n\nFinished in 0.02 seconds (0.00s async, 0.02s sync)\n3 tests, 0 failures, 2 invalid, 1 skipped\n\nRandomized with seed 608172\n",
         tests: Some([0, 2, 1, 0]),
         told: &["failure on setup_all callback & (RuntimeError) sa"],
@@ -113,7 +113,7 @@ pub(crate) const FRAMEWORKS: &[Run] = &[
         ..RUN
     },
     Run {
-        what: "ExUnit, none is of those that were asked for",
+        what: "ExUnit, no requested test exists",
         log: "Excluding tags: [:test]\nIncluding tags: [:zz]\n\nAll tests have been excluded.\n\nFinished in 0.00 seconds (0.00s async, 0.00s sync)\n1 test, 0 failures, 1 excluded\n\nRandomized with seed 612576\nThe --only option was given to \"mix test\" but no test was executed\n",
         code: 1,
         verdicts: [Failed, Inconclusive],

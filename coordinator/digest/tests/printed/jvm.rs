@@ -43,12 +43,12 @@ pub(crate) const JVM: &[Run] = &[
         ..RUN_CUT
     },
     Run {
-        what: "gradle, which tells of no skipped test",
+        what: "gradle without skipped tests",
         log: "> Task :test\n\napp.ATest > later STARTED\n\napp.ATest > adds STARTED\n\napp.ATest > adds PASSED\n\napp.ATest > last STARTED\n\nBUILD SUCCESSFUL in 8s\n",
         ..RUN
     },
     Run {
-        what: "gradle, which tells the beginnings only",
+        what: "gradle, starts only",
         log: "> Task :test\n\napp.ATest > adds STARTED\n\nBUILD SUCCESSFUL in 8s\n",
         ..RUN
     },

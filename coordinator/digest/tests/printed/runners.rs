@@ -237,7 +237,7 @@ pub(crate) const PRINTED_TOTALS: &[Run] = &[
         ..RUN
     },
     Run {
-        what: "nextest, what cargo's runner says inside",
+        what: "nextest, the inner output of cargo's runner",
         log: "────────────\n Nextest run ID 1 with nextest profile: default\n    Starting 2 tests across 1 binary\n        PASS [   0.003s] a tests::one\n        FAIL [   0.004s] a tests::two\n──── STDOUT:             a tests::two\n\nrunning 1 test\ntest tests::two ... FAILED\n\nfailures:\n\nfailures:\n    tests::two\n\ntest result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 1 filtered out; finished in 0.00s\n\n──── STDERR:             a tests::two\nthread 'tests::two' panicked at src/lib.rs:9:9:\nno\n────────────\n     Summary [   0.005s] 2 tests run: 1 passed, 1 failed, 0 skipped\n        FAIL [   0.004s] a tests::two\nerror: test run failed\n",
         code: 100,
         tests: Some([1, 1, 0, 0]),

@@ -160,7 +160,7 @@ pub(crate) const HARMLESS: &[Run] = &[
         ..RUN
     },
     Run {
-        what: "pytest -v, told in full",
+        what: "pytest -v, complete",
         log: "============================= test session starts ==============================\ncollected 2 items\n\ntest_a.py::T::test_one FAILED [ 50%]\ntest_a.py::test_two PASSED [100%]\n\n=================================== FAILURES ===================================\n__________________________________ T.test_one __________________________________\n\n>       assert 1 == 2\nE       assert 1 == 2\n\ntest_a.py:4: AssertionError\n=========================== short test summary info ============================\nFAILED test_a.py::T::test_one - assert 1 == 2\n========================= 1 failed, 1 passed in 0.05s ==========================\n",
         tests: Some([1, 1, 0, 0]),
         told: &["FAILED test_a.py::T::test_one & E       assert 1 == 2"],

@@ -38,10 +38,10 @@ pub(super) const SPARSE_DIRECTORY: u32 = 0o040_000;
 
 /// Error for an index that can't be parsed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the index is damaged at byte {offset}: {what}")]
+#[error("the index is damaged at byte {offset}: {problem}")]
 pub struct IndexError {
     offset: usize,
-    what: &'static str,
+    problem: &'static str,
 }
 
 struct Reader<'a> {
@@ -50,8 +50,8 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn error(&self, what: &'static str) -> IndexError {
-        IndexError { offset: self.at, what }
+    fn error(&self, problem: &'static str) -> IndexError {
+        IndexError { offset: self.at, problem }
     }
 
     fn take(&mut self, count: usize) -> Result<&'a [u8], IndexError> {
@@ -108,7 +108,7 @@ pub(super) fn parse(bytes: &[u8], hash_bytes: usize) -> Result<IndexFile, IndexE
     let end = bytes.len().saturating_sub(hash_bytes);
     let mut reader = Reader { bytes: bytes.get(..end).unwrap_or_default(), at: 0 };
     if reader.take(4)? != b"DIRC" {
-        return Err(IndexError { offset: 0, what: "it does not begin as one" });
+        return Err(IndexError { offset: 0, problem: "it does not begin as one" });
     }
     let version = reader.u32()?;
     if !(2..=4).contains(&version) {
