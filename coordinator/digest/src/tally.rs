@@ -3,6 +3,7 @@
 
 mod bazel_targets;
 mod failed_totals;
+mod results;
 mod running_tests;
 mod test_names;
 mod tool_counts;
@@ -13,8 +14,6 @@ use crate::limits::{RUNNING_TESTS_MAX, TESTS_MAX};
 use crate::rules::TestEvent;
 use crate::tool::{Announced, ToolId};
 use bazel_targets::BazelTargets;
-use buildpool_protocol::evidence::TestStatus;
-use buildpool_protocol::report::TestCounts;
 use running_tests::{RunningTests, TestPlace};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
@@ -518,153 +517,5 @@ impl Tally {
         let account = self.accounts.get(&family)?;
         let all = account.settled + account.planned;
         (account.planned > 0 && all == account.by_test.total()).then_some(account.by_test)
-    }
-
-    /// Tests that began and have not ended.
-    pub(crate) fn running(&self) -> impl Iterator<Item = &str> {
-        let known = self.running.of_families().filter(|(family, _)| self.knows(*family));
-        let known = known.flat_map(|(_, tests)| tests.keys().map(String::as_str));
-        known.chain(self.cut.iter().map(|(_, test)| test.as_str()))
-    }
-
-    /// The test that began last and has not ended.
-    pub(crate) fn latest_running(&self) -> Option<&str> {
-        let latest = self.running.latest().filter(|((family, _), _)| self.knows(*family));
-        latest.map(|(_, test)| test).or_else(|| self.running().next())
-    }
-
-    /// Returns the number of tests that began or were announced and have not ended. It is 0 for a tool with a total of all
-    /// started tests: the line with an end was not recognized.
-    pub(crate) fn unfinished(&self) -> u64 {
-        let mut running: BTreeMap<ToolId, u64> = BTreeMap::new();
-        for (family, tests) in self.running.of_families().filter(|(family, _)| self.knows(*family)) {
-            let times: u64 = tests.values().copied().map(u64::from).sum();
-            if times > 0 {
-                *running.entry(family).or_default() += times;
-            }
-        }
-        let is_complete = |family: &ToolId, running: u64| {
-            self.accounts.get(family).is_some_and(|account| {
-                account.own.summaries > 0
-                    && account.own.sum().total() >= account.by_test.total().saturating_add(running)
-            })
-        };
-        running.retain(|family, count| !is_complete(family, *count));
-        for (family, account) in &self.accounts {
-            let left = account.left();
-            if left > 0 && account.known && !self.is_driven(*family) {
-                let count = running.entry(*family).or_default();
-                *count = left.max(*count);
-            }
-        }
-        running.into_values().fold(self.cut.len() as u64, u64::saturating_add)
-    }
-
-    /// Tests that ended, each run counted.
-    pub(crate) const fn done(&self) -> u64 {
-        self.done
-    }
-
-    /// Tests that passed only after they failed.
-    pub(crate) const fn flaky(&self) -> u64 {
-        self.flaky
-    }
-
-    /// Whether this test passed after it had failed.
-    pub(crate) fn is_flaky(&self, test: &str) -> bool {
-        self.flaky_tests.contains(test)
-    }
-
-    /// Number of tests that the tools announced.
-    pub(crate) const fn expected_total(&self) -> Option<u64> {
-        self.expected_total
-    }
-
-    /// Adds to the number of tests that the tools announced.
-    pub(crate) fn expect(&mut self, total: u64) {
-        if total > 0 {
-            self.expected_total = Some(self.expected_total.unwrap_or(0).saturating_add(total));
-        }
-    }
-
-    /// Returns the families with counts, without families that another one drives.
-    fn families(&self) -> impl Iterator<Item = (ToolId, &ToolCounts)> {
-        self.accounts
-            .iter()
-            .filter(|(family, _)| !family.counts_no_tests)
-            .filter(|(_, account)| account.summaries() > 0 || account.by_test.total() > 0)
-            .map(|(family, account)| (*family, account))
-            .filter(|(family, _)| !self.is_driven(*family) && !self.is_borrowed(*family))
-    }
-
-    /// Whether unannounced lines like cargo's `test it adds ... ok` come from another runner.
-    fn is_borrowed(&self, family: ToolId) -> bool {
-        let counts = |(other, account): (&ToolId, &ToolCounts)| *other != family && account.summaries() > 0;
-        let is_bare = |account: &ToolCounts| {
-            account.summaries() == 0 && account.announced == 0 && account.by_test.failed == 0
-        };
-        family.shares_format
-            && self.accounts.get(&family).is_some_and(is_bare)
-            && self.accounts.iter().any(counts)
-    }
-
-    /// Whether another family with counts ran this family's tests: it can run this family, and it had
-    /// begun before these tests were reported.
-    fn is_driven(&self, family: ToolId) -> bool {
-        let told_at = self.accounts.get(&family).map_or(0, |account| account.told_at);
-        self.accounts.iter().any(|(driver, other)| {
-            let began_after = other.heading_at.is_some_and(|at| at > told_at);
-            other.summaries() > 0 && family.is_inside(*driver) && !began_after
-        })
-    }
-
-    /// Whether each family that counts failed tests has a later total of the same tests that counts none.
-    pub(crate) fn failures_are_past(&self) -> bool {
-        let mut failed = self.families().filter(|(family, account)| account.believed(*family).failed > 0);
-        failed.all(|(family, account)| account.failures_are_past(family))
-    }
-
-    /// Returns families with a failed run that no later run of the same tests took back.
-    pub(crate) fn failed_apart(&self) -> impl Iterator<Item = ToolId> {
-        self.accounts
-            .iter()
-            .filter(|(family, account)| !account.failures_are_past(**family))
-            .map(|(family, _)| family.speaker())
-    }
-
-    /// Returns the last result of each named test, of the families that count.
-    pub(crate) fn results(&self) -> impl Iterator<Item = (&str, TestStatus)> {
-        let counting: BTreeSet<ToolId> = self.families().map(|(family, _)| family).collect();
-        self.named.tests().filter(move |(_, family, _)| counting.contains(family)).filter_map(
-            |(id, _, test)| {
-                let (event, _) = self.last.get(&id)?;
-                Some((test, test_names::status(*event)?))
-            },
-        )
-    }
-
-    /// Returns the counts for the result, or `None` if no tool counted.
-    pub(crate) fn counts(&self) -> Option<TestCounts> {
-        let mut sum = Counts::default();
-        let mut names = Vec::new();
-        for (family, account) in self.families() {
-            let mut believed = account.believed(family);
-            if family.counts_targets {
-                believed = self.targets_alone(believed);
-            }
-            let is_told = account.summaries() > 0 && self.targets.is_empty();
-            if believed.total() > 0 || is_told {
-                sum.add(&believed);
-                names.push(family.name);
-            }
-        }
-        (!names.is_empty()).then(|| TestCounts {
-            passed: sum.passed,
-            failed: sum.failed,
-            skipped: sum.skipped,
-            expected_failures: sum.expected,
-            total: sum.total(),
-            source: format!("{} output", names.join(" and ")),
-        })
     }
 }

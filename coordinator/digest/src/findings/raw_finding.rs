@@ -1,0 +1,220 @@
+//! One finding, and the hashes that identify it.
+
+use crate::answer_text::counted;
+use crate::rules::{Join, Kind, Role};
+use buildpool_protocol::output::Stream;
+use buildpool_protocol::report::{Location, Severity};
+
+/// One finding in the log or in a report.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RawFinding {
+    /// Rule that matched.
+    pub(crate) rule: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) severity: Severity,
+    /// Certainty of the rule, in percent.
+    pub(crate) sure: u8,
+    pub(crate) role: Role,
+    /// An error that ended its program.
+    pub(crate) ended: bool,
+    /// Remark of a linter without a severity word.
+    pub(crate) remark: bool,
+    /// The finding is a crash message, which a test may print as well.
+    pub(crate) word: bool,
+    /// The finding comes from a probe of a configuration step.
+    pub(crate) probe: bool,
+    /// The finding is between the start and the end of a test that passed.
+    pub(crate) in_test: bool,
+    /// Reports only that a test failed. A finding that gives the reason replaces it.
+    pub(crate) bare: bool,
+    /// Lines of the message, as printed by the tool.
+    pub(crate) lines: Vec<String>,
+    /// Index of the line that summarizes the message.
+    pub(crate) head: usize,
+    pub(crate) join: Option<Join>,
+    /// Number of lines of the message beyond the limit.
+    pub(crate) lines_cut: u64,
+    pub(crate) test: Option<String>,
+    pub(crate) location: Option<Location>,
+    /// Stream of the log. None for a finding from a report.
+    pub(crate) stream: Option<Stream>,
+    /// Path of the report that contains the finding.
+    pub(crate) report: Option<String>,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    /// Position in the order of lines over both streams.
+    pub(crate) order: u64,
+    pub(crate) recurrence: u64,
+    pub(crate) pre: Vec<String>,
+    pub(crate) post: Vec<String>,
+    /// Extra lines: advice, or details about the test from a report. They are not part of the
+    /// message.
+    pub(crate) beside: Vec<String>,
+    /// Deduplication key, computed by [`super::Findings::add`].
+    pub(crate) key: u64,
+}
+
+impl RawFinding {
+    /// Returns a finding with only the given fields set and a recurrence of 1.
+    pub(crate) const fn new(rule: &'static str, kind: Kind, severity: Severity, sure: u8) -> Self {
+        Self {
+            rule,
+            kind,
+            severity,
+            sure,
+            role: Role::Usual,
+            ended: false,
+            remark: false,
+            word: false,
+            probe: false,
+            in_test: false,
+            bare: false,
+            lines: Vec::new(),
+            head: 0,
+            join: None,
+            lines_cut: 0,
+            test: None,
+            location: None,
+            stream: None,
+            report: None,
+            from: 0,
+            to: 0,
+            order: 0,
+            recurrence: 1,
+            pre: Vec::new(),
+            post: Vec::new(),
+            beside: Vec::new(),
+            key: 0,
+        }
+    }
+
+    /// Returns the message as one text.
+    pub(crate) fn message(&self) -> String {
+        let mut text = self.lines.join("\n");
+        if self.lines_cut > 0 {
+            let lines = counted(self.lines_cut, "more line");
+            text.push_str(&format!("\n… {lines} of this message in the log"));
+        }
+        for line in &self.beside {
+            text.push('\n');
+            text.push_str(line);
+        }
+        text
+    }
+
+    /// Returns the headline without its location. Equal remarks about different lines have the same
+    /// text.
+    pub(crate) fn without_place(&self) -> String {
+        let line = self.lines.get(self.head).map_or("", String::as_str);
+        let Some(location) = &self.location else { return line.to_owned() };
+        let rest = line.split_once(location.file.as_str()).map_or(line, |(_, rest)| rest);
+        rest.trim_start_matches(|c: char| {
+            c.is_ascii_digit() || matches!(c, ':' | '(' | ')' | ',' | ' ' | ']' | '[')
+        })
+        .to_owned()
+    }
+
+    /// Hash of the headline without location and numbers.
+    pub(crate) fn sort(&self) -> u64 {
+        let mut hasher = Fnv::default();
+        hasher.text(&normalised(&self.without_place()));
+        hasher.0
+    }
+
+    /// Hash that is equal for the same finding in another run. It covers rule, test, file name and
+    /// message, without numbers, hexadecimal and directories.
+    pub(crate) fn signature(&self) -> u64 {
+        let mut hasher = Fnv::default();
+        hasher.text(self.rule);
+        hasher.text(self.test.as_deref().unwrap_or_default());
+        if let Some(location) = &self.location {
+            hasher.text(location.file.rsplit(['/', '\\']).next().unwrap_or_default());
+        }
+        for line in self.lines.iter().skip(self.head).take(3) {
+            hasher.text(&normalised(line));
+        }
+        hasher.0
+    }
+
+    pub(super) fn reckoned_key(&self) -> u64 {
+        let mut key = FastHasher::default();
+        key.text(self.rule);
+        key.text(self.test.as_deref().unwrap_or_default());
+        if let Some(Location { file, line, column }) = &self.location {
+            key.text(file);
+            key.number(line.map_or(u64::MAX, u64::from));
+            key.number(column.map_or(u64::MAX, u64::from));
+        }
+        for line in &self.lines {
+            let stamp = crate::text::front_length(line.as_bytes());
+            key.text(line.get(stamp..).unwrap_or(line).trim());
+        }
+        key.0
+    }
+}
+
+/// Replaces the parts of a line that differ from run to run: numbers, hexadecimal and directories.
+pub(crate) fn normalised(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    for word in line.split_whitespace() {
+        let word = word.rsplit('/').next().unwrap_or(word);
+        let hex = word.len() >= 8 && word.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+        if hex {
+            out.push('#');
+        } else {
+            let mut in_number = false;
+            for c in word.chars() {
+                if c.is_ascii_digit() {
+                    if !in_number {
+                        out.push('#');
+                    }
+                    in_number = true;
+                } else {
+                    in_number = false;
+                    out.push(c);
+                }
+            }
+        }
+        out.push(' ');
+    }
+    out
+}
+
+/// Hasher for keys that are not stored: it takes eight bytes at a time.
+#[derive(Default)]
+struct FastHasher(u64);
+
+impl FastHasher {
+    fn number(&mut self, number: u64) {
+        let product = u128::from(self.0 ^ number ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93_u128;
+        self.0 = (product as u64).rotate_left(23) ^ (product >> 64) as u64;
+    }
+
+    fn text(&mut self, text: &str) {
+        let (words, rest) = text.as_bytes().as_chunks();
+        words.iter().for_each(|word| self.number(u64::from_le_bytes(*word)));
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        self.number(u64::from_le_bytes(last));
+        self.number(text.len() as u64);
+    }
+}
+
+/// FNV-1a hasher. Its values are the same on every machine and in every version, because signatures
+/// are stored.
+#[derive(Clone, Copy)]
+pub(crate) struct Fnv(pub(crate) u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    pub(crate) fn text(&mut self, text: &str) {
+        for byte in text.bytes().chain([0xff]) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Effects of a matched line.
+
+use super::{Groups, Problem};
+use crate::exit_codes::signal_named;
+use crate::tally::Counts;
+use crate::tool::ToolId;
+
+/// Event of a test.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TestEvent {
+    Started,
+    Passed,
+    Failed,
+    Skipped,
+    ExpectedFailure,
+    /// It ended. Another line has the result.
+    Ended,
+}
+
+/// A sign about the whole run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sign {
+    /// A known tool reports success.
+    Success(ToolId),
+    /// A known tool reports failure.
+    Failure(ToolId),
+    /// A known tool reports failure in passing. Its earlier report is its last word.
+    FailureToo(ToolId),
+    /// A tool reports failure with a single word. It counts if the tool has reported failure before.
+    StillFailure(ToolId),
+    /// A tool reports a number of errors. It counts if a build error was found.
+    TotalOfErrors(ToolId),
+    /// A tool reports failure with words that other programs use too. They count if another line shows this family's tool.
+    FailureUnder(ToolId),
+    /// A tool withdraws its earlier report of failure. It is not a result of the run.
+    TakesBack(ToolId),
+    /// A tool is running. It is not a result.
+    Tool(ToolId),
+    /// A run of a tool begins. Its earlier run has ended.
+    Begins(ToolId),
+    /// A test runner found no tests.
+    NoTests,
+    /// A part of a run had tests, so that its other parts may have none.
+    SomeTests,
+    /// A sign of a crash.
+    Crash(Indicator),
+    /// A sign of a crash if this family's tool is running, by its own lines before or after.
+    CrashUnder(ToolId, Indicator),
+    /// An exception reports the end of its program. A later trace cancels it, because the program went on.
+    Raised(Indicator),
+    /// A trace begins.
+    Trace,
+}
+
+impl Sign {
+    /// With the signal that the line names.
+    pub(crate) fn with_signal(self, groups: &Groups<'_>) -> Self {
+        let signal = || groups.text("sig").and_then(|said| signal_named(&said)).unwrap_or_default();
+        match self {
+            Self::Crash(Indicator::Died("")) => Self::Crash(Indicator::Died(signal())),
+            Self::Crash(Indicator::ChildDied("")) => Self::Crash(Indicator::ChildDied(signal())),
+            Self::CrashUnder(family, Indicator::Died("")) => {
+                Self::CrashUnder(family, Indicator::Died(signal()))
+            }
+            _ => self,
+        }
+    }
+}
+
+/// Signs of a crash, named as in the result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Indicator {
+    TestRunnerCrashed,
+    ConnectionInterrupted,
+    EarlyExit,
+    NeverBeganTesting,
+    BundleLoadFailed,
+    SimulatorBootTimeout,
+    TestProcessCrashed,
+    RestartedAfterCrash,
+    FatalError,
+    UncaughtException,
+    UnexpectedSignal,
+    RunnerError,
+    RunnerNotLaunched,
+    Sanitizer,
+    Panic,
+    Killed,
+    OutOfMemory,
+    /// A shell or make names the signal of a program that it ran. Empty until it is read from group `sig`.
+    Died(&'static str),
+    /// A tool reports the death of its process, with the signal if it names one. Empty until it is read from group `sig`.
+    ChildDied(&'static str),
+}
+
+impl Indicator {
+    /// True if it is only a word that a test may print too.
+    pub(crate) const fn is_word(self) -> bool {
+        matches!(
+            self,
+            Self::FatalError
+                | Self::UncaughtException
+                | Self::UnexpectedSignal
+                | Self::Panic
+                | Self::Killed
+                | Self::OutOfMemory
+                | Self::Died(_)
+        )
+    }
+}
+
+/// Reads counts from a summary line.
+pub(crate) type Count = fn(&Groups<'_>) -> Option<Counts>;
+
+/// Each kind of test has its own number.
+pub(crate) const SORTS: Count = |groups| {
+    Some(Counts {
+        passed: groups.number("passed"),
+        failed: groups.number("failed") + groups.number("errors"),
+        skipped: groups.number("skipped"),
+        expected: groups.number("expected"),
+    })
+};
+
+/// The rest of a total passed.
+pub(crate) const TOTAL: Count = |groups| {
+    let (total, skipped) = (groups.number("n"), groups.number("skipped"));
+    let failed = groups.number("failed") + groups.number("errors");
+    Some(Counts { passed: total.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
+};
+
+/// Effect of a matched line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Act {
+    /// Begins a problem.
+    Problem(Problem),
+    /// Reports an event of the test in group `t`.
+    Test(ToolId, TestEvent),
+    /// Ends the test that began last. The line does not name it.
+    Ends(ToolId),
+    /// A tool's summary of its tests, which is a result of the run.
+    Counts(ToolId, Count),
+    /// A summary if the next line is the tool's own, because other programs may print the same words.
+    Awaits(ToolId, Count),
+    /// The tool's own line directly below its summary.
+    Confirms(ToolId),
+    /// A summary if another line announced it a few lines before.
+    Announced(ToolId, Count),
+    /// A summary of a part of the tests, or of the tests so far. It is not a result of the run.
+    Partial(ToolId, Count),
+    /// A program of this family is running.
+    AtWork(ToolId),
+    /// Announces a summary.
+    Heading(ToolId),
+    /// A line of a summary that reports a failure outside the summary's tests: the run failed,
+    /// with any results of its tests.
+    Amiss(ToolId),
+    /// Number of tests.
+    Plan(ToolId),
+    /// Number of tests (`n`, or `selected` of them) that run now; a total follows after them.
+    Announces(ToolId),
+    /// A program of this family begins. It may run tests or other work.
+    Header(ToolId),
+    /// A line of the program that has just begun, which shows that it runs tests.
+    Settings(ToolId),
+    /// Marks of finished tests (`marks`), below a blank line if no settings came before. The run began with a header just
+    /// before, and a total follows. The line may have the number of finished tests (`k`) of all (`n`).
+    Marks(ToolId),
+    /// The list of a directory. The line before it looks like the mark of a test.
+    NoMarks(ToolId),
+    /// Adds to the summary before it: `3 failing`.
+    Adds(ToolId, Count),
+    /// Number of tests of the summary before it that did not simply pass: `FAILED (failures=3)`.
+    Moves(ToolId, Count),
+    /// The current run of this tool works on the unit in group `u`, in that of group `w` if present.
+    Unit(ToolId),
+    /// The current run failed at that unit.
+    FailedUnit(ToolId),
+    /// The same process tries the failed part again.
+    TriesAgain(ToolId),
+    /// Announces the command line in group `m`.
+    Command,
+    /// Announces a command line of xcodebuild, in group `m`.
+    XcodebuildCommand,
+    /// Reports the result of the action in group `u`.
+    ActionResult,
+    /// The next total of this family is of the tests that failed before.
+    RerunsFailed(ToolId),
+    /// Begins a test session. Later counts belong to this session.
+    Session(ToolId),
+    /// A program of this family has ended, completely if all its tests passed.
+    Over(ToolId, bool),
+    /// The output of the target of Bazel in group `t` follows.
+    TargetOutput,
+    /// The current program reports each passed test.
+    TellsPasses(ToolId),
+    /// The tests of a part of the run follow, named by group `t`. Only tests of the same part are the same tests.
+    Part(ToolId),
+    /// A part of the run failed; groups `goal` and `project` name it.
+    FailedPart(ToolId),
+    /// Tests of a family that began and have not ended will never end, even if the program later reports otherwise.
+    Cut(ToolId),
+    /// Names the file (`f`) of the failures after it.
+    File,
+    /// A runner names the test in group `t` as one that passed only after a failure.
+    Flaky,
+    /// Later output belongs to the test in group `t`.
+    Speaks,
+    /// The line belongs to that test's output; the failure of the test contains it.
+    Logs,
+    /// A sign about the run.
+    Sign(Sign),
+    /// A test runner reports the death of a process that ran tests, by the signal in group `sig` if it names one. This counts
+    /// inside the message of a failed test too.
+    WorkerDied,
+    /// A test runner reports the death of its own process, inside the message of a failed test too. It may run the test in
+    /// another process: a later total decides.
+    RunnerSays(Sign),
+    /// The same, if it is a line of a message with this text.
+    Within(&'static str, &'static Act),
+    /// Kept as the tool's last word.
+    Summary,
+    /// Not a problem, even if a later rule matches.
+    Harmless,
+    /// No later rule is matched.
+    Alone,
+}
+
+impl Act {
+    /// The family whose program is running if another line shows this before its total. For many families, a session is only
+    /// their total.
+    pub(crate) fn at_work(self) -> Option<ToolId> {
+        match self {
+            Self::Test(family, _) | Self::AtWork(family) | Self::Announces(family) => Some(family),
+            // A total's own heading does not begin a run.
+            Self::Heading(family) if family.announces.is_none() => Some(family),
+            _ => None,
+        }
+    }
+}
