@@ -35,6 +35,16 @@ impl Facts {
         Self::default()
     }
 
+    /// Returns true if the command exited with 0.
+    pub(crate) fn exited_zero(&self) -> bool {
+        self.ending == Some(Ending::Exited { code: 0 })
+    }
+
+    /// Returns true if the command ended in another way than with exit code 0.
+    pub(crate) fn ended_badly(&self) -> bool {
+        self.ending.is_some() && !self.exited_zero()
+    }
+
     /// Facts from the outcome that a worker reported.
     pub fn of_outcome(outcome: &Outcome, history: History) -> Self {
         Self {

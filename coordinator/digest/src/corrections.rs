@@ -2,28 +2,13 @@
 
 use crate::markers::Markers;
 use crate::text::{clip_chars, front_length};
-use crate::verdict::{Decision, Row};
+use crate::verdict::Decision;
 use buildpool_protocol::evidence::{Evidence, ReportIssue};
 use buildpool_protocol::report::{Severity, TestCounts, Verdict};
 use std::collections::BTreeSet;
 
 /// Maximum length of a correction, in characters.
 const CORRECTION_CHARS_MAX: usize = 160;
-/// Rules for runs that ended well, or claim it, but did not pass.
-const AGAINST_A_GOOD_END: &[Row] = &[
-    Row::ZeroReportFailed,
-    Row::ZeroRunnerCrash,
-    Row::ZeroCrashReport,
-    Row::ZeroReportProblem,
-    Row::ZeroUnfinished,
-    Row::ZeroWithoutTotal,
-    Row::ZeroCollapsed,
-    Row::ZeroActionLeft,
-    Row::LogActionLeft,
-    Row::LogUnfinished,
-    Row::LogWithoutTotal,
-];
-
 /// Returns true if the evidence files contain a crash report or an error.
 fn tells_of_failure(evidence: &Evidence) -> bool {
     let is_error = |issue: &ReportIssue| issue.severity <= Severity::Error;
@@ -51,7 +36,7 @@ impl Corrections {
         let correction = if let Some(report) = hidden {
             format!("{}: {} of {} failed", report.source, report.failed, report.total)
         } else if decision.verdict != Verdict::Passed
-            && (AGAINST_A_GOOD_END.contains(&decision.rule) || tells_of_failure(evidence))
+            && (decision.rule.contradicts_success() || tells_of_failure(evidence))
         {
             let text = decision.cause.as_ref().map_or("", |cause| cause.text.as_str());
             let text = text.split(" (The last word").next().unwrap_or(text);

@@ -1,35 +1,37 @@
 //! Digest of a complete attempt: verdict, ranked findings, and the bounded text for answers.
 
+mod causes;
+mod classified;
+mod explanation;
 mod verdict_input;
 
-use crate::answer_text::counted;
 use crate::attempt_facts::Facts;
 use crate::command::Command;
 use crate::corrections::Corrections;
 use crate::digester::{Gathered, Options, SummaryLine};
-use crate::findings::{Findings, RawFinding};
-use crate::load_failures;
-use crate::machine_faults;
-use crate::markers::{MarkerLine, Markers};
+use crate::markers::Markers;
 use crate::noise::is_noise;
 use crate::prompts;
 use crate::ranking::{self, Ranked};
-use crate::reports::{self, TestResult, believed_tests};
-use crate::rules::{Kind, Role};
-use crate::standing_error;
+use crate::reports::{self, TestResult};
+use crate::rules::Kind;
 use crate::template::Capture;
 use crate::text::{TailLine, clip_chars, front_length};
 use crate::tool::ToolId;
 use crate::transcript::StreamEnds;
-use crate::verdict::{self, Decision, Row};
-use buildpool_protocol::outcome::{Acted, CrashType, Ending, ProcessState};
+use crate::verdict::{self, Decision, Row, TestEvidence, VerdictInput};
+use buildpool_protocol::outcome::{CrashType, Ending, ProcessState};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{
     Cause, CrashIndicators, CrashReport, EvidenceRange, Finding, GapEntry, Severity, Survivor, TestCounts,
     Verdict,
 };
 use buildpool_protocol::spec::Purpose;
-use verdict_input::{CaseParts, OwnedCase, build_case, failure_of};
+use causes::{causes, with_missing_tests};
+use classified::classified;
+pub use explanation::Explanation;
+use explanation::explanation;
+use verdict_input::{error_evidence, log_result, test_evidence};
 
 /// Data about an attempt for answers of any length, and the bounded text to show.
 #[derive(Debug)]
@@ -96,21 +98,6 @@ pub struct Digest {
     pub(crate) counts: [(u64, u64); 2],
 }
 
-/// The rule, the line and the evidence behind a verdict.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Explanation {
-    /// Row of the table in `docs/endings.md`.
-    pub rule: &'static str,
-    /// Line of the log that decided the verdict, if one did.
-    pub line: Option<String>,
-    /// Evidence that was considered, one sentence each.
-    pub evidence: Vec<String>,
-}
-
-/// Rules whose cause states that no test ran, so that no note repeats it.
-const RULES_OF_NO_TESTS: [Row; 5] =
-    [Row::CodeNoTests, Row::CodeNoneSelected, Row::ZeroNoTests, Row::ZeroNoneSelected, Row::ZeroTestsMissed];
-
 impl Digest {
     /// Returns true if the command failed or timed out and the most likely cause is the
     /// infrastructure.
@@ -118,155 +105,100 @@ impl Digest {
         self.is_infrastructure
     }
 
-    pub(crate) fn new(gathered: Gathered, facts: &Facts) -> Self {
-        let Gathered {
-            options,
-            mut findings,
-            keyword_lines,
-            missing_total,
-            tally,
-            mut markers,
-            summary,
-            capture,
-            mut gaps,
-            tails,
-            ends,
-            whole,
-            counts,
-            last_text,
-        } = gathered;
+    /// Makes the digest in stages: each takes values of the stages before it and returns a new one.
+    /// `docs/digest.md` has a diagram.
+    pub(crate) fn new(log: Gathered, facts: &Facts) -> Self {
+        let (options, tally) = (&log.options, &log.tally);
         let command = Command::new(&options.command);
-        markers.heed(&command, tally.failed_apart());
-        let ended_badly = facts.ending.as_ref().map(|_| !exited_zero(facts));
-        markers.complete(|family| tally.knows(family), ended_badly, last_text);
-        if exited_zero(facts) || !markers.runs.build_failed() {
-            findings.take_back_build_errors();
-        }
-        findings.drop_told_in_full();
-        if facts.acted.is_some() {
-            findings.drop_echo_of_stacks();
-        }
-        machine_faults::attribute(&mut findings);
-        let files = load_failures::attribute(&mut findings);
-        findings.take_back_words(0, markers.failed_total);
-        findings.mark_flaky(|test| tally.is_flaky(test));
-        ranking::add_reports(&mut findings, &facts.evidence);
-        gaps.extend(facts.gaps.iter().filter(|gap| !gaps.contains(gap)).cloned().collect::<Vec<_>>());
-        let (tests, report) = believed_tests(&tally, facts);
-        // A report already excludes files that could not be loaded.
-        let tests =
-            tests.and_then(|tests| load_failures::without(tests, if report.is_none() { files } else { 0 }));
-        let tests_note = tests.clone().filter(|_| report.is_some());
-        let collapsed = collapsed(tests.as_ref(), facts);
-        let unfinished = reports::unfinished(&tally, facts);
-        let mut ranked = ranking::rank(&findings, facts.ending.is_some());
-        let bad_end = facts.ending.as_ref().is_some_and(|ending| *ending != Ending::Exited { code: 0 });
-        let is_failure = bad_end || facts.ending.is_none() && markers.standing_failure(false).is_some();
-        if is_failure && ranked.iter().all(|ranked| ranked.tier > 1) {
-            findings.errors.extend(keyword_lines.into_found());
-            findings.errors.extend(above_consequence(&findings));
-            ranked = ranking::rank(&findings, facts.ending.is_some());
-        }
-        let case = build_case(&CaseParts {
+        let is_test_job = options.purpose == Purpose::Tests;
+        let markers = log.markers.resolved(&command, tally, facts, log.last_text);
+        let classified = classified(log.findings, &markers, tally, facts);
+        let tests = test_evidence(
+            &classified,
+            tally,
+            &markers,
+            log.missing_total.result(&command, is_test_job),
+            &command,
+            is_test_job,
             facts,
-            tally: &tally,
-            findings: &findings,
-            ranked: &ranked,
-            markers: &markers,
-            tests: tests.as_ref(),
-            report: report.as_deref(),
-            unfinished,
-            running_test: tally
-                .latest_running()
-                .map(str::to_owned)
-                .or_else(|| reports::first_unfinished(facts)),
-            standing_error: exited_zero(facts)
-                .then(|| standing_error::standing_error(&findings, &ranked, &markers.runs, &command))
-                .flatten(),
-            has_pipe: command.has_pipe(),
-            without_total: missing_total.result(&command, options.purpose == Purpose::Tests),
+        );
+        let ranking = causes(classified.findings, log.keyword_lines, &markers, facts);
+        let crashes = markers.standing_crashes(facts.exited_zero());
+        let last_line = last_line(&log.tails);
+        let input = VerdictInput {
+            ending: facts.ending.as_ref(),
+            acted: facts.acted.as_ref(),
+            failed_setup: facts.failed_setup.as_ref(),
+            memory: facts.evidence.memory.as_ref(),
+            crash_report: facts.evidence.crash_reports.first(),
+            crashes: &crashes,
+            log: log_result(&markers, &crashes, facts),
+            errors: error_evidence(&ranking, &tests, &markers, facts, &command),
+            tests,
             action_left: markers.runs.action_left(command.xcodebuild_action()),
-            collapsed,
-            tests_missed: command
-                .tests_asked_of_maven()
-                .filter(|_| tests.as_ref().is_none_or(|tests| tests.total == 0))
-                .filter(|_| tally.has_parts_without_tests(ToolId::Surefire))
-                .map(str::to_owned),
-            failures_are_past: tally.failures_are_past(),
-            last_line: last_line(&tails),
-            is_test_run: options.purpose == Purpose::Tests || command.runs_tests(),
-            selects_tests: command.selects_tests()
-                || options.purpose == Purpose::Tests && command.names_files(),
-        });
-        let mut decision = verdict::decide(&case.as_case(facts, &markers));
-        prompts::explain(&mut decision.cause, decision.verdict, &tails);
+            has_pipe: command.has_pipe(),
+            xcodebuild: markers.tools.contains(&ToolId::Xcodebuild),
+            last_line: last_line.as_deref(),
+        };
+        let decision = prompts::explained(verdict::decide(&input), &log.tails);
+        let explanation = explanation(&decision, &input, facts);
+        let TestEvidence { counts: tests, report, unfinished, collapsed, none: no_tests, .. } = input.tests;
+        let ranking = with_missing_tests(ranking, &decision, &markers);
+        let ranking = ranking::tiers(ranking, decision.verdict, &facts.history);
+        let in_report = tests.as_ref().filter(|_| report.is_some());
+        let in_log = tally.counts();
+        let corrections = Corrections::new(&markers, &decision, in_report, in_log.as_ref(), &facts.evidence);
+        let no_tests = no_tests.map(|(source, _)| source).filter(|_| !decision.rule.is_of_no_tests());
+        let is_built = !is_test_job || decision.crash_type != CrashType::BuildFailure;
+        let notes = reports::notes(tally, in_report, facts, decision.verdict, no_tests.as_deref(), is_built);
         let mut crash_indicators = markers.indicators();
         crash_indicators.tests_unfinished = unfinished > 0;
         crash_indicators.test_count_collapsed = collapsed.is_some();
-        let verdict = decision.verdict;
-        // The runner's own error is the finding, if it printed one.
-        let is_found = decision.rule == Row::CodeNoTests && !findings.errors.is_empty();
-        if let (Row::CodeNoTests | Row::CodeNoneSelected, Some(seen), false) =
-            (decision.rule, &markers.no_tests, is_found)
-        {
-            findings.errors.push(no_tests(seen));
-            ranked = ranking::rank(&findings, facts.ending.is_some());
-        }
-        let ranked = ranking::tiers(ranked, &findings, verdict, &facts.history);
-        let warnings = ranking::unranked_warnings(&findings, &ranked);
-        let corrections = Corrections::new(
-            &markers,
-            &decision,
-            tests_note.as_ref(),
-            tally.counts().as_ref(),
-            &facts.evidence,
-        );
-        let explanation = explain(&decision, &case, facts, &markers, tests.as_ref(), unfinished);
-        let is_ruled = RULES_OF_NO_TESTS.contains(&decision.rule);
-        let no_tests = case.no_tests.as_ref().filter(|_| !is_ruled);
-        let no_tests = no_tests.map(|(source, _)| source.as_str());
-        let is_built = options.purpose != Purpose::Tests || decision.crash_type != CrashType::BuildFailure;
-        let notes = reports::notes(&tally, tests_note.as_ref(), facts, verdict, no_tests, is_built);
-        let state_word = verdict.name();
-        let listed = ranked.iter().map(|ranked| finding(ranked, &options.job, state_word)).collect();
         let process_state = facts.ending.as_ref().map(ProcessState::from).unwrap_or_default();
+        let is_passed = decision.verdict == Verdict::Passed;
+        let new_gaps = facts.gaps.iter().filter(|gap| !log.gaps.contains(gap));
         Self {
-            verdict,
-            success: verdict == Verdict::Passed,
+            verdict: decision.verdict,
+            success: is_passed,
             exit_code: exit_code(facts.ending.as_ref()),
             process_crashed: process_state.signaled && facts.acted.is_none(),
             process_state,
             crash_type: decision.crash_type,
-            silent_failure: silent(verdict, facts, &ranked, &markers, &decision),
-            cause: decision.cause,
+            silent_failure: silent(facts, &ranking.ranked, &markers, &decision),
             crash_indicators,
             crash_reports: facts.evidence.crash_reports.clone(),
             crash_report_absence: facts.evidence.crash_report_absence.clone(),
-            tests,
-            test_results: reports::results(&tally, facts),
-            flaky_tests: reports::flaky(&tally, facts),
-            findings: listed,
-            errors_total: findings.errors_total,
-            warnings_total: findings.warnings_total,
-            warnings,
+            test_results: reports::results(tally, facts),
+            flaky_tests: reports::flaky(tally, facts),
+            findings: ranking
+                .ranked
+                .iter()
+                .map(|ranked| finding(ranked, &options.job, decision.verdict.name()))
+                .collect(),
+            errors_total: ranking.findings.errors_total,
+            warnings_total: ranking.findings.warnings_total,
+            warnings: ranking::unranked_warnings(&ranking),
             survivors: facts.survivors.clone(),
-            gaps,
+            gaps: log.gaps.iter().chain(new_gaps).cloned().collect(),
             notes,
             explanation,
             is_infrastructure: matches!(decision.rule, Row::CodeInfrastructure | Row::ActedTimeoutHeld),
+            cause: decision.cause,
+            tests,
             corrections,
-            ranked,
-            options,
-            summary,
-            capture,
-            tails,
-            heads: match verdict {
-                Verdict::Passed => Default::default(),
-                _ => [ends[0].first_lines(), ends[1].first_lines()],
+            ranked: ranking.ranked,
+            summary: log.summary,
+            capture: log.capture,
+            heads: if is_passed {
+                Default::default()
+            } else {
+                log.ends.each_ref().map(StreamEnds::first_lines)
             },
-            ends: Some(ends).filter(|_| verdict == Verdict::Passed),
-            whole,
-            counts,
+            ends: Some(log.ends).filter(|_| is_passed),
+            tails: log.tails,
+            whole: log.whole,
+            counts: log.counts,
+            options: log.options,
         }
     }
 
@@ -317,44 +249,6 @@ impl Digest {
     }
 }
 
-/// Certainty, in percent, of a line above a line that only reports a failure.
-const ABOVE_SURE: u8 = 70;
-
-/// Returns the lines above the first line that only reports a failure. The last of them is likely
-/// to contain the reason.
-fn above_consequence(findings: &Findings) -> Option<RawFinding> {
-    let follows = findings.errors.iter().find(|found| found.kind == Kind::Consequence)?;
-    let only =
-        findings.errors.iter().all(|found| found.kind == Kind::Consequence || found.role == Role::Unknown);
-    let line = follows.pre.last().filter(|_| only)?;
-    let known = findings.errors.iter().any(|found| found.lines.iter().any(|known| known == line));
-    let from = follows.from.saturating_sub(line.len() as u64 + 1);
-    (!known).then(|| RawFinding {
-        lines: follows.pre.clone(),
-        head: follows.pre.len() - 1,
-        stream: follows.stream,
-        from,
-        to: follows.from,
-        order: follows.order.saturating_sub(1),
-        ..RawFinding::new("generic.above", Kind::Runtime, Severity::Error, ABOVE_SURE)
-    })
-}
-
-/// Certainty, in percent, of a runner's message that it found no tests.
-const NO_TESTS_SURE: u8 = 88;
-
-/// Finding for a run that failed because it had no tests.
-fn no_tests(seen: &MarkerLine<()>) -> RawFinding {
-    RawFinding {
-        lines: vec![seen.line.clone()],
-        stream: Some(seen.stream),
-        from: seen.from,
-        to: seen.from + seen.line.len() as u64,
-        order: seen.order,
-        ..RawFinding::new("runner.no_tests", Kind::Test, Severity::Error, NO_TESTS_SURE)
-    }
-}
-
 /// Maximum length of an output line in a cause, in characters.
 const LAST_LINE_CHARS_MAX: usize = 200;
 
@@ -373,18 +267,6 @@ fn own_text(line: &TailLine) -> &str {
     line.text.get(front_length(line.text.as_bytes())..).unwrap_or_default().trim()
 }
 
-fn exited_zero(facts: &Facts) -> bool {
-    facts.ending == Some(Ending::Exited { code: 0 })
-}
-
-/// Returns the number of tests now and before, if there are far fewer than in the last good run:
-/// less than half, and at least ten fewer.
-fn collapsed(tests: Option<&TestCounts>, facts: &Facts) -> Option<(u64, u64)> {
-    let before = facts.history.last_good_tests?;
-    let now = tests.map_or(0, |tests| tests.total);
-    (now.saturating_mul(2) < before && before - now >= 10).then_some((now, before))
-}
-
 fn exit_code(ending: Option<&Ending>) -> Option<i32> {
     match ending? {
         Ending::Exited { code } => Some(*code),
@@ -393,13 +275,8 @@ fn exit_code(ending: Option<&Ending>) -> Option<i32> {
     }
 }
 
-fn silent(
-    verdict: Verdict,
-    facts: &Facts,
-    ranked: &[Ranked],
-    markers: &Markers,
-    decision: &Decision,
-) -> bool {
+fn silent(facts: &Facts, ranked: &[Ranked], markers: &Markers, decision: &Decision) -> bool {
+    let verdict = decision.verdict;
     let good_end = matches!(facts.ending, Some(Ending::Exited { code: 0 })) && facts.acted.is_none();
     if good_end {
         return verdict != Verdict::Passed || decision.rule == Row::ZeroFailedBefore;
@@ -414,95 +291,6 @@ fn silent(
     let bad = matches!(verdict, Verdict::Failed | Verdict::Crashed)
         && !matches!(facts.ending, Some(Ending::NotStarted(_)));
     bad && unexplained && decision.line.is_none()
-}
-
-fn explain(
-    decision: &Decision,
-    case: &OwnedCase,
-    facts: &Facts,
-    markers: &Markers,
-    tests: Option<&TestCounts>,
-    unfinished: u64,
-) -> Explanation {
-    let mut evidence = Vec::new();
-    evidence.push(match &facts.ending {
-        None => "no wait status: only a log".to_owned(),
-        Some(Ending::Exited { code }) => format!("wait status: exited with {code}"),
-        Some(Ending::Signaled { name, core_dump, .. }) => {
-            format!("wait status: died of {name}{}", if *core_dump { ", core dumped" } else { "" })
-        }
-        Some(Ending::NotStarted(_)) => "the command was not started".to_owned(),
-        Some(Ending::Unobserved { reason }) => format!("no wait status: {reason}"),
-    });
-    if let Some(acted) = &facts.acted {
-        evidence.push(format!("the pool acted: {}", acted_word(acted)));
-    }
-    if let Some(success) = &markers.success {
-        evidence.push(format!(
-            "{} said success at {} byte {}: {}",
-            success.what,
-            success.stream,
-            success.from,
-            success.line.trim()
-        ));
-    }
-    if let Some(failure) = failure_of(markers, facts) {
-        evidence.push(format!(
-            "{} said failure at {} byte {}: {}",
-            failure.what,
-            failure.stream,
-            failure.from,
-            failure.line.trim()
-        ));
-    }
-    for seen in &case.crashes {
-        evidence.push(format!(
-            "crash sign {:?} at {} byte {}: {}",
-            seen.what,
-            seen.stream,
-            seen.from,
-            seen.line.trim()
-        ));
-    }
-    if let Some(tests) = tests {
-        evidence.push(format!(
-            "tests: {} passed, {} failed, {} skipped, {}, from {}",
-            tests.passed,
-            tests.failed,
-            tests.skipped,
-            counted(tests.expected_failures, "expected failure"),
-            tests.source
-        ));
-    }
-    if unfinished > 0 {
-        evidence.push(format!("tests that began or were announced and never ended: {unfinished}"));
-    }
-    if let Some((now, before)) = case.collapsed {
-        evidence.push(format!("{}, {before} in the last good run", counted(now, "test")));
-    }
-    for report in &facts.evidence.crash_reports {
-        evidence.push(format!("crash report of {}: {}", report.process_name, report.file_path));
-    }
-    if let Some(absence) = &facts.evidence.crash_report_absence {
-        evidence.push(format!("no crash report: {absence}"));
-    }
-    if let Some(memory) = &case.out_of_memory {
-        evidence.push(format!("killed for memory: {memory}"));
-    }
-    Explanation { rule: decision.rule.name(), line: decision.line.clone(), evidence }
-}
-
-const fn acted_word(acted: &Acted) -> &'static str {
-    match acted {
-        Acted::Timeout { .. } => "timeout",
-        Acted::IdleTimeout { .. } => "idle timeout",
-        Acted::Cancelled { .. } => "cancelled",
-        Acted::Drained => "drained",
-        Acted::CutOff => "cut off from the coordinator",
-        Acted::Fenced => "a newer attempt was granted",
-        Acted::DiskLimit { .. } => "the limit on disk space",
-        Acted::OutputLimit { .. } => "the output's limit",
-    }
 }
 
 fn finding(ranked: &Ranked, job: &str, state: &str) -> Finding {

@@ -11,12 +11,10 @@ use crate::limits::{
 };
 use crate::rules::{Join, Kind, Role};
 use buildpool_protocol::report::Severity;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 /// Certainty, in percent, of a crash message if the program continued after it.
 const TAKEN_BACK_SURE: u8 = 72;
-/// Certainty, in percent, of a test failure if the test passed in the end.
-const FLAKY_SURE: u8 = 50;
 
 /// List and index of a kept finding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -218,52 +216,6 @@ impl Findings {
         }
     }
 
-    /// Removes the shell's line about a process that printed its stacks at the pool's signal.
-    pub(crate) fn drop_echo_of_stacks(&mut self) {
-        let is_stack = |found: &RawFinding| found.role == Role::Stacks;
-        if self.errors.iter().any(is_stack) {
-            self.errors.retain(|found| found.role != Role::AbortEcho);
-        }
-    }
-
-    /// Removes list entries of a failed test if the test's own message exists under its full name.
-    /// Lines of Maven's list are appended to that message.
-    pub(crate) fn drop_told_in_full(&mut self) {
-        let (listed, mut told): (Vec<RawFinding>, Vec<RawFinding>) = std::mem::take(&mut self.errors)
-            .into_iter()
-            .partition(|found| found.bare && found.kind == Kind::Test && found.test.is_some());
-        let mut added = BTreeSet::new();
-        for found in listed {
-            let name = found.test.as_deref().unwrap_or_default();
-            let tells = |other: &RawFinding| {
-                !other.bare && other.test.as_deref().is_some_and(|test| is_named_in_full(test, name))
-            };
-            let mut full = told.iter().enumerate().filter(|(_, other)| tells(other)).map(|(at, _)| at);
-            let Some(first) = full.next() else {
-                told.push(found);
-                continue;
-            };
-            self.errors_total -= 1;
-            if found.role == Role::Listed {
-                let at = [first].into_iter().chain(full).find(|at| !added.contains(at)).unwrap_or(first);
-                added.insert(at);
-                told[at].lines.extend(found.lines);
-            }
-        }
-        told.sort_by_key(|found| found.order);
-        self.errors = told;
-    }
-
-    /// Lowers the certainty of failures of flaky tests, because a test that passed in the end is
-    /// not a cause.
-    pub(crate) fn mark_flaky(&mut self, is_flaky: impl Fn(&str) -> bool) {
-        for found in &mut self.errors {
-            if found.kind == Kind::Test && found.test.as_deref().is_some_and(&is_flaky) {
-                found.sure = found.sure.min(FLAKY_SURE);
-            }
-        }
-    }
-
     /// Sorts the errors in the order of the log.
     pub(crate) fn into_ordered(mut self) -> Self {
         self.errors.sort_by_key(|found| found.order);
@@ -283,15 +235,5 @@ fn keep_first(
     (list.len() < most).then(|| {
         list.push(found);
         list.len() - 1
-    })
-}
-
-/// Returns true if `name` from a list is the test's name. Lists omit the enclosing names and the
-/// arguments of parameterized tests.
-fn is_named_in_full(test: &str, name: &str) -> bool {
-    let bare = test.find(['[', '{']).map_or(test, |at| &test[..at]);
-    [test, bare].iter().any(|test| {
-        let rest = test.strip_suffix(name);
-        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with(" > ") || rest.ends_with('.'))
     })
 }

@@ -11,9 +11,9 @@ const SIGNS: &[(&str, bool)] = &[
     ("An error occurred while loading ", true),
     ("Test suite failed to run", false),
 ];
-/// Sets the kind of such failures to `Build`. Returns how many of them the runners count as failed
+/// Sets the kind of such failures to `Build`. Also returns how many of them the runners count as failed
 /// tests.
-pub(crate) fn attribute(findings: &mut Findings) -> u64 {
+pub(crate) fn attributed(mut findings: Findings) -> (Findings, u64) {
     let mut counted = 0;
     for found in &mut findings.errors {
         if let Some(is_counted) = sign(found) {
@@ -21,7 +21,7 @@ pub(crate) fn attribute(findings: &mut Findings) -> u64 {
             counted += u64::from(is_counted);
         }
     }
-    counted
+    (findings, counted)
 }
 
 fn sign(found: &RawFinding) -> Option<bool> {

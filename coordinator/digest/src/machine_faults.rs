@@ -30,7 +30,7 @@ const LINKER_ECHOES: &[&str] = &["ld returned ", "linker command failed with exi
 const SURE_OF_MACHINE: u8 = 85;
 
 /// Sets the kind of machine errors to `Infrastructure`. Adds each piece of advice once.
-pub(crate) fn attribute(findings: &mut Findings) {
+pub(crate) fn attributed(mut findings: Findings) -> Findings {
     let mut advised = BTreeSet::new();
     for found in &mut findings.errors {
         if is_machines(found) {
@@ -46,6 +46,7 @@ pub(crate) fn attribute(findings: &mut Findings) {
             found.beside.push(advice.to_owned());
         }
     }
+    findings
 }
 
 fn is_machines(found: &RawFinding) -> bool {

@@ -1,9 +1,10 @@
 //! Signs of success, failure or a crash of the whole run, each with the line that matched.
 
+use crate::attempt_facts::Facts;
 use crate::command::Command;
 use crate::rules::{Indicator, Sign};
 use crate::runs::Runs;
-use crate::tally::Counts;
+use crate::tally::{Counts, Tally};
 use crate::tool::{Apart, ToolId};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::CrashIndicators;
@@ -140,20 +141,6 @@ impl Markers {
             || seen.what.is_word() && (is_outside(seen.order) || is_outside(seen.last))
     }
 
-    /// Applies the command: it may ignore a tool's failure if another tool succeeds after it, or run only one tool. `failed` are
-    /// families with failed tests that did not all pass later.
-    pub(crate) fn heed(&mut self, command: &Command, failed: impl Iterator<Item = ToolId>) {
-        let asked = |tool: ToolId| match tool.host {
-            Some(host) if !command.runs(tool.commands()) => host,
-            _ => tool,
-        };
-        self.runs.heed(
-            failed,
-            |tool| command.forgives(asked(tool).commands()),
-            |tool| command.runs_only(tool.commands()),
-        );
-    }
-
     /// Records a line that counts tests.
     pub(crate) fn counted(&mut self, failed: u64, line: &str) {
         self.count_line =
@@ -182,15 +169,38 @@ impl Markers {
         self.crashes.len() < before
     }
 
+    /// Resolves the signs whose meaning depends on the whole log, the command or the ending.
+    pub(crate) fn resolved(
+        mut self,
+        command: &Command,
+        tally: &Tally,
+        facts: &Facts,
+        last_text: u64,
+    ) -> Self {
+        self.apply_command(command, tally.failed_apart());
+        let ended_badly = facts.ending.as_ref().map(|_| !facts.exited_zero());
+        self.complete(|family| tally.knows(family), ended_badly, last_text);
+        self
+    }
+
+    /// Applies the command: it may ignore a tool's failure if another tool succeeds after it, or run only one tool. `failed` are
+    /// families with failed tests that did not all pass later.
+    fn apply_command(&mut self, command: &Command, failed: impl Iterator<Item = ToolId>) {
+        let asked = |tool: ToolId| match tool.host {
+            Some(host) if !command.runs(tool.commands()) => host,
+            _ => tool,
+        };
+        self.runs.resolve(
+            failed,
+            |tool| command.forgives(asked(tool).commands()),
+            |tool| command.runs_only(tool.commands()),
+        );
+    }
+
     /// Adds the signs of a crash that need more than one line: the running tools, and the ending of the program.
     /// `ended_badly` is `None` if there is only the log. Then an exception ended the program if the log ends with it, or
     /// if a tool reported a failure after it.
-    pub(crate) fn complete(
-        &mut self,
-        was_at_work: impl Fn(ToolId) -> bool,
-        ended_badly: Option<bool>,
-        last_text: u64,
-    ) {
+    fn complete(&mut self, was_at_work: impl Fn(ToolId) -> bool, ended_badly: Option<bool>, last_text: u64) {
         let under = self.under.take();
         let under =
             under.filter(|(family, _)| self.tools.contains(&family.speaker()) || was_at_work(*family));

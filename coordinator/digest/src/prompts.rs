@@ -2,7 +2,8 @@
 //! until its timeout. The cause states this and a remedy.
 
 use crate::text::TailLine;
-use buildpool_protocol::report::{Cause, Verdict};
+use crate::verdict::Decision;
+use buildpool_protocol::report::Verdict;
 
 /// Last lines of a stream that are searched: a prompt is the last output of its command.
 const LINES: usize = 6;
@@ -71,16 +72,18 @@ const SECRET_REMEDY: &str = "give the secret in a file or a variable that the to
                              credentials of the worker";
 
 /// Adds to the cause of a bad ending that the command requested input, if its last lines show this.
-pub(crate) fn explain(cause: &mut Option<Cause>, verdict: Verdict, tails: &[Vec<TailLine>]) {
-    let is_bad = matches!(verdict, Verdict::Failed | Verdict::TimedOut);
-    let Some(cause) = cause.as_mut().filter(|_| is_bad) else { return };
-    if let Some(remedy) = tails.iter().find_map(|tail| remedy_of(tail)) {
+pub(crate) fn explained(mut decision: Decision, tails: &[Vec<TailLine>]) -> Decision {
+    let is_bad = matches!(decision.verdict, Verdict::Failed | Verdict::TimedOut);
+    if let Some(cause) = decision.cause.as_mut().filter(|_| is_bad)
+        && let Some(remedy) = tails.iter().find_map(|tail| remedy_of(tail))
+    {
         let is_ended = cause.text.ends_with(['.', '!', '?']) || cause.text.ends_with(".)");
         let end = if is_ended { "" } else { "." };
         cause.text.push_str(&format!(
             "{end} The command asks for input from a terminal, and a job has none. To fix it: {remedy}."
         ));
     }
+    decision
 }
 
 fn remedy_of(tail: &[TailLine]) -> Option<&'static str> {
@@ -103,15 +106,24 @@ fn remedy_in(table: &[(&[&str], &'static str)], line: &str) -> Option<&'static s
 
 #[cfg(test)]
 mod tests {
-    use super::explain;
+    use super::explained;
     use crate::text::TailLine;
+    use crate::verdict::{Decision, Row};
+    use buildpool_protocol::outcome::CrashType;
     use buildpool_protocol::report::{Cause, KnownFrom, Verdict};
 
-    fn explained(log: &str, verdict: Verdict) -> String {
-        let mut cause = Some(Cause { text: "Exit code 1.".into(), known_from: KnownFrom::WaitStatus });
+    fn cause(log: &str, verdict: Verdict) -> String {
+        let cause = Some(Cause { text: "Exit code 1.".into(), known_from: KnownFrom::WaitStatus });
         let line = |text: &str| TailLine { text: text.to_owned(), from: 0, to: 0 };
-        explain(&mut cause, verdict, &[Vec::new(), log.lines().map(line).collect()]);
-        cause.map(|cause| cause.text).unwrap_or_default()
+        let decision = Decision {
+            verdict,
+            crash_type: CrashType::Unknown,
+            cause,
+            rule: Row::CodeUnexplained,
+            line: None,
+        };
+        let tails = [Vec::new(), log.lines().map(line).collect()];
+        explained(decision, &tails).cause.map(|cause| cause.text).unwrap_or_default()
     }
 
     #[test]
@@ -144,10 +156,10 @@ mod tests {
             ("Password:", "--secret"),
         ] {
             for verdict in [Verdict::Failed, Verdict::TimedOut] {
-                let text = explained(log, verdict);
+                let text = cause(log, verdict);
                 assert!(text.contains("a job has none") && text.contains(remedy), "{log}: {text}");
             }
-            assert_eq!(explained(log, Verdict::Passed), "Exit code 1.");
+            assert_eq!(cause(log, Verdict::Passed), "Exit code 1.");
         }
     }
 
@@ -159,7 +171,7 @@ mod tests {
             "the password: field is missing",
             "make: *** [x] Error 1",
         ] {
-            assert_eq!(explained(log, Verdict::Failed), "Exit code 1.", "{log}");
+            assert_eq!(cause(log, Verdict::Failed), "Exit code 1.", "{log}");
         }
     }
 }

@@ -105,9 +105,34 @@ const fn kind_rank(kind: Kind) -> u8 {
     }
 }
 
+/// All findings, and the possible causes among them in order.
+pub(crate) struct Ranking {
+    pub(crate) findings: Findings,
+    /// Most likely cause first.
+    pub(crate) ranked: Vec<Ranked>,
+}
+
+impl Ranking {
+    /// Ranks the findings.
+    pub(crate) fn new(findings: Findings) -> Self {
+        Self { ranked: rank(&findings), findings }
+    }
+
+    /// Adds errors and ranks again.
+    pub(crate) fn with(mut self, errors: impl IntoIterator<Item = RawFinding>) -> Self {
+        self.findings.errors.extend(errors);
+        Self::new(self.findings)
+    }
+
+    /// Returns true if a finding is a likely cause.
+    pub(crate) fn has_cause(&self) -> bool {
+        self.ranked.iter().any(|ranked| ranked.tier == 1)
+    }
+}
+
 /// Ranks all possible causes, most likely first. Warnings and remarks count only if there is no
 /// error.
-pub(crate) fn rank(findings: &Findings, _has_ending: bool) -> Vec<Ranked> {
+fn rank(findings: &Findings) -> Vec<Ranked> {
     let any_error = findings.errors.iter().any(|found| found.kind != Kind::Consequence);
     let mut list: Vec<&RawFinding> = findings.errors.iter().collect();
     if !any_error {
@@ -180,12 +205,8 @@ fn unique_id(signature: u64, taken: &mut BTreeSet<String>) -> String {
 }
 
 /// Sets tiers and confidence from the verdict and the history of passing runs.
-pub(crate) fn tiers(
-    mut ranked: Vec<Ranked>,
-    findings: &Findings,
-    verdict: Verdict,
-    history: &History,
-) -> Vec<Ranked> {
+pub(crate) fn tiers(ranking: Ranking, verdict: Verdict, history: &History) -> Ranking {
+    let Ranking { findings, mut ranked } = ranking;
     let passed = verdict == Verdict::Passed;
     if passed {
         // The job passed, so nothing is a cause. Warnings have their own list.
@@ -196,7 +217,7 @@ pub(crate) fn tiers(
         });
     }
     if !passed {
-        add_warnings(&mut ranked, findings);
+        add_warnings(&mut ranked, &findings);
     }
     for ranked in &mut ranked {
         ranked.also_in_passing = history.passing_signatures.contains(&ranked.signature);
@@ -212,7 +233,7 @@ pub(crate) fn tiers(
         ranked.confidence = (score.clamp(0.05, 0.99) * 100.0).round() / 100.0;
     }
     ranked.sort_by_key(|ranked| ranked.tier);
-    ranked
+    Ranking { findings, ranked }
 }
 
 /// Adds the first warnings and unusually frequent ones to the findings of a run that did not pass.
@@ -257,7 +278,8 @@ fn add_warnings(ranked: &mut Vec<Ranked>, findings: &Findings) {
 }
 
 /// Warnings that are not findings, each once.
-pub(crate) fn unranked_warnings(findings: &Findings, ranked: &[Ranked]) -> Vec<String> {
+pub(crate) fn unranked_warnings(ranking: &Ranking) -> Vec<String> {
+    let Ranking { findings, ranked } = ranking;
     let shown: BTreeSet<u64> = ranked.iter().map(|ranked| ranked.found.order).collect();
     findings
         .warnings
@@ -275,8 +297,8 @@ pub(crate) fn unranked_warnings(findings: &Findings, ranked: &[Ranked]) -> Vec<S
 const REPORT_SURE: u8 = 97;
 
 /// Adds findings from report files that the log does not contain.
-pub(crate) fn add_reports(findings: &mut Findings, evidence: &Evidence) {
-    let told = told_by_log(findings, evidence);
+pub(crate) fn with_reports(mut findings: Findings, evidence: &Evidence) -> Findings {
+    let told = told_by_log(&mut findings, evidence);
     let mut order = u64::MAX / 2;
     let mut add = |path: &str, found: RawFinding| {
         order += 1;
@@ -319,6 +341,7 @@ pub(crate) fn add_reports(findings: &mut Findings, evidence: &Evidence) {
         let found = RawFinding::new("report.crash", Kind::Crash, Severity::Fatal, REPORT_SURE);
         add(&crash.file_path, RawFinding { lines, location: place_of(crash), ..found });
     }
+    findings
 }
 
 /// Location of a crash: from its message, otherwise from the first frame with a location.

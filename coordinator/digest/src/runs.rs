@@ -241,7 +241,7 @@ impl Runs {
 
     /// Applies facts from outside the log: tools with failed tests that did not pass later, tools with failures that the command
     /// ignores, and the command's only tool.
-    pub(crate) fn heed(
+    pub(crate) fn resolve(
         &mut self,
         of_others: impl Iterator<Item = ToolId>,
         forgives: impl Fn(ToolId) -> bool,

@@ -3,6 +3,7 @@
 
 mod death;
 mod exited;
+mod input;
 mod log_only;
 mod memory;
 mod pool;
@@ -11,98 +12,18 @@ mod setup;
 mod tests;
 
 use crate::markers::MarkerLine;
-use crate::rules::Indicator;
 use crate::tool::ToolId;
-use buildpool_protocol::evidence::MemoryEvidence;
-use buildpool_protocol::outcome::{Acted, CrashType, Ending, SetupOutcome};
-use buildpool_protocol::report::{Cause, CrashReport, KnownFrom, Verdict};
+use buildpool_protocol::outcome::{CrashType, Ending};
+use buildpool_protocol::report::{Cause, KnownFrom, Verdict};
 pub(crate) use death::CHILD_CRASHED;
 use death::last_words;
 use exited::{exited, exited_zero};
+pub(crate) use input::{
+    Doubt, ErrorEvidence, FailedTests, FirstFinding, LogResult, ReportProblem, TestEvidence, TestRun,
+    VerdictInput,
+};
 use log_only::log_only;
 use pool::{acted_decision, not_started};
-
-/// Input of the verdict.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct VerdictInput<'a> {
-    pub(crate) ending: Option<&'a Ending>,
-    pub(crate) acted: Option<&'a Acted>,
-    /// Setup that did not pass. `ending` is then the ending of the setup.
-    pub(crate) failed_setup: Option<&'a SetupOutcome>,
-    /// Text with limit and peak, if the kernel reported that the job ran out of memory.
-    pub(crate) out_of_memory: Option<String>,
-    /// Limit, peak and kills that the worker knows of.
-    pub(crate) memory: Option<&'a MemoryEvidence>,
-    pub(crate) crash_report: Option<&'a CrashReport>,
-    /// Crash signs in the log, in order.
-    pub(crate) crashes: &'a [MarkerLine<Indicator>],
-    /// Last success marker of a known tool, if nothing after it contradicts it.
-    pub(crate) success: Option<&'a MarkerLine<ToolId>>,
-    /// Last failure marker of a known tool.
-    pub(crate) failure: Option<&'a MarkerLine<ToolId>>,
-    /// The success marker came after the last crash sign and the last failure.
-    pub(crate) success_is_last: bool,
-    /// Line before that success that reports a failure or a crash. Only an exit code can override
-    /// it.
-    pub(crate) contradiction: Option<&'a str>,
-    /// Driver of other tools that has not reported its end.
-    pub(crate) unended: Option<ToolId>,
-    pub(crate) tests_failed: u64,
-    /// The last total of each tool that counted failed tests has no failures.
-    pub(crate) failures_are_past: bool,
-    /// Report file that contains the failed tests.
-    pub(crate) report: Option<&'a str>,
-    /// Number of tests that started or were announced, and never ended.
-    pub(crate) unfinished: u64,
-    /// Test that was running at the end.
-    pub(crate) running_test: Option<&'a str>,
-    /// Number of tests now and in the last good run, if there are far fewer now.
-    pub(crate) collapsed: Option<(u64, u64)>,
-    /// Argument of the command that selects tests by name, if none ran.
-    pub(crate) tests_missed: Option<&'a str>,
-    /// First line of the most likely cause, with its location.
-    pub(crate) first_error: Option<String>,
-    /// First error with a location that no success cancels, if the command exited 0.
-    pub(crate) standing_error: Option<&'a str>,
-    /// Requested xcodebuild action without a result, although another action has one.
-    pub(crate) action_left: Option<&'a str>,
-    /// Last line of test results that no total follows.
-    pub(crate) without_total: Option<&'a str>,
-    /// The command has a pipe, which hides the exit codes of all programs except the last.
-    pub(crate) has_pipe: bool,
-    /// First remark of a linter, if there is nothing else.
-    pub(crate) first_remark: Option<&'a str>,
-    /// First warning, if there are no errors.
-    pub(crate) first_warning: Option<&'a str>,
-    /// Last meaningful line of the output.
-    pub(crate) last_line: Option<&'a str>,
-    /// The most likely cause comes from a report file.
-    pub(crate) error_in_report: bool,
-    /// Headline of the most likely problem outside tests in the report files.
-    pub(crate) report_problem: Option<&'a str>,
-    /// The machine caused that problem.
-    pub(crate) problem_is_machines: bool,
-    /// Reason why a report could not be read completely.
-    pub(crate) unread: Option<&'a str>,
-    /// Source that counted zero tests, and whether it is a report or the log.
-    pub(crate) no_tests: Option<(&'a str, KnownFrom)>,
-    /// The job is a test run.
-    pub(crate) is_test_run: bool,
-    /// The job is a test run of tests that its command selects by name.
-    pub(crate) selects_tests: bool,
-    /// Number of skipped tests, if all tests were skipped.
-    pub(crate) all_skipped: Option<u64>,
-    /// Build errors were found.
-    pub(crate) build_errors: bool,
-    /// Test failures were found.
-    pub(crate) test_errors: bool,
-    /// The machine is the most likely cause.
-    pub(crate) infrastructure: bool,
-    /// The tests are cargo's, where a panic is a failed test.
-    pub(crate) panics_are_tests: bool,
-    /// xcodebuild ran. Its exit codes have their own meanings.
-    pub(crate) xcodebuild: bool,
-}
 
 /// Defines the rows of the table, with their names in the documentation.
 macro_rules! rows {
@@ -193,6 +114,38 @@ rows! {
     LogNothing = "log_nothing",
 }
 
+impl Row {
+    /// Returns true if the cause states that no test ran.
+    pub(crate) const fn is_of_no_tests(self) -> bool {
+        matches!(
+            self,
+            Self::CodeNoTests
+                | Self::CodeNoneSelected
+                | Self::ZeroNoTests
+                | Self::ZeroNoneSelected
+                | Self::ZeroTestsMissed
+        )
+    }
+
+    /// Returns true for a run that ended well, or claims it, but did not pass.
+    pub(crate) const fn contradicts_success(self) -> bool {
+        matches!(
+            self,
+            Self::ZeroReportFailed
+                | Self::ZeroRunnerCrash
+                | Self::ZeroCrashReport
+                | Self::ZeroReportProblem
+                | Self::ZeroUnfinished
+                | Self::ZeroWithoutTotal
+                | Self::ZeroCollapsed
+                | Self::ZeroActionLeft
+                | Self::LogActionLeft
+                | Self::LogUnfinished
+                | Self::LogWithoutTotal
+        )
+    }
+}
+
 /// The verdict and its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Decision {
@@ -246,13 +199,13 @@ pub(crate) const NO_TEST_RAN: &str = "No test ran";
 
 /// Phrase that names the test that was running at the end.
 fn doing(case: &VerdictInput<'_>) -> String {
-    case.running_test.map_or(String::new(), |test| format!(" while `{test}` ran"))
+    case.tests.running.as_ref().map_or(String::new(), |test| format!(" while `{test}` ran"))
 }
 
 fn signaled(name: &str, core_dump: bool, case: &VerdictInput<'_>) -> Decision {
     let doing = doing(case);
     let core = if core_dump { " (a core was dumped)" } else { "" };
-    if let Some(memory) = &case.out_of_memory {
+    if let Some(memory) = case.out_of_memory() {
         return decision(
             Row::SignalOutOfMemory,
             Verdict::Crashed,
@@ -276,9 +229,9 @@ fn signaled(name: &str, core_dump: bool, case: &VerdictInput<'_>) -> Decision {
 }
 
 fn failure_type(case: &VerdictInput<'_>) -> CrashType {
-    if case.tests_failed > 0 || case.test_errors && !case.build_errors {
+    if case.tests.has_failed() || case.errors.test && !case.errors.build {
         CrashType::TestFailure
-    } else if case.build_errors || case.failure.is_some_and(is_of_build) {
+    } else if case.errors.build || case.log.failure().is_some_and(is_of_build) {
         CrashType::BuildFailure
     } else {
         CrashType::Unknown
@@ -296,10 +249,15 @@ fn tests(count: u64) -> String {
     crate::answer_text::counted(count, "test")
 }
 
+/// Text for the failed tests.
+fn failed_tests(case: &VerdictInput<'_>) -> String {
+    tests(case.tests.failed().count())
+}
+
 /// Text for tests that never ended.
 fn unfinished(case: &VerdictInput<'_>) -> String {
-    match case.running_test {
-        Some(test) => format!("{} began and never ended (`{test}`)", tests(case.unfinished)),
-        None => format!("{} that a runner announced never ended", tests(case.unfinished)),
+    match &case.tests.running {
+        Some(test) => format!("{} began and never ended (`{test}`)", tests(case.tests.unfinished)),
+        None => format!("{} that a runner announced never ended", tests(case.tests.unfinished)),
     }
 }

@@ -1,198 +1,140 @@
-//! Collects the input of the verdict from all facts about an attempt.
+//! Collects the input of the verdict from the values of the stages before it.
 
+use super::classified::Classified;
 use crate::attempt_facts::Facts;
+use crate::command::Command;
 use crate::findings::{Findings, RawFinding};
+use crate::load_failures;
 use crate::markers::{MarkerLine, Markers};
-use crate::ranking::Ranked;
+use crate::ranking::{Ranked, Ranking};
 use crate::reports;
 use crate::rules::{Indicator, Kind, Role};
+use crate::standing_error::standing_error;
 use crate::tally::Tally;
 use crate::tool::ToolId;
-use crate::verdict::VerdictInput;
-use buildpool_protocol::outcome::Ending;
+use crate::verdict::{Doubt, ErrorEvidence, FirstFinding, LogResult, ReportProblem, TestEvidence, TestRun};
 use buildpool_protocol::report::{KnownFrom, Severity, TestCounts};
 
-/// The rule for a line that begins with a mark. Programs other than test runners print such lines too.
-const MARK: &str = "generic.bullet";
-
-/// Owner of the data that a [`VerdictInput`] borrows.
-pub(super) struct OwnedCase {
-    pub(super) out_of_memory: Option<String>,
-    success_is_last: bool,
-    contradiction: Option<String>,
-    pub(super) crashes: Vec<MarkerLine<Indicator>>,
-    failures_are_past: bool,
-    tests_failed: u64,
-    report: Option<String>,
-    unfinished: u64,
-    running_test: Option<String>,
-    pub(super) collapsed: Option<(u64, u64)>,
-    tests_missed: Option<String>,
-    first_error: Option<String>,
-    standing_error: Option<String>,
-    has_pipe: bool,
-    without_total: Option<String>,
-    action_left: Option<&'static str>,
-    first_remark: Option<String>,
-    first_warning: Option<String>,
-    last_line: Option<String>,
-    error_in_report: bool,
-    pub(super) no_tests: Option<(String, KnownFrom)>,
-    is_test_run: bool,
-    selects_tests: bool,
-    all_skipped: Option<u64>,
-    report_problem: Option<(String, bool)>,
-    build_errors: bool,
-    test_errors: bool,
-    infrastructure: bool,
-    panics_are_tests: bool,
-    xcodebuild: bool,
+/// Returns the result of the run by the markers in the log.
+pub(super) fn log_result<'a>(
+    markers: &'a Markers,
+    crashes: &[MarkerLine<Indicator>],
+    facts: &Facts,
+) -> LogResult<'a> {
+    let standing = markers.standing_failure(facts.ending.is_some());
+    let failure = standing.or(markers.runs.last());
+    match (&markers.success, failure) {
+        (None, None) => LogResult::Silent,
+        (None, Some(failure)) => LogResult::Failed(failure),
+        (Some(success), _) if standing.is_none() && crashes.iter().all(|seen| success.order > seen.last) => {
+            let line = markers.contradiction().map(Doubt::Line);
+            let doubt = line.or_else(|| markers.runs.unended().map(Doubt::Unended));
+            LogResult::Succeeded { success, before: failure, doubt }
+        }
+        (Some(success), failure) => LogResult::Contradicts { success, failure },
+    }
 }
 
-pub(super) struct CaseParts<'a> {
-    pub(super) facts: &'a Facts,
-    pub(super) tally: &'a Tally,
-    pub(super) findings: &'a Findings,
-    pub(super) ranked: &'a [Ranked],
-    pub(super) markers: &'a Markers,
-    pub(super) tests: Option<&'a TestCounts>,
-    pub(super) report: Option<&'a str>,
-    pub(super) unfinished: u64,
-    pub(super) running_test: Option<String>,
-    pub(super) standing_error: Option<String>,
-    pub(super) has_pipe: bool,
-    pub(super) without_total: Option<&'a str>,
-    pub(super) action_left: Option<&'static str>,
-    pub(super) collapsed: Option<(u64, u64)>,
-    pub(super) tests_missed: Option<String>,
-    pub(super) failures_are_past: bool,
-    pub(super) last_line: Option<String>,
-    pub(super) is_test_run: bool,
-    pub(super) selects_tests: bool,
+/// Returns the evidence about tests, from report files or the log.
+pub(super) fn test_evidence(
+    classified: &Classified,
+    tally: &Tally,
+    markers: &Markers,
+    without_total: Option<&str>,
+    command: &Command,
+    is_test_job: bool,
+    facts: &Facts,
+) -> TestEvidence {
+    let (counts, report) = reports::believed_tests(tally, facts);
+    // A report already excludes files that could not be loaded.
+    let files = if report.is_none() { classified.load_failures } else { 0 };
+    let counts = counts.and_then(|counts| load_failures::without(counts, files));
+    let selects = command.selects_tests() || is_test_job && command.names_files();
+    let has_no_tests = counts.as_ref().is_none_or(|counts| counts.total == 0);
+    let missed = command.tests_asked_of_maven().filter(|_| has_no_tests);
+    let unfinished = reports::unfinished(tally, facts);
+    let running = || tally.latest_running().map(str::to_owned).or_else(|| reports::first_unfinished(facts));
+    let running = if unfinished > 0 { running() } else { None };
+    TestEvidence {
+        run: match (is_test_job || command.runs_tests(), selects) {
+            (false, _) => TestRun::No,
+            (true, false) => TestRun::Tests,
+            (true, true) => TestRun::SelectedTests,
+        },
+        collapsed: collapsed(counts.as_ref(), facts),
+        counts,
+        failures_are_past: tally.failures_are_past(),
+        report,
+        unfinished,
+        running: running.or_else(|| hung_test(&classified.findings, facts)),
+        missed: missed.filter(|_| tally.has_parts_without_tests(ToolId::Surefire)).map(str::to_owned),
+        without_total: without_total.map(str::to_owned),
+        none: reports::no_tests(tally, facts, markers),
+        panics_are_tests: reports::panics_are_tests(tally, facts),
+    }
 }
 
-/// Returns the failure marker that no success cancels, otherwise the last one.
-pub(super) fn failure_of<'s>(markers: &'s Markers, facts: &Facts) -> Option<&'s MarkerLine<ToolId>> {
-    markers.standing_failure(facts.ending.is_some()).or(markers.runs.last())
+/// Returns the number of tests now and before, if there are far fewer than in the last good run:
+/// less than half, and at least ten fewer.
+fn collapsed(tests: Option<&TestCounts>, facts: &Facts) -> Option<(u64, u64)> {
+    let before = facts.history.last_good_tests?;
+    let now = tests.map_or(0, |tests| tests.total);
+    (now.saturating_mul(2) < before && before - now >= 10).then_some((now, before))
 }
 
-pub(super) fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
-    let markers = parts.markers;
-    let success = markers.success.as_ref().map_or(0, |seen| seen.order);
-    let stands = success > 0 && markers.standing_failure(parts.facts.ending.is_some()).is_none();
-    let crashes = markers.standing_crashes(parts.facts.ending == Some(Ending::Exited { code: 0 }));
-    let is = |found: &RawFinding, kind: Kind| {
-        found.kind == kind && !found.remark && found.severity <= Severity::Error
+/// Returns the evidence about errors other than failed tests.
+pub(super) fn error_evidence<'a>(
+    ranking: &Ranking,
+    tests: &TestEvidence,
+    markers: &Markers,
+    facts: &'a Facts,
+    command: &Command,
+) -> ErrorEvidence<'a> {
+    let errors = || {
+        let errors = ranking.findings.errors.iter();
+        errors.filter(|found| !found.remark && found.severity <= Severity::Error)
     };
-    let first = parts
-        .ranked
-        .first()
-        .filter(|ranked| ranked.found.severity <= Severity::Error && !ranked.found.remark);
-    let is_warning = |ranked: &&Ranked| ranked.found.severity == Severity::Warning;
-    let is_remark = |ranked: &&Ranked| ranked.found.remark || ranked.found.kind == Kind::Lint;
-    OwnedCase {
-        out_of_memory: parts
-            .facts
-            .evidence
-            .memory
-            .as_ref()
-            .filter(|memory| memory.oom_killed)
-            .map(reports::memory_words),
-        success_is_last: stands && crashes.iter().all(|seen| success > seen.last),
-        crashes,
-        contradiction: markers.contradiction().map(str::to_owned),
-        failures_are_past: parts.failures_are_past,
-        tests_failed: parts.tests.map_or(0, |tests| tests.failed),
-        report: parts.report.map(str::to_owned),
-        unfinished: parts.unfinished,
-        running_test: parts
-            .running_test
-            .clone()
-            .filter(|_| parts.unfinished > 0)
-            .or_else(|| hung_test(parts)),
-        collapsed: parts.collapsed,
-        tests_missed: parts.tests_missed.clone(),
-        first_error: first.map(|ranked| ranked.headline()),
-        standing_error: parts.standing_error.clone(),
-        has_pipe: parts.has_pipe,
-        without_total: parts.without_total.map(str::to_owned),
-        action_left: parts.action_left,
-        first_remark: parts.ranked.first().filter(is_remark).map(|ranked| ranked.headline()),
-        first_warning: parts.ranked.first().filter(is_warning).map(Ranked::headline),
-        last_line: parts.last_line.clone(),
-        error_in_report: first.is_some_and(|ranked| ranked.found.report.is_some()),
-        no_tests: reports::no_tests(parts.tally, parts.facts, markers),
-        is_test_run: parts.is_test_run,
-        selects_tests: parts.is_test_run && parts.selects_tests,
-        all_skipped: parts
-            .tests
-            .filter(|tests| tests.skipped > 0 && tests.skipped == tests.total)
-            .map(|tests| tests.skipped),
-        report_problem: parts
-            .ranked
-            .iter()
-            .find(|ranked| ranked.found.role == Role::ReportIssue && ranked.found.severity <= Severity::Error)
-            .map(|ranked| (ranked.headline(), ranked.found.kind == Kind::Infrastructure)),
-        build_errors: parts.findings.errors.iter().any(|found| is(found, Kind::Build) && !found.probe),
-        test_errors: parts.findings.errors.iter().any(|found| {
-            is(found, Kind::Test) && (found.rule != MARK || parts.is_test_run || parts.tests.is_some())
-        }),
-        infrastructure: first.is_some_and(|ranked| ranked.found.kind == Kind::Infrastructure),
-        panics_are_tests: reports::panics_are_tests(parts.tally, parts.facts),
-        xcodebuild: markers.tools.contains(&ToolId::Xcodebuild),
+    let is_test_failure = |found: &RawFinding| {
+        found.kind == Kind::Test
+            && (found.role != Role::Mark || tests.run != TestRun::No || tests.counts.is_some())
+    };
+    let is_problem =
+        |ranked: &&Ranked| ranked.found.role == Role::ReportIssue && ranked.found.severity <= Severity::Error;
+    let problem = |ranked: &Ranked| ReportProblem {
+        line: ranked.headline(),
+        is_infrastructure: ranked.found.kind == Kind::Infrastructure,
+    };
+    let standing = || standing_error(&ranking.findings, &ranking.ranked, &markers.runs, command);
+    ErrorEvidence {
+        first: ranking.ranked.first().map_or(FirstFinding::None, first_finding),
+        build: errors().any(|found| found.kind == Kind::Build && !found.probe),
+        test: errors().any(is_test_failure),
+        standing: facts.exited_zero().then(standing).flatten(),
+        report_problem: ranking.ranked.iter().find(is_problem).map(problem),
+        unread: reports::unread(facts),
+    }
+}
+
+fn first_finding(first: &Ranked) -> FirstFinding {
+    let found = &first.found;
+    if found.severity <= Severity::Error && !found.remark {
+        FirstFinding::Error {
+            line: first.headline(),
+            source: if found.report.is_some() { KnownFrom::Report } else { KnownFrom::Marker },
+            is_infrastructure: found.kind == Kind::Infrastructure,
+        }
+    } else if found.remark || found.kind == Kind::Lint {
+        FirstFinding::Remark(first.headline())
+    } else if found.severity == Severity::Warning {
+        FirstFinding::Warning(first.headline())
+    } else {
+        FirstFinding::None
     }
 }
 
 /// The test in a stack that a process printed because the pool asked for it.
-fn hung_test(parts: &CaseParts<'_>) -> Option<String> {
-    parts.facts.acted.as_ref()?;
-    let stacks = parts.findings.errors.iter().filter(|found| found.role == Role::Stacks);
-    stacks.filter_map(|found| found.test.clone()).next()
-}
-
-impl OwnedCase {
-    pub(super) fn as_case<'a>(&'a self, facts: &'a Facts, markers: &'a Markers) -> VerdictInput<'a> {
-        VerdictInput {
-            ending: facts.ending.as_ref(),
-            acted: facts.acted.as_ref(),
-            failed_setup: facts.failed_setup.as_ref(),
-            out_of_memory: self.out_of_memory.clone(),
-            memory: facts.evidence.memory.as_ref(),
-            crash_report: facts.evidence.crash_reports.first(),
-            crashes: &self.crashes,
-            success: markers.success.as_ref(),
-            failure: failure_of(markers, facts),
-            contradiction: self.contradiction.as_deref(),
-            unended: markers.runs.unended(),
-            success_is_last: self.success_is_last,
-            failures_are_past: self.failures_are_past,
-            tests_failed: self.tests_failed,
-            report: self.report.as_deref(),
-            unfinished: self.unfinished,
-            running_test: self.running_test.as_deref(),
-            collapsed: self.collapsed,
-            tests_missed: self.tests_missed.as_deref(),
-            first_error: self.first_error.clone(),
-            standing_error: self.standing_error.as_deref(),
-            has_pipe: self.has_pipe,
-            without_total: self.without_total.as_deref(),
-            action_left: self.action_left,
-            first_remark: self.first_remark.as_deref(),
-            first_warning: self.first_warning.as_deref(),
-            last_line: self.last_line.as_deref(),
-            error_in_report: self.error_in_report,
-            no_tests: self.no_tests.as_ref().map(|(source, from)| (source.as_str(), *from)),
-            is_test_run: self.is_test_run,
-            selects_tests: self.selects_tests,
-            all_skipped: self.all_skipped,
-            unread: reports::unread(facts),
-            report_problem: self.report_problem.as_ref().map(|(problem, _)| problem.as_str()),
-            problem_is_machines: self.report_problem.as_ref().is_some_and(|(_, machines)| *machines),
-            build_errors: self.build_errors,
-            test_errors: self.test_errors,
-            infrastructure: self.infrastructure,
-            panics_are_tests: self.panics_are_tests,
-            xcodebuild: self.xcodebuild,
-        }
-    }
+fn hung_test(findings: &Findings, facts: &Facts) -> Option<String> {
+    facts.acted.as_ref()?;
+    let mut stacks = findings.errors.iter().filter(|found| found.role == Role::Stacks);
+    stacks.find_map(|found| found.test.clone())
 }

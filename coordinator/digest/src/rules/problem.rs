@@ -54,6 +54,8 @@ pub(crate) enum Role {
     Usual,
     /// A line that begins with a word that any program can print. Without a place it is a weak cause, and the last one counts.
     Vague,
+    /// A line that begins with a mark, such as a cross. Programs other than test runners print such lines too.
+    Mark,
     /// A line that no rule matches. It is vague, and never the likely cause.
     Unknown,
     /// A trace, uncaught or printed. A program that prints a second one had caught the first exception.

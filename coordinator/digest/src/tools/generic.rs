@@ -130,7 +130,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "generic.bullet",
         pattern: r"^\s*(?:\xe2\x9c\x98|\xe2\x9c\x96|\xe2\x9c\x97|\xc3\x97|\xe2\x9d\x8c) (?P<m>\S.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 70).follow(drawn).refine(marked))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 70).follow(drawn).refine(marked).role(Role::Mark))],
     },
     Rule {
         name: "generic.failed",

@@ -15,7 +15,11 @@ pub(super) fn death(case: &VerdictInput<'_>, rule: Row, runner_only: bool) -> Op
         .crashes
         .iter()
         .filter(|seen| {
-            if runner_only { is_runner_death(seen.what) } else { is_death(seen.what, case.panics_are_tests) }
+            if runner_only {
+                is_runner_death(seen.what)
+            } else {
+                is_death(seen.what, case.tests.panics_are_tests)
+            }
         })
         .rev()
         .max_by_key(|seen| telling(seen.what));
@@ -46,7 +50,7 @@ pub(super) fn death(case: &VerdictInput<'_>, rule: Row, runner_only: bool) -> Op
 
 /// Type of the crash that the signs show.
 fn death_type(case: &VerdictInput<'_>) -> CrashType {
-    if case.out_of_memory.is_some() {
+    if case.out_of_memory().is_some() {
         return CrashType::OutOfMemory;
     }
     if let Some(signal) = case.crash_report.and_then(|report| report.signal.as_deref()) {

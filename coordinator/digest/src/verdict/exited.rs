@@ -2,7 +2,8 @@
 
 use super::death::{death, is_death};
 use super::{
-    Decision, NO_TEST_RAN, Row, VerdictInput, decision, doing, failure_type, memory, tests, unfinished,
+    Decision, FailedTests, FirstFinding, LogResult, NO_TEST_RAN, Row, TestRun, VerdictInput, decision, doing,
+    failed_tests, failure_type, memory, tests, unfinished,
 };
 use crate::rules::Indicator;
 use crate::tool::ToolId;
@@ -13,13 +14,13 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
     let contradiction = |rule, text: String| {
         decision(rule, Verdict::Inconclusive, CrashType::Unknown, KnownFrom::Marker, text)
     };
-    if let (true, Some(report)) = (case.tests_failed > 0, case.report) {
+    if let (true, Some(report)) = (case.tests.has_failed(), &case.tests.report) {
         return decision(
             Row::ZeroReportFailed,
             Verdict::Failed,
             CrashType::TestFailure,
             KnownFrom::Report,
-            format!("The command exited 0, but {report} says that {} failed.", tests(case.tests_failed)),
+            format!("The command exited 0, but {report} says that {} failed.", failed_tests(case)),
         );
     }
     if let Some(decision) = death(case, Row::ZeroRunnerCrash, true) {
@@ -30,20 +31,20 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
     {
         return decision;
     }
-    if case.unfinished > 0 {
+    if case.tests.unfinished > 0 {
         return contradiction(
             Row::ZeroUnfinished,
             format!("The command exited 0, but {}: the run was cut short.", unfinished(case)),
         );
     }
-    if let Some(line) = case.without_total {
+    if let Some(line) = &case.tests.without_total {
         let text = format!(
             "The command exited 0, but no total follows the test results `{line}`: the run was cut short{}.",
             pipe(case)
         );
         return contradiction(Row::ZeroWithoutTotal, text);
     }
-    if let (Some(action), None) = (case.action_left, case.failure) {
+    if let (Some(action), None) = (case.action_left, case.log.failure()) {
         return contradiction(
             Row::ZeroActionLeft,
             format!(
@@ -51,16 +52,16 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
             ),
         );
     }
-    if let Some(problem) = case.report_problem {
+    if let Some(problem) = &case.errors.report_problem {
         // A failure of the machine is not a failure of the command, so the result is unknown.
-        let (verdict, crash_type) = match case.problem_is_machines {
+        let (verdict, crash_type) = match problem.is_infrastructure {
             true => (Verdict::Inconclusive, CrashType::Unknown),
             false => (Verdict::Failed, failure_type(case)),
         };
-        let text = format!("The command exited 0, but a report names a problem: {problem}");
+        let text = format!("The command exited 0, but a report names a problem: {}", problem.line);
         return decision(Row::ZeroReportProblem, verdict, crash_type, KnownFrom::Report, text);
     }
-    if let Some((now, before)) = case.collapsed {
+    if let Some((now, before)) = case.tests.collapsed {
         return contradiction(
             Row::ZeroCollapsed,
             format!(
@@ -69,17 +70,19 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
             ),
         );
     }
-    if let Some(asked) = case.tests_missed {
+    if let Some(asked) = &case.tests.missed {
         return contradiction(
             Row::ZeroTestsMissed,
             format!("The command exited 0, but no tests ran, and it asks for some: `{asked}`."),
         );
     }
-    if let (true, Some((source, known_from))) = (case.is_test_run || says_tested(case), case.no_tests) {
+    if let (true, Some((source, known_from))) =
+        (case.tests.run != TestRun::No || says_tested(case), case.tests.none())
+    {
         let text = format!("The command exited 0, but no tests ran, by {source}.");
         return decision(Row::ZeroNoTests, Verdict::Inconclusive, CrashType::Unknown, known_from, text);
     }
-    if let (true, Some(count)) = (case.selects_tests, case.all_skipped) {
+    if let (true, Some(count)) = (case.tests.run == TestRun::SelectedTests, case.tests.all_skipped()) {
         return contradiction(
             Row::ZeroNoneSelected,
             format!(
@@ -91,7 +94,7 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
             ),
         );
     }
-    if let (Some(failure), false) = (case.failure, case.success_is_last) {
+    if let Some(failure) = case.log.standing_failure() {
         let mut decision = contradiction(
             Row::ZeroFailureMarker,
             format!(
@@ -105,22 +108,18 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
         decision.line = Some(failure.line.clone());
         return decision;
     }
-    if case.tests_failed > 0 && !case.failures_are_past {
+    if let FailedTests::Standing(count) = case.tests.failed() {
         let mut decision = contradiction(
             Row::ZeroTestsFailed,
-            format!(
-                "The command exited 0, but its output counts {} as failed{}.",
-                tests(case.tests_failed),
-                pipe(case)
-            ),
+            format!("The command exited 0, but its output counts {} as failed{}.", tests(count), pipe(case)),
         );
         decision.crash_type = CrashType::TestFailure;
         return decision;
     }
     // The remaining words of a crash are not taken back by a later success. Other signs count only
     // if the run did not end with success.
-    let stands = |what: Indicator| what.is_word() || !case.success_is_last || what == Indicator::Sanitizer;
-    let is_death = |what| is_death(what, case.panics_are_tests) && stands(what);
+    let stands = |what: Indicator| what.is_word() || !case.log.is_success() || what == Indicator::Sanitizer;
+    let is_death = |what| is_death(what, case.tests.panics_are_tests) && stands(what);
     if let Some(seen) = case.crashes.iter().find(|seen| is_death(seen.what)) {
         let mut decision = contradiction(
             Row::ZeroDeathMarker,
@@ -129,7 +128,7 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
         decision.line = Some(seen.line.clone());
         return decision;
     }
-    if let Some(error) = case.standing_error {
+    if let Some(error) = &case.errors.standing {
         let mut decision = contradiction(
             Row::ZeroStandingError,
             format!(
@@ -140,19 +139,19 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
         decision.crash_type = failure_type(case);
         return decision;
     }
-    if let (Some(memory), false) = (&case.out_of_memory, case.success_is_last) {
+    if let (Some(memory), false) = (case.out_of_memory(), case.log.is_success()) {
         let text = format!(
             "The command exited 0, but the kernel ended a process of the job for its memory: {memory}."
         );
         let (inconclusive, killed) = (Verdict::Inconclusive, CrashType::OutOfMemory);
         return decision(Row::ZeroOutOfMemory, inconclusive, killed, KnownFrom::WaitStatus, text);
     }
-    if let Some(unread) = case.unread {
+    if let Some(unread) = case.errors.unread {
         let text = format!("The command exited 0, but what a report says of it is not known: {unread}");
         let (inconclusive, unknown) = (Verdict::Inconclusive, CrashType::Unknown);
         return decision(Row::ZeroReportUnread, inconclusive, unknown, KnownFrom::Report, text);
     }
-    if case.tests_failed > 0 {
+    if let FailedTests::Past(count) = case.tests.failed() {
         return decision(
             Row::ZeroFailedBefore,
             Verdict::Passed,
@@ -160,7 +159,7 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
             KnownFrom::Marker,
             format!(
                 "The command exited 0, and the last total counts no failed test; an earlier one counted {}.",
-                tests(case.tests_failed)
+                tests(count)
             ),
         );
     }
@@ -169,7 +168,7 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
         crash_type: CrashType::None,
         cause: None,
         rule: Row::Zero,
-        line: case.success.map(|seen| seen.line.clone()),
+        line: case.log.success().map(|seen| seen.line.clone()),
     }
 }
 
@@ -177,8 +176,8 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
 /// XCTest or Swift Testing, which a build never prints.
 pub(super) fn says_tested(case: &VerdictInput<'_>) -> bool {
     let counts = |source: &str| source.contains("XCTest") || source.contains("Swift Testing");
-    case.success.is_some_and(|seen| seen.what == ToolId::Xcodebuild && seen.line.contains("** TEST "))
-        || case.no_tests.is_some_and(|(source, _)| counts(source))
+    case.log.success().is_some_and(|seen| seen.what == ToolId::Xcodebuild && seen.line.contains("** TEST "))
+        || case.tests.none().is_some_and(|(source, _)| counts(source))
 }
 
 /// Advice for the end of a sentence if a pipe can hide the exit code.
@@ -191,7 +190,7 @@ fn pipe(case: &VerdictInput<'_>) -> &'static str {
 }
 
 pub(super) fn exited(code: i32, case: &VerdictInput<'_>) -> Decision {
-    if let Some(memory) = &case.out_of_memory {
+    if let Some(memory) = case.out_of_memory() {
         return decision(
             Row::CodeOutOfMemory,
             Verdict::Crashed,
@@ -212,9 +211,9 @@ pub(super) fn exited(code: i32, case: &VerdictInput<'_>) -> Decision {
         return decision;
     }
     if let Some(signal) = crate::exit_codes::shell_signal(code)
-        && case.tests_failed == 0
-        && !case.build_errors
-        && !case.test_errors
+        && !case.tests.has_failed()
+        && !case.errors.build
+        && !case.errors.test
     {
         return decision(
             Row::CodeShellSignal,
@@ -232,44 +231,36 @@ pub(super) fn exited(code: i32, case: &VerdictInput<'_>) -> Decision {
     if let Some(decision) = none_selected(code, case) {
         return decision;
     }
-    if case.tests_failed > 0 {
-        let (known_from, source) = match case.report {
+    if case.tests.has_failed() {
+        let (known_from, source) = match &case.tests.report {
             Some(report) => (KnownFrom::Report, format!(" ({report})")),
             None => (KnownFrom::Marker, String::new()),
         };
-        let text =
-            format!("{} failed{source}; exit code {code}{}.", tests(case.tests_failed), cut_off(code, case));
+        let text = format!("{} failed{source}; exit code {code}{}.", failed_tests(case), cut_off(code, case));
         return decision(Row::CodeTestsFailed, Verdict::Failed, CrashType::TestFailure, known_from, text);
     }
-    let mut decision = match (&case.first_error, case.failure) {
+    let mut decision = match (&case.errors.first, case.log.failure()) {
         // The runner's own error states the reason, such as a missing file of tests.
-        (Some(error), _) if case.no_tests.is_some() && !case.build_errors && !case.infrastructure => {
-            decision(
-                Row::CodeNoTests,
-                Verdict::Failed,
-                kind,
-                if case.error_in_report { KnownFrom::Report } else { KnownFrom::Marker },
-                format!("{NO_TEST_RAN} (exit code {code}): {error}"),
-            )
+        (FirstFinding::Error { line, source, is_infrastructure: false }, _)
+            if case.tests.none().is_some() && !case.errors.build =>
+        {
+            let text = format!("{NO_TEST_RAN} (exit code {code}): {line}");
+            decision(Row::CodeNoTests, Verdict::Failed, kind, *source, text)
         }
-        (Some(error), _) => decision(
-            if case.infrastructure { Row::CodeInfrastructure } else { Row::CodeError },
-            Verdict::Failed,
-            kind,
-            if case.error_in_report { KnownFrom::Report } else { KnownFrom::Marker },
-            format!("Exit code {code}: {error}"),
-        ),
-        (None, Some(failure)) => decision(
+        (FirstFinding::Error { line, source, is_infrastructure }, _) => {
+            let row = if *is_infrastructure { Row::CodeInfrastructure } else { Row::CodeError };
+            decision(row, Verdict::Failed, kind, *source, format!("Exit code {code}: {line}"))
+        }
+        (_, Some(failure)) => decision(
             Row::CodeFailureMarker,
             Verdict::Failed,
             kind,
             KnownFrom::Marker,
             format!("Exit code {code}; {} says: {}", failure.what, failure.line.trim()),
         ),
-        (None, None) => without_errors(code, kind, case),
+        (_, None) => without_errors(code, kind, case),
     };
-    if case.success_is_last
-        && let Some(success) = case.success
+    if let LogResult::Succeeded { success, .. } = case.log
         && let Some(cause) = &mut decision.cause
     {
         cause.text.push_str(&format!(
@@ -284,8 +275,9 @@ pub(super) fn exited(code: i32, case: &VerdictInput<'_>) -> Decision {
 /// Ruling for a command that selects tests by name, where no test has the name. Some runners exit 0
 /// in this case and others do not, so the verdict is the same for both.
 fn none_selected(code: i32, case: &VerdictInput<'_>) -> Option<Decision> {
-    let has_errors = case.build_errors || case.infrastructure || case.tests_failed > 0;
-    let (source, known_from) = case.no_tests.filter(|_| case.selects_tests && !has_errors)?;
+    let has_errors = case.errors.build || case.errors.is_infrastructure() || case.tests.has_failed();
+    let (source, known_from) =
+        case.tests.none().filter(|_| case.tests.run == TestRun::SelectedTests && !has_errors)?;
     let text = format!(
         "No test matched: no test ran (exit code {code}), by {source}, and the command selects tests by name or file."
     );
@@ -295,19 +287,19 @@ fn none_selected(code: i32, case: &VerdictInput<'_>) -> Option<Decision> {
 
 /// Ruling for a failed command without an error or a failure marker in its output.
 fn without_errors(code: i32, kind: CrashType, case: &VerdictInput<'_>) -> Decision {
-    if let Some((source, known_from)) = case.no_tests {
+    if let Some((source, known_from)) = case.tests.none() {
         let text = match source.strip_suffix(" output") {
             Some(tool) => format!("{tool} ran no tests (exit code {code})."),
             None => format!("No tests ran (exit code {code}), as {source} shows."),
         };
         return decision(Row::CodeNoTests, Verdict::Failed, kind, known_from, text);
     }
-    if let Some(remark) = case.first_remark {
+    if let FirstFinding::Remark(remark) = &case.errors.first {
         let text = format!("Exit code {code}, after a linter's remarks: {remark}");
         return decision(Row::CodeRemarks, Verdict::Failed, kind, KnownFrom::Marker, text);
     }
-    if let Some(warning) = case.first_warning {
-        let last = case.last_line.filter(|line| !warning.contains(*line) && !line.contains(warning));
+    if let FirstFinding::Warning(warning) = &case.errors.first {
+        let last = case.last_line.filter(|line| !warning.contains(*line) && !line.contains(warning.as_str()));
         let last = last.map_or(String::new(), |line| format!("; the last line is: {line}"));
         let text = format!(
             "Exit code {code}, with no error in the output{last}; the first of its warnings: {warning}"
@@ -326,7 +318,7 @@ fn without_errors(code: i32, kind: CrashType, case: &VerdictInput<'_>) -> Decisi
 /// Phrase that names the running test if the exit code stands for a signal.
 fn cut_off(code: i32, case: &VerdictInput<'_>) -> String {
     match crate::exit_codes::shell_signal(code) {
-        Some(signal) if case.running_test.is_some() => {
+        Some(signal) if case.tests.running.is_some() => {
             format!(", as a shell gives it for a death of {signal}{}: a guess", doing(case))
         }
         _ => String::new(),

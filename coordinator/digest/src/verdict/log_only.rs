@@ -2,7 +2,9 @@
 
 use super::death::death;
 use super::exited::says_tested;
-use super::{Decision, Row, VerdictInput, decision, failure_type, tests, unfinished};
+use super::{
+    Decision, Doubt, LogResult, Row, VerdictInput, decision, failed_tests, failure_type, unfinished,
+};
 use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::{KnownFrom, Verdict};
 
@@ -10,23 +12,24 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
     if let Some(decision) = death(case, Row::LogDeath, true) {
         return decision;
     }
-    if (!case.success_is_last || case.crash_report.is_some())
+    if (!case.log.is_success() || case.crash_report.is_some())
         && let Some(decision) = death(case, Row::LogDeath, false)
     {
         return decision;
     }
     let kind = failure_type(case);
-    if case.tests_failed > 0 && !(case.failures_are_past && case.success_is_last && case.report.is_none()) {
-        let known_from = if case.report.is_some() { KnownFrom::Report } else { KnownFrom::Marker };
+    let is_cleared = case.tests.failures_are_past && case.log.is_success() && case.tests.report.is_none();
+    if case.tests.has_failed() && !is_cleared {
+        let known_from = if case.tests.report.is_some() { KnownFrom::Report } else { KnownFrom::Marker };
         return decision(
             Row::LogTestsFailed,
             Verdict::Failed,
             CrashType::TestFailure,
             known_from,
-            format!("{} failed.", tests(case.tests_failed)),
+            format!("{} failed.", failed_tests(case)),
         );
     }
-    if let (Some(failure), false) = (case.failure, case.success_is_last) {
+    if let Some(failure) = case.log.standing_failure() {
         let mut decision = decision(
             Row::LogFailureMarker,
             Verdict::Failed,
@@ -38,7 +41,7 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
         return decision;
     }
     // Errors give a more precise cause.
-    if case.unfinished > 0 && !case.build_errors && !case.test_errors {
+    if case.tests.unfinished > 0 && !case.errors.build && !case.errors.test {
         return decision(
             Row::LogUnfinished,
             Verdict::Inconclusive,
@@ -47,8 +50,8 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
             format!("{}; the log has no exit code.", unfinished(case)),
         );
     }
-    if let (Some(success), true) = (case.success, case.success_is_last) {
-        if case.build_errors || case.test_errors || case.report_problem.is_some() {
+    if let LogResult::Succeeded { success, doubt, .. } = case.log {
+        if case.errors.build || case.errors.test || case.errors.report_problem.is_some() {
             return decision(
                 Row::LogContradiction,
                 Verdict::Inconclusive,
@@ -58,12 +61,12 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
                     "{} says that it succeeded (`{}`), but {} has errors{}; there is no exit code to decide by.",
                     success.what,
                     success.line.trim(),
-                    if case.report_problem.is_some() { "a report" } else { "the log" },
-                    case.first_error.as_deref().map_or(String::new(), |error| format!(": {error}"))
+                    if case.errors.report_problem.is_some() { "a report" } else { "the log" },
+                    case.errors.first_error().map_or(String::new(), |error| format!(": {error}"))
                 ),
             );
         }
-        if let Some(line) = case.contradiction {
+        if let Some(Doubt::Line(line)) = doubt {
             let text = format!(
                 "{} says that it succeeded (`{}`), but what came before did not: {}; there is no exit code to decide by.",
                 success.what,
@@ -73,7 +76,7 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
             let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
             return decision(Row::LogContradiction, inconclusive, kind, marker, text);
         }
-        if let Some(driver) = case.unended {
+        if let Some(Doubt::Unended(driver)) = doubt {
             let text = format!(
                 "{} says that it succeeded (`{}`), but {driver} was at work and has not said how it ended; there is no exit code to decide by.",
                 success.what,
@@ -82,7 +85,7 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
             let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
             return decision(Row::LogUnended, inconclusive, CrashType::Unknown, marker, text);
         }
-        if let Some(line) = case.without_total {
+        if let Some(line) = &case.tests.without_total {
             let text = format!(
                 "{} says that it succeeded (`{}`), but no total follows the test results `{line}`.",
                 success.what,
@@ -91,7 +94,7 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
             let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
             return decision(Row::LogWithoutTotal, inconclusive, CrashType::Unknown, marker, text);
         }
-        if let (true, Some((source, _))) = (says_tested(case), case.no_tests) {
+        if let (true, Some((source, _))) = (says_tested(case), case.tests.none()) {
             let text = format!(
                 "{} says that it succeeded (`{}`), but no tests ran, by {source}.",
                 success.what,
@@ -109,7 +112,7 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
             let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
             return decision(Row::LogActionLeft, inconclusive, CrashType::Unknown, marker, text);
         }
-        if let Some(unread) = case.unread {
+        if let Some(unread) = case.errors.unread {
             let text = format!(
                 "{} says that it succeeded, but what a report says is not known: {unread}",
                 success.what
@@ -127,9 +130,9 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
         decision.line = Some(success.line.clone());
         return decision;
     }
-    match &case.first_error {
-        Some(error) if case.build_errors || case.test_errors => {
-            decision(Row::LogErrors, Verdict::Failed, kind, KnownFrom::Marker, error.clone())
+    match case.errors.first_error() {
+        Some(error) if case.errors.build || case.errors.test => {
+            decision(Row::LogErrors, Verdict::Failed, kind, KnownFrom::Marker, error)
         }
         Some(error) => decision(
             Row::LogErrorsWeak,

@@ -23,7 +23,7 @@ pub(super) fn of_signal(name: &str, case: &VerdictInput<'_>) -> Option<Decision>
 pub(super) fn of_code(code: i32, case: &VerdictInput<'_>) -> Option<Decision> {
     let kills = [Indicator::Killed, Indicator::Died("SIGKILL"), Indicator::ChildDied("SIGKILL")];
     let sign = case.crashes.iter().find(|seen| kills.contains(&seen.what));
-    let by_make = case.first_error.as_ref().filter(|error| error.ends_with(" Error 137"));
+    let by_make = case.errors.first_error().filter(|error| error.ends_with(" Error 137"));
     let killed = match (sign, by_make) {
         (Some(sign), _) => {
             let text = format!("A process of the job was killed: {}", sign.line.trim());

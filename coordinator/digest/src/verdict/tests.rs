@@ -1,9 +1,11 @@
 //! Tests each row of the verdict table.
 
 use super::*;
+use crate::rules::Indicator;
 use buildpool_protocol::evidence::MemoryEvidence;
-use buildpool_protocol::outcome::{OutputHeld, StartFailure};
+use buildpool_protocol::outcome::{Acted, OutputHeld, SetupOutcome, StartFailure};
 use buildpool_protocol::output::Stream;
+use buildpool_protocol::report::{CrashReport, TestCounts};
 use std::time::Duration;
 
 fn seen<T>(what: T, line: &str) -> MarkerLine<T> {
@@ -27,6 +29,49 @@ const ONE: Ending = Ending::Exited { code: 1 };
 
 fn died(name: &str) -> Ending {
     Ending::Signaled { signal: 0, name: name.to_owned(), core_dump: true }
+}
+
+fn failed(failed: u64) -> TestEvidence {
+    let counts = TestCounts { failed, total: failed, ..TestCounts::default() };
+    TestEvidence { counts: Some(counts), ..TestEvidence::default() }
+}
+
+fn all_skipped(skipped: u64, run: TestRun) -> TestEvidence {
+    let counts = TestCounts { skipped, total: skipped, ..TestCounts::default() };
+    TestEvidence { counts: Some(counts), run, ..TestEvidence::default() }
+}
+
+fn no_tests(source: &str, run: TestRun) -> TestEvidence {
+    TestEvidence { none: Some((source.to_owned(), KnownFrom::Marker)), run, ..TestEvidence::default() }
+}
+
+fn error(line: &str) -> FirstFinding {
+    FirstFinding::Error { line: line.to_owned(), source: KnownFrom::Marker, is_infrastructure: false }
+}
+
+fn first(first: FirstFinding) -> ErrorEvidence<'static> {
+    ErrorEvidence { first, ..ErrorEvidence::default() }
+}
+
+fn build_errors() -> ErrorEvidence<'static> {
+    ErrorEvidence { build: true, ..ErrorEvidence::default() }
+}
+
+fn unread() -> ErrorEvidence<'static> {
+    ErrorEvidence { unread: Some("x.xml: breaks off"), ..ErrorEvidence::default() }
+}
+
+fn problem(line: &str, is_infrastructure: bool, build: bool) -> ErrorEvidence<'static> {
+    let report_problem = Some(ReportProblem { line: line.to_owned(), is_infrastructure });
+    ErrorEvidence { report_problem, build, ..ErrorEvidence::default() }
+}
+
+fn succeeded(success: &MarkerLine<ToolId>) -> LogResult<'_> {
+    LogResult::Succeeded { success, before: None, doubt: None }
+}
+
+fn killed_by_kernel() -> MemoryEvidence {
+    MemoryEvidence { oom_killed: true, limit_bytes: Some(64 << 20), ..MemoryEvidence::default() }
 }
 
 fn known() -> String {
@@ -185,12 +230,8 @@ fn each_signal_has_its_type_and_a_core_dump_changes_nothing() {
         assert_eq!(cause.known_from, KnownFrom::WaitStatus);
         assert!(cause.text.contains(name));
     }
-    let ending = died("SIGKILL");
-    let case = VerdictInput {
-        ending: Some(&ending),
-        out_of_memory: Some("limit 1 MiB".into()),
-        ..VerdictInput::default()
-    };
+    let (ending, memory) = (died("SIGKILL"), killed_by_kernel());
+    let case = VerdictInput { ending: Some(&ending), memory: Some(&memory), ..VerdictInput::default() };
     check(&case, "signal_out_of_memory", Verdict::Crashed, CrashType::OutOfMemory);
 }
 
@@ -215,10 +256,8 @@ fn memory_is_the_reason_if_the_log_and_the_worker_agree() {
         memory,
         ..VerdictInput::default()
     };
-    let make = |memory| VerdictInput {
-        first_error: Some("make: *** [a] Error 137".into()),
-        ..case(&two, &[], memory)
-    };
+    let make =
+        |memory| VerdictInput { errors: first(error("make: *** [a] Error 137")), ..case(&two, &[], memory) };
     let (from_log, guess) = (KnownFrom::Marker, KnownFrom::ShellConvention);
     for (case, rule, known_from) in [
         (case(&two, &refused, Some(&limit)), "code_memory_limit", from_log),
@@ -250,10 +289,9 @@ fn a_code_of_128_and_more_is_a_guess_unless_the_log_says_it() {
     let case = VerdictInput { ending: Some(&ending), ..VerdictInput::default() };
     let decision = check(&case, "code_shell_signal", Verdict::Failed, CrashType::SegmentationFault);
     assert_eq!(decision.cause.expect("there is a cause").known_from, KnownFrom::ShellConvention);
-    let case = VerdictInput { unfinished: 1, running_test: Some("A.b"), ..case };
-    for (tests_failed, rule) in [(0, "code_shell_signal"), (1, "code_tests_failed")] {
-        let cause =
-            decide(&VerdictInput { tests_failed, ..case.clone() }).cause.expect("there is a cause").text;
+    for (count, rule) in [(0, "code_shell_signal"), (1, "code_tests_failed")] {
+        let tests = TestEvidence { unfinished: 1, running: Some("A.b".into()), ..failed(count) };
+        let cause = decide(&VerdictInput { tests, ..case.clone() }).cause.expect("there is a cause").text;
         assert!(cause.contains("SIGSEGV") && cause.contains(" while `A.b` ran"), "{rule}: {cause}");
     }
     let crashes = [seen(Indicator::Died("SIGSEGV"), "Segmentation fault")];
@@ -269,39 +307,48 @@ fn a_code_of_128_and_more_is_a_guess_unless_the_log_says_it() {
 fn other_codes_are_failures_of_what_the_log_names() {
     let one = VerdictInput { ending: Some(&ONE), ..VerdictInput::default() };
     check(&one, "code_unexplained", Verdict::Failed, CrashType::Unknown);
-    let case = VerdictInput { out_of_memory: Some("peak".into()), ..one.clone() };
+    let memory = killed_by_kernel();
+    let case = VerdictInput { memory: Some(&memory), ..one.clone() };
     check(&case, "code_out_of_memory", Verdict::Crashed, CrashType::OutOfMemory);
-    let case = VerdictInput { tests_failed: 2, test_errors: true, ..one.clone() };
+    let errors = ErrorEvidence { test: true, ..ErrorEvidence::default() };
+    let case = VerdictInput { tests: failed(2), errors, ..one.clone() };
     check(&case, "code_tests_failed", Verdict::Failed, CrashType::TestFailure);
-    let case = VerdictInput { build_errors: true, first_error: Some("a.c:1: error".into()), ..one.clone() };
-    check(&case, "code_error", Verdict::Failed, CrashType::BuildFailure);
-    let case = VerdictInput { error_in_report: true, ..case };
+    let errors = ErrorEvidence { build: true, ..first(error("a.c:1: error")) };
+    check(&VerdictInput { errors, ..one.clone() }, "code_error", Verdict::Failed, CrashType::BuildFailure);
+    let line = "a.c:1: error".to_owned();
+    let in_report = FirstFinding::Error { line, source: KnownFrom::Report, is_infrastructure: false };
+    let errors = ErrorEvidence { build: true, ..first(in_report) };
+    let case = VerdictInput { errors, ..one.clone() };
     let decision = check(&case, "code_error", Verdict::Failed, CrashType::BuildFailure);
     assert_eq!(decision.cause.expect("there is a cause").known_from, KnownFrom::Report);
     let report = CrashReport { signal: Some("SIGTRAP".into()), ..CrashReport::default() };
     let case = VerdictInput { crash_report: Some(&report), ..one.clone() };
     check(&case, "code_death", Verdict::Crashed, CrashType::Trap);
-    let case = VerdictInput { infrastructure: true, first_error: Some("no space".into()), ..one.clone() };
+    let line = "no space".to_owned();
+    let of_machine = FirstFinding::Error { line, source: KnownFrom::Marker, is_infrastructure: true };
+    let case = VerdictInput { errors: first(of_machine), ..one.clone() };
     check(&case, "code_infrastructure", Verdict::Failed, CrashType::Unknown);
     let failure = seen(ToolId::Xcodebuild, "** BUILD FAILED **");
-    let case = VerdictInput { failure: Some(&failure), ..one.clone() };
+    let case = VerdictInput { log: LogResult::Failed(&failure), ..one.clone() };
     check(&case, "code_failure_marker", Verdict::Failed, CrashType::BuildFailure);
     let failure = seen(ToolId::Xcodebuild, "** TEST FAILED **");
-    let case = VerdictInput { failure: Some(&failure), ..one.clone() };
+    let case = VerdictInput { log: LogResult::Failed(&failure), ..one.clone() };
     check(&case, "code_failure_marker", Verdict::Failed, CrashType::Unknown);
-    let case = VerdictInput { first_remark: Some("a.py:1:1: E501 line too long"), ..one.clone() };
+    let remark = FirstFinding::Remark("a.py:1:1: E501 line too long".into());
+    let case = VerdictInput { errors: first(remark), ..one.clone() };
     check(&case, "code_remarks", Verdict::Failed, CrashType::Unknown);
-    let case = VerdictInput { first_warning: Some("a.c:1: warning: unused"), ..one.clone() };
+    let warning = FirstFinding::Warning("a.c:1: warning: unused".into());
+    let case = VerdictInput { errors: first(warning), ..one.clone() };
     let decision = check(&case, "code_warnings", Verdict::Failed, CrashType::Unknown);
     assert!(decision.cause.expect("there is a cause").text.contains("a.c:1: warning: unused"));
-    let case = VerdictInput { no_tests: Some(("pytest output", KnownFrom::Marker)), ..one.clone() };
+    let case = VerdictInput { tests: no_tests("pytest output", TestRun::No), ..one.clone() };
     check(&case, "code_no_tests", Verdict::Failed, CrashType::Unknown);
-    let case = VerdictInput { selects_tests: true, ..case };
+    let case = VerdictInput { tests: no_tests("pytest output", TestRun::SelectedTests), ..case };
     check(&case, "code_none_selected", Verdict::Inconclusive, CrashType::Unknown);
-    let case = VerdictInput { build_errors: true, ..case };
+    let case = VerdictInput { errors: build_errors(), ..case };
     check(&case, "code_no_tests", Verdict::Failed, CrashType::BuildFailure);
     let success = seen(ToolId::Xcodebuild, "** BUILD SUCCEEDED **");
-    let case = VerdictInput { success: Some(&success), success_is_last: true, ..one };
+    let case = VerdictInput { log: succeeded(&success), ..one };
     let decision = check(&case, "code_unexplained", Verdict::Failed, CrashType::Unknown);
     assert!(decision.cause.expect("there is a cause").text.contains("exit code says otherwise"));
 }
@@ -310,9 +357,14 @@ fn other_codes_are_failures_of_what_the_log_names() {
 fn a_panic_inside_tests_is_a_failed_test() {
     let crashes = [seen(Indicator::Panic, "thread 'a' panicked at src/lib.rs:1:1:")];
     let ending = Ending::Exited { code: 101 };
-    let case =
-        VerdictInput { ending: Some(&ending), crashes: &crashes, tests_failed: 1, ..VerdictInput::default() };
-    let in_tests = VerdictInput { panics_are_tests: true, ..case.clone() };
+    let case = VerdictInput {
+        ending: Some(&ending),
+        crashes: &crashes,
+        tests: failed(1),
+        ..VerdictInput::default()
+    };
+    let tests = TestEvidence { panics_are_tests: true, ..failed(1) };
+    let in_tests = VerdictInput { tests, ..case.clone() };
     check(&in_tests, "code_tests_failed", Verdict::Failed, CrashType::TestFailure);
     check(&case, "code_death", Verdict::Crashed, CrashType::Unknown);
 }
@@ -321,10 +373,11 @@ fn a_panic_inside_tests_is_a_failed_test() {
 fn zero_passes_only_with_nothing_against_it() {
     let zero = VerdictInput { ending: Some(&ZERO), ..VerdictInput::default() };
     check(&zero, "zero", Verdict::Passed, CrashType::None);
-    let case = VerdictInput { tests_failed: 1, report: Some("r.xml"), ..zero.clone() };
+    let tests = TestEvidence { report: Some("r.xml".into()), ..failed(1) };
+    let case = VerdictInput { tests, ..zero.clone() };
     check(&case, "zero_report_failed", Verdict::Failed, CrashType::TestFailure);
     let success = seen(ToolId::Xcodebuild, "** TEST SUCCEEDED **");
-    let good = VerdictInput { success: Some(&success), success_is_last: true, ..zero.clone() };
+    let good = VerdictInput { log: succeeded(&success), ..zero.clone() };
     check(&good, "zero", Verdict::Passed, CrashType::None);
     let crashes = [seen(Indicator::RestartedAfterCrash, "Restarting after unexpected exit")];
     let case = VerdictInput { crashes: &crashes, xcodebuild: true, ..good.clone() };
@@ -336,61 +389,72 @@ fn zero_passes_only_with_nothing_against_it() {
     let case = VerdictInput { crash_report: Some(&report), ..good.clone() };
     let decision = check(&case, "zero_crash_report", Verdict::Crashed, CrashType::Trap);
     assert_eq!(decision.cause.expect("there is a cause").known_from, KnownFrom::CrashReport);
-    let case = VerdictInput { unfinished: 3, ..good.clone() };
+    let case = VerdictInput { tests: TestEvidence { unfinished: 3, ..failed(0) }, ..good.clone() };
     check(&case, "zero_unfinished", Verdict::Inconclusive, CrashType::Unknown);
-    let case = VerdictInput { without_total: Some("...."), ..good.clone() };
+    let tests = TestEvidence { without_total: Some("....".into()), ..failed(0) };
+    let case = VerdictInput { tests, ..good.clone() };
     check(&case, "zero_without_total", Verdict::Inconclusive, CrashType::Unknown);
-    let case = VerdictInput { report_problem: Some("a.swift:1: no"), build_errors: true, ..good.clone() };
+    let case = VerdictInput { errors: problem("a.swift:1: no", false, true), ..good.clone() };
     let decision = check(&case, "zero_report_problem", Verdict::Failed, CrashType::BuildFailure);
     assert_eq!(decision.cause.expect("there is a cause").known_from, KnownFrom::Report);
-    let case = VerdictInput { problem_is_machines: true, ..case };
+    let case = VerdictInput { errors: problem("a.swift:1: no", true, true), ..good.clone() };
     check(&case, "zero_report_problem", Verdict::Inconclusive, CrashType::Unknown);
-    let case = VerdictInput { unread: Some("x.xml: breaks off"), ..good.clone() };
+    let case = VerdictInput { errors: unread(), ..good.clone() };
     check(&case, "zero_report_unread", Verdict::Inconclusive, CrashType::Unknown);
-    let case = VerdictInput { tests_failed: 1, failures_are_past: true, ..case };
+    let past = TestEvidence { failures_are_past: true, ..failed(1) };
+    let case = VerdictInput { tests: past.clone(), ..case };
     check(&case, "zero_report_unread", Verdict::Inconclusive, CrashType::Unknown);
-    let killed = VerdictInput { out_of_memory: Some("limit 64 MiB".into()), ..zero.clone() };
+    let memory = killed_by_kernel();
+    let killed = VerdictInput { memory: Some(&memory), ..zero.clone() };
     check(&killed, "zero_out_of_memory", Verdict::Inconclusive, CrashType::OutOfMemory);
-    let case = VerdictInput { success_is_last: true, ..killed };
+    let case = VerdictInput { log: succeeded(&success), ..killed };
     check(&case, "zero", Verdict::Passed, CrashType::None);
-    let case = VerdictInput { collapsed: Some((2557, 6664)), ..good.clone() };
+    let tests = TestEvidence { collapsed: Some((2557, 6664)), ..failed(0) };
+    let case = VerdictInput { tests, ..good.clone() };
     check(&case, "zero_collapsed", Verdict::Inconclusive, CrashType::Unknown);
-    let case = VerdictInput { tests_missed: Some("-Dtest=A"), ..good.clone() };
+    let tests = TestEvidence { missed: Some("-Dtest=A".into()), ..failed(0) };
+    let case = VerdictInput { tests, ..good.clone() };
     check(&case, "zero_tests_missed", Verdict::Inconclusive, CrashType::Unknown);
-    let case = VerdictInput { all_skipped: Some(3), ..good.clone() };
+    let case = VerdictInput { tests: all_skipped(3, TestRun::Tests), ..good.clone() };
     check(&case, "zero", Verdict::Passed, CrashType::None);
-    let case = VerdictInput { selects_tests: true, ..case };
+    let case = VerdictInput { tests: all_skipped(3, TestRun::SelectedTests), ..case };
     check(&case, "zero_none_selected", Verdict::Inconclusive, CrashType::Unknown);
-    let none = VerdictInput { no_tests: Some(("cargo output", KnownFrom::Marker)), ..good.clone() };
+    let none = VerdictInput { tests: no_tests("cargo output", TestRun::No), ..good.clone() };
     check(&none, "zero_no_tests", Verdict::Inconclusive, CrashType::Unknown);
     let built = seen(ToolId::Cargo, "Finished `test` profile");
-    let other = VerdictInput { success: Some(&built), ..none };
+    let other = VerdictInput { log: succeeded(&built), ..none };
     check(&other, "zero", Verdict::Passed, CrashType::None);
-    let case = VerdictInput { is_test_run: true, ..other };
+    let case = VerdictInput { tests: no_tests("cargo output", TestRun::Tests), ..other };
     check(&case, "zero_no_tests", Verdict::Inconclusive, CrashType::Unknown);
     let failure = seen(ToolId::Xcodebuild, "** TEST FAILED **");
-    let case = VerdictInput { failure: Some(&failure), ..zero.clone() };
+    let case = VerdictInput { log: LogResult::Failed(&failure), ..zero.clone() };
     check(&case, "zero_failure_marker", Verdict::Inconclusive, CrashType::Unknown);
-    let case = VerdictInput { failure: Some(&failure), ..good.clone() };
+    let log = LogResult::Contradicts { success: &success, failure: Some(&failure) };
+    let case = VerdictInput { log, ..zero.clone() };
+    check(&case, "zero_failure_marker", Verdict::Inconclusive, CrashType::Unknown);
+    let log = LogResult::Succeeded { success: &success, before: Some(&failure), doubt: None };
+    let case = VerdictInput { log, ..zero.clone() };
     check(&case, "zero", Verdict::Passed, CrashType::None);
-    let case = VerdictInput { tests_failed: 1, ..zero.clone() };
+    let case = VerdictInput { tests: failed(1), ..zero.clone() };
     check(&case, "zero_tests_failed", Verdict::Inconclusive, CrashType::TestFailure);
     // The success of another tool does not cancel a failure. Only a later total of the same tool
     // does.
-    let case = VerdictInput { tests_failed: 1, ..good.clone() };
+    let case = VerdictInput { tests: failed(1), ..good.clone() };
     check(&case, "zero_tests_failed", Verdict::Inconclusive, CrashType::TestFailure);
-    let case = VerdictInput { tests_failed: 1, failures_are_past: true, ..good.clone() };
+    let case = VerdictInput { tests: past, ..good.clone() };
     check(&case, "zero_failed_before", Verdict::Passed, CrashType::None);
     let case = VerdictInput { crashes: &crashes, ..zero };
     check(&case, "zero_death_marker", Verdict::Inconclusive, CrashType::Unknown);
     let report = [seen(Indicator::Sanitizer, "ERROR: AddressSanitizer: x")];
     let case = VerdictInput { crashes: &report, ..good.clone() };
     check(&case, "zero_death_marker", Verdict::Inconclusive, CrashType::Unknown);
-    // `Signs::standing_crashes` removes crash messages that a test printed. Nothing cancels the
+    // `Markers::standing_crashes` removes crash messages that a test printed. Nothing cancels the
     // others.
     let case = VerdictInput { crashes: &crashes, ..good.clone() };
     check(&case, "zero_death_marker", Verdict::Inconclusive, CrashType::Unknown);
-    let case = VerdictInput { standing_error: Some("a.c:3:5: error: no"), ..good.clone() };
+    let standing = Some("a.c:3:5: error: no".to_owned());
+    let errors = ErrorEvidence { standing, ..ErrorEvidence::default() };
+    let case = VerdictInput { errors, ..good.clone() };
     check(&case, "zero_standing_error", Verdict::Inconclusive, CrashType::Unknown);
     let case = VerdictInput { action_left: Some("archive"), ..good };
     check(&case, "zero_action_left", Verdict::Inconclusive, CrashType::Unknown);
@@ -401,37 +465,40 @@ fn a_log_alone_passes_on_a_last_word_only() {
     let log = VerdictInput::default();
     check(&log, "log_nothing", Verdict::Inconclusive, CrashType::Unknown);
     let success = seen(ToolId::Maven, "BUILD SUCCESS");
-    let good = VerdictInput { success: Some(&success), success_is_last: true, ..log.clone() };
+    let good = VerdictInput { log: succeeded(&success), ..log.clone() };
     let decision = check(&good, "log_success_marker", Verdict::Passed, CrashType::None);
     assert_eq!(decision.cause.expect("there is a cause").known_from, KnownFrom::Marker);
-    let case = VerdictInput { unread: Some("x.xml: breaks off"), ..good.clone() };
+    let case = VerdictInput { errors: unread(), ..good.clone() };
     check(&case, "log_report_unread", Verdict::Inconclusive, CrashType::Unknown);
-    let case = VerdictInput { build_errors: true, ..good.clone() };
+    let case = VerdictInput { errors: build_errors(), ..good.clone() };
     check(&case, "log_contradiction", Verdict::Inconclusive, CrashType::BuildFailure);
-    let case = VerdictInput { report_problem: Some("the simulator did not boot"), ..good.clone() };
+    let case = VerdictInput { errors: problem("the simulator did not boot", true, false), ..good.clone() };
     check(&case, "log_contradiction", Verdict::Inconclusive, CrashType::Unknown);
-    let case = VerdictInput { unended: Some(ToolId::Maven), ..good.clone() };
+    let doubted = |doubt| LogResult::Succeeded { success: &success, before: None, doubt: Some(doubt) };
+    let case = VerdictInput { log: doubted(Doubt::Unended(ToolId::Maven)), ..good.clone() };
     check(&case, "log_unended", Verdict::Inconclusive, CrashType::Unknown);
-    let case = VerdictInput { contradiction: Some("make: *** [all] Error 2"), ..good.clone() };
+    let case = VerdictInput { log: doubted(Doubt::Line("make: *** [all] Error 2")), ..good.clone() };
     check(&case, "log_contradiction", Verdict::Inconclusive, CrashType::Unknown);
-    let case = VerdictInput { unfinished: 1, ..good.clone() };
+    let case = VerdictInput { tests: TestEvidence { unfinished: 1, ..failed(0) }, ..good.clone() };
     check(&case, "log_unfinished", Verdict::Inconclusive, CrashType::Unknown);
-    let case = VerdictInput { without_total: Some("...."), ..good.clone() };
+    let tests = TestEvidence { without_total: Some("....".into()), ..failed(0) };
+    let case = VerdictInput { tests, ..good.clone() };
     check(&case, "log_without_total", Verdict::Inconclusive, CrashType::Unknown);
     let tested = seen(ToolId::Xcodebuild, "** TEST SUCCEEDED **");
-    let none = Some(("XCTest output", KnownFrom::Marker));
-    let case = VerdictInput { success: Some(&tested), no_tests: none, ..good.clone() };
+    let tests = no_tests("XCTest output", TestRun::No);
+    let case = VerdictInput { log: succeeded(&tested), tests, ..good.clone() };
     check(&case, "log_no_tests", Verdict::Inconclusive, CrashType::Unknown);
     let case = VerdictInput { action_left: Some("archive"), ..good.clone() };
     check(&case, "log_action_left", Verdict::Inconclusive, CrashType::Unknown);
-    let case = VerdictInput { tests_failed: 1, ..log.clone() };
+    let case = VerdictInput { tests: failed(1), ..log.clone() };
     check(&case, "log_tests_failed", Verdict::Failed, CrashType::TestFailure);
-    let case = VerdictInput { tests_failed: 1, ..good.clone() };
+    let case = VerdictInput { tests: failed(1), ..good.clone() };
     check(&case, "log_tests_failed", Verdict::Failed, CrashType::TestFailure);
-    let case = VerdictInput { tests_failed: 1, failures_are_past: true, ..good.clone() };
+    let tests = TestEvidence { failures_are_past: true, ..failed(1) };
+    let case = VerdictInput { tests, ..good.clone() };
     check(&case, "log_success_marker", Verdict::Passed, CrashType::None);
     let failure = seen(ToolId::Maven, "BUILD FAILURE");
-    let case = VerdictInput { failure: Some(&failure), ..log.clone() };
+    let case = VerdictInput { log: LogResult::Failed(&failure), ..log.clone() };
     check(&case, "log_failure_marker", Verdict::Failed, CrashType::Unknown);
     let crashes = [seen(Indicator::Sanitizer, "ERROR: AddressSanitizer")];
     let case = VerdictInput { crashes: &crashes, ..log.clone() };
@@ -439,9 +506,10 @@ fn a_log_alone_passes_on_a_last_word_only() {
     let report = CrashReport { signal: Some("SIGTRAP".into()), ..CrashReport::default() };
     let case = VerdictInput { crash_report: Some(&report), ..good };
     check(&case, "log_death", Verdict::Crashed, CrashType::Trap);
-    let case = VerdictInput { test_errors: true, first_error: Some("x".into()), ..log.clone() };
+    let errors = ErrorEvidence { test: true, ..first(error("x")) };
+    let case = VerdictInput { errors, ..log.clone() };
     check(&case, "log_errors", Verdict::Failed, CrashType::TestFailure);
-    let case = VerdictInput { first_error: Some("x".into()), ..log };
+    let case = VerdictInput { errors: first(error("x")), ..log };
     check(&case, "log_errors_weak", Verdict::Inconclusive, CrashType::Unknown);
 }
 
