@@ -16,7 +16,7 @@ use crate::ranking::{self, Ranked};
 use crate::reports::{self, TestResult};
 use crate::rules::Kind;
 use crate::template::Capture;
-use crate::text::{TailLine, clip_chars, front_length};
+use crate::text::{TailLines, clip_chars, front_length};
 use crate::tool::ToolId;
 use crate::transcript::StreamEnds;
 use crate::verdict::{self, Decision, Row, TestEvidence, VerdictInput};
@@ -88,7 +88,7 @@ pub struct Digest {
     pub(crate) options: Options,
     pub(crate) summary: Vec<SummaryLine>,
     pub(crate) capture: Option<Capture>,
-    pub(crate) tails: [Vec<TailLine>; 2],
+    pub(crate) tails: [TailLines; 2],
     /// Raw output, of a passed job only.
     pub(crate) ends: Option<[StreamEnds; 2]>,
     /// First lines of each stream, of a job that did not pass.
@@ -252,19 +252,16 @@ impl Digest {
 /// Maximum length of an output line in a cause, in characters.
 const LAST_LINE_CHARS_MAX: usize = 200;
 
-/// Last meaningful line of the output. stderr has priority.
-fn last_line(tails: &[Vec<TailLine>; 2]) -> Option<String> {
+/// Last meaningful line of the output, without its time stamp and the name of its task. stderr has priority.
+fn last_line(tails: &[TailLines; 2]) -> Option<String> {
     let of = |stream: Stream| {
-        let lines = || tails[stream.index()].iter().rev().map(own_text).filter(|line| !line.is_empty());
+        let own =
+            |line: String| line.get(front_length(line.as_bytes())..).unwrap_or_default().trim().to_owned();
+        let lines = || tails[stream.index()].backwards().map(own).filter(|line| !line.is_empty());
         let last = lines().find(|line| !is_noise(line.as_bytes())).or_else(|| lines().next());
-        last.map(|line| clip_chars(line, LAST_LINE_CHARS_MAX).into_owned())
+        last.map(|line| clip_chars(&line, LAST_LINE_CHARS_MAX).into_owned())
     };
     of(Stream::Stderr).or_else(|| of(Stream::Stdout))
-}
-
-/// Returns a line without time stamps and task names.
-fn own_text(line: &TailLine) -> &str {
-    line.text.get(front_length(line.text.as_bytes())..).unwrap_or_default().trim()
 }
 
 fn exit_code(ending: Option<&Ending>) -> Option<i32> {

@@ -18,13 +18,14 @@ use crate::rules::{Kind, LineMatcher, RuleSet};
 use crate::tally::{Standing, Tally};
 use crate::template::Capture;
 use crate::text::{
-    Carried, Cleaner, LinePrefix, Lines, RawLine, Tail, carried, clip_chars, front, front_length, lossy,
+    Carried, Cleaner, LinePrefix, Lines, RawLine, Tail, TailLines, carried, clip_chars, front, front_length,
+    lossy,
 };
 use crate::transcript::{StreamEnds, Transcript};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::GapEntry;
 use buildpool_protocol::spec::{Purpose, TemplateSpec};
-use context_lines::ContextLines;
+use context_lines::{ContextLines, LinesBefore};
 use dispatch::Awaited;
 use go_packages::GoPackages;
 use message::Open;
@@ -85,6 +86,8 @@ struct StreamState {
     lines: Lines,
     tail: Tail,
     recent: ContextLines,
+    /// Lines before the open message.
+    before: LinesBefore,
     open: Option<Open>,
     awaiting: Option<(Slot, u64)>,
     count: u64,
@@ -253,7 +256,7 @@ impl Digester {
         let mut cleaner = Cleaner::default();
         let is_records = self.options.purpose == Purpose::Tests;
         let tails = Stream::ALL.map(|stream| {
-            let lines = self.streams[stream.index()].tail.last_lines(&mut cleaner);
+            let lines = self.streams[stream.index()].tail.lines();
             if is_records { go_packages::readable_tail(lines) } else { lines }
         });
         let counts = Stream::ALL.map(|stream| {
@@ -427,7 +430,7 @@ pub(crate) struct Gathered {
     pub(crate) summary: Vec<SummaryLine>,
     pub(crate) capture: Option<Capture>,
     pub(crate) gaps: Vec<GapEntry>,
-    pub(crate) tails: [Vec<crate::text::TailLine>; 2],
+    pub(crate) tails: [TailLines; 2],
     pub(crate) ends: [StreamEnds; 2],
     /// The lines of a short log.
     pub(crate) whole: Option<Vec<String>>,

@@ -46,16 +46,25 @@ pub(crate) struct Findings {
 impl Findings {
     /// Adds a finding, or counts it again. Returns its slot if it is new and kept.
     pub(crate) fn add(&mut self, mut found: RawFinding) -> Option<Slot> {
+        if self.is_repeat(&mut found) { None } else { self.add_new(found) }
+    }
+
+    /// Counts a finding again, and returns true, if it is known. Otherwise sets its key.
+    pub(crate) fn is_repeat(&mut self, found: &mut RawFinding) -> bool {
         let key = found.reckoned_key();
         found.key = key;
-        if let Some(slot) = self.seen.get(&key).copied() {
-            if let Some(kept) = slot.and_then(|slot| self.get_mut(slot))
-                && kept.key == key
-            {
-                kept.recurrence += 1;
-            }
-            return None;
+        let Some(slot) = self.seen.get(&key).copied() else { return false };
+        if let Some(kept) = slot.and_then(|slot| self.get_mut(slot))
+            && kept.key == key
+        {
+            kept.recurrence += 1;
         }
+        true
+    }
+
+    /// Adds a finding that is not a repeat. Returns its slot if it is kept.
+    pub(crate) fn add_new(&mut self, found: RawFinding) -> Option<Slot> {
+        let key = found.key;
         if let Some(Join::Title(name)) = &found.join
             && let Some(slot) = self.blocks.get_mut(name).and_then(VecDeque::pop_front)
             && let Some(block) = self.get_mut(slot)

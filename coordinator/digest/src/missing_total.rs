@@ -14,6 +14,9 @@ const TEST_WORDS: &[&str] = &["test", "spec", "mocha", "phpunit", "check", "ava"
 const TOTAL_WORDS: &[&str] =
     &["pass", "fail", "total", "test", "spec", "example", "success", "finish", "complet", "ran "];
 
+/// First bytes of marks, ticks and rspec's seed.
+const FIRST_BYTES: &[u8] = b".FsxE,!R\xe2";
+
 /// Layout of results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Layout {
@@ -47,9 +50,17 @@ impl MissingTotal {
 
     /// Adds a line. `is_cut`: the stream ended inside it.
     pub(crate) fn line(&mut self, own: &[u8], after_blank: bool, is_cut: bool) {
-        let own = own[..own.len().min(LOOKED_BYTES_MAX)].trim_ascii_end();
+        let own = &own[..own.len().min(LOOKED_BYTES_MAX)];
         let (indent, text) = split(own);
         let Some(first) = text.first() else { return };
+        let may_count = self.open.is_some() || self.is_rspec || self.has_seed;
+        if !may_count && !FIRST_BYTES.contains(first) {
+            if after_blank {
+                self.title = Some(indent);
+            }
+            return;
+        }
+        let (own, text) = (own.trim_ascii_end(), text.trim_ascii_end());
         if matches!(first, b'.' | b'F' | b's' | b'x' | b'E' | b',' | b'!')
             && let Some(percent) = marks(text)
         {

@@ -1,7 +1,7 @@
 //! Commands that ask for a password or an answer. A job has no terminal, so such a command ends with an error, or waits
 //! until its timeout. The cause states this and a remedy.
 
-use crate::text::TailLine;
+use crate::text::TailLines;
 use crate::verdict::Decision;
 use buildpool_protocol::report::Verdict;
 
@@ -72,7 +72,7 @@ const SECRET_REMEDY: &str = "give the secret in a file or a variable that the to
                              credentials of the worker";
 
 /// Adds to the cause of a bad ending that the command requested input, if its last lines show this.
-pub(crate) fn explained(mut decision: Decision, tails: &[Vec<TailLine>]) -> Decision {
+pub(crate) fn explained(mut decision: Decision, tails: &[TailLines]) -> Decision {
     let is_bad = matches!(decision.verdict, Verdict::Failed | Verdict::TimedOut);
     if let Some(cause) = decision.cause.as_mut().filter(|_| is_bad)
         && let Some(remedy) = tails.iter().find_map(|tail| remedy_of(tail))
@@ -86,9 +86,8 @@ pub(crate) fn explained(mut decision: Decision, tails: &[Vec<TailLine>]) -> Deci
     decision
 }
 
-fn remedy_of(tail: &[TailLine]) -> Option<&'static str> {
-    let filled =
-        tail.iter().rev().map(|line| line.text.trim().to_lowercase()).filter(|line| !line.is_empty());
+fn remedy_of(tail: &TailLines) -> Option<&'static str> {
+    let filled = tail.backwards().map(|line| line.trim().to_lowercase()).filter(|line| !line.is_empty());
     let last: Vec<String> = filled.take(LINES).collect();
     let message = last.iter().find_map(|line| remedy_in(&MESSAGES, line));
     // Anything may print such a question. A command that waits for the answer prints nothing after it.
@@ -107,14 +106,14 @@ fn remedy_in(table: &[(&[&str], &'static str)], line: &str) -> Option<&'static s
 #[cfg(test)]
 mod tests {
     use super::explained;
-    use crate::text::TailLine;
+    use crate::text::TailLines;
     use crate::verdict::{Decision, Row};
     use buildpool_protocol::outcome::CrashType;
     use buildpool_protocol::report::{Cause, KnownFrom, Verdict};
 
     fn cause(log: &str, verdict: Verdict) -> String {
         let cause = Some(Cause { text: "Exit code 1.".into(), known_from: KnownFrom::WaitStatus });
-        let line = |text: &str| TailLine { text: text.to_owned(), from: 0, to: 0 };
+        let lines: Vec<String> = log.lines().map(str::to_owned).collect();
         let decision = Decision {
             verdict,
             crash_type: CrashType::Unknown,
@@ -122,7 +121,7 @@ mod tests {
             rule: Row::CodeUnexplained,
             line: None,
         };
-        let tails = [Vec::new(), log.lines().map(line).collect()];
+        let tails = [TailLines::default(), TailLines::shown(&lines)];
         explained(decision, &tails).cause.map(|cause| cause.text).unwrap_or_default()
     }
 

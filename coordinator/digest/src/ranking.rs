@@ -147,7 +147,7 @@ fn rank(findings: &Findings) -> Vec<Ranked> {
         |found: &RawFinding| found.kind == Kind::Consequence || machine_faults::is_echo(found, machine);
     // A program that prints a second traceback had caught the first exception.
     let last_trace = list.iter().filter(|found| found.role == Role::Trace).map(|found| found.order).max();
-    list.sort_by_key(|found| {
+    list.sort_by_cached_key(|found| {
         let weak = sure && found.sure < SURE_MIN;
         let was_caught = found.role == Role::Trace && Some(found.order) < last_trace;
         let vague = is_vague(found);

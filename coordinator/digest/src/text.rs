@@ -12,4 +12,4 @@ pub(crate) use json_document::told as document;
 pub(crate) use json_record::{Carried, PackageOutput, carried};
 pub(crate) use line_prefix::{LinePrefix, front, front_length};
 pub(crate) use lines::{Lines, RawLine};
-pub(crate) use tail::{Tail, TailLine};
+pub(crate) use tail::{Tail, TailLines};

@@ -43,6 +43,30 @@ impl ContextLines {
     }
 }
 
+/// Copies of a few lines in one reused buffer. They become text only for a finding that is new.
+#[derive(Debug, Default)]
+pub(super) struct LinesBefore {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl LinesBefore {
+    /// Replaces the lines.
+    pub(super) fn copy<'l>(&mut self, lines: impl Iterator<Item = &'l [u8]>) {
+        self.bytes.clear();
+        self.ends.clear();
+        for line in lines {
+            self.bytes.extend_from_slice(line);
+            self.ends.push(self.bytes.len());
+        }
+    }
+
+    pub(super) fn lines(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end])
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,5 +87,16 @@ mod tests {
         recent.push(b"x");
         assert_eq!(recent.tail(9).collect::<Vec<_>>(), [b"x"]);
         assert_eq!(recent.lines.len() + recent.spare.len(), LINES_MAX);
+    }
+
+    #[test]
+    fn copied_lines_replace_the_ones_before() {
+        let mut before = LinesBefore::default();
+        before.copy([&b"one"[..], b"", b"three"].into_iter());
+        assert_eq!(before.lines().collect::<Vec<_>>(), [&b"one"[..], b"", b"three"]);
+        before.copy([&b"x"[..]].into_iter());
+        assert_eq!(before.lines().collect::<Vec<_>>(), [b"x"]);
+        before.copy(std::iter::empty());
+        assert_eq!(before.lines().count(), 0);
     }
 }

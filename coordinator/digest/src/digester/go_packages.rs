@@ -2,7 +2,7 @@
 //! `-json`.
 
 use super::{Digester, LineMatcher};
-use crate::text::{Carried, TailLine, carried};
+use crate::text::{Carried, TailLines, carried};
 use crate::text::{Cleaner, PackageOutput};
 use crate::tool::ToolId;
 use crate::transcript::StreamEnds;
@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 /// Limit on the output that waits for the end of its test, in bytes. Beyond it, the output of all
 /// packages is processed at once.
 const WAITING_BYTES_MAX: usize = 256 << 10;
+
+/// Part of each record of `go test -json`.
+const RECORD: &[u8] = br#""Action":"#;
 
 /// A line of a package.
 #[derive(Debug)]
@@ -81,8 +84,12 @@ pub(super) fn readable<L>(
 }
 
 /// Replaces records in lines of a stream's end.
-pub(super) fn readable_tail(lines: Vec<TailLine>) -> Vec<TailLine> {
-    readable(lines, |line| line.text.as_bytes(), |line, part| TailLine { text: part.to_owned(), ..*line })
+pub(super) fn readable_tail(lines: TailLines) -> TailLines {
+    if !lines.contains(RECORD) {
+        return lines;
+    }
+    let readable = readable(lines.last(usize::MAX), |line| line.as_bytes(), |_, part| part.to_owned());
+    TailLines::shown(&readable)
 }
 
 /// Replaces records in the ends of a stream.

@@ -145,12 +145,7 @@ impl Digester {
         // Without a line in between, the error belongs to the same command as the one before it.
         let near = state.may_name_probe(number);
         state.probing = state.recent.last().map_or(state.probing, |line| near && is_probing(line));
-        let pre = state
-            .recent
-            .tail(PRE_CONTEXT_LINES)
-            .filter(|line| !is_blank(line) && !is_noise(&line[front_length(line)..]))
-            .map(shown)
-            .collect();
+        state.before.copy(state.recent.tail(PRE_CONTEXT_LINES));
         let found = RawFinding {
             remark,
             word: rule.acts.iter().any(|act| matches!(act, Act::Sign(Sign::Crash(said)) if said.is_word())),
@@ -161,7 +156,6 @@ impl Digester {
             from,
             to,
             order: self.order,
-            pre,
             ..RawFinding::new(rule.name, problem.kind, severity, problem.sure)
         };
         let bytes = draft.lines[0].len();
@@ -225,9 +219,15 @@ impl Digester {
             found.sure = found.sure.min(PROBE_SURE);
         }
         state.recent.keep_last(after.passed);
-        found.post = after.post;
-        let left = POST_CONTEXT_LINES - after.waited;
-        state.awaiting = self.findings.add(found).filter(|_| left > 0).map(|slot| (slot, left as u64));
+        state.awaiting = None;
+        if !self.findings.is_repeat(&mut found) {
+            let is_context = |line: &&[u8]| !is_blank(line) && !is_noise(&line[front_length(line)..]);
+            found.pre = state.before.lines().filter(is_context).map(shown).collect();
+            found.post = after.post;
+            let left = POST_CONTEXT_LINES - after.waited;
+            let slot = self.findings.add_new(found).filter(|_| left > 0);
+            state.awaiting = slot.map(|slot| (slot, left as u64));
+        }
     }
 
     /// Whether the line belongs to the open problem; closes it if it does not.

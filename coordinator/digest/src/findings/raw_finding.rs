@@ -146,8 +146,8 @@ impl RawFinding {
             key.number(column.map_or(u64::MAX, u64::from));
         }
         for line in &self.lines {
-            let stamp = crate::text::front_length(line.as_bytes());
-            key.text(line.get(stamp..).unwrap_or(line).trim());
+            let line = line.as_bytes();
+            key.bytes(line[crate::text::front_length(line)..].trim_ascii());
         }
         key.0
     }
@@ -191,12 +191,16 @@ impl FastHasher {
     }
 
     fn text(&mut self, text: &str) {
-        let (words, rest) = text.as_bytes().as_chunks();
+        self.bytes(text.as_bytes());
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks();
         words.iter().for_each(|word| self.number(u64::from_le_bytes(*word)));
         let mut last = [0; 8];
         last[..rest.len()].copy_from_slice(rest);
         self.number(u64::from_le_bytes(last));
-        self.number(text.len() as u64);
+        self.number(bytes.len() as u64);
     }
 }
 

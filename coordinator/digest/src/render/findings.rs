@@ -93,19 +93,17 @@ impl Page<'_> {
             return expanded;
         }
         let least = EXPANDED_MIN.min(expanded);
-        let keys = |others: &[(&Ranked, &Finding)]| -> usize {
-            others.iter().map(|(ranked, _)| self.key_chars(ranked)).sum()
-        };
+        // Characters of the lines of all findings from each one on.
+        let mut keys = vec![0; ranked.len() + 1];
+        for (at, (ranked, _)) in ranked.iter().enumerate().rev() {
+            keys[at] = keys[at + 1] + self.key_chars(ranked);
+        }
         let well = |count: &usize| {
-            let (expanded, others) = ranked.split_at(*count);
-            let wanted = expanded.iter().map(|finding| self.wanted(finding));
+            let wanted = ranked[..*count].iter().map(|finding| self.wanted(finding));
             let wanted = wanted.fold(Budget { lines: OTHER_LINES, chars: 0 }, Budget::plus);
-            wanted.chars + keys(others) <= chars && wanted.lines + others.len() <= self.budget.lines
+            wanted.chars + keys[*count] <= chars && wanted.lines + ranked.len() - count <= self.budget.lines
         };
-        let barely = |count: &usize| {
-            let (expanded, others) = ranked.split_at(*count);
-            self.least(expanded) + keys(others) <= chars
-        };
+        let barely = |count: &usize| self.least(&ranked[..*count]) + keys[*count] <= chars;
         let is_flood = ranked.len() > TIER_1_FINDINGS_MAX;
         let counts = || (least..=expanded).rev();
         let fits = counts().find(|count| is_flood && well(count)).or_else(|| counts().find(barely));

@@ -169,6 +169,6 @@ fn is_of_test(found: &RawFinding) -> bool {
 /// Returns true for a failed test. pytest prints `ERROR` for a file that it could not load.
 fn is_test(found: &RawFinding) -> bool {
     let test = found.test.as_deref().unwrap_or_default();
-    let is_load_error = found.lines.iter().any(|line| line.contains(LOAD_ERROR) && line.contains(test));
-    is_of_test(found) && found.kind == Kind::Test && !is_load_error
+    let is_load_error = || found.lines.iter().any(|line| line.contains(LOAD_ERROR) && line.contains(test));
+    is_of_test(found) && found.kind == Kind::Test && !is_load_error()
 }

@@ -9,11 +9,10 @@ use crate::digester::SummaryLine;
 use crate::limits::SHOWN_LINE_CHARS;
 use crate::noise::is_noise;
 use crate::template::{Capture, Filtered};
-use crate::text::{TailLine, clip_chars, document};
+use crate::text::{clip_chars, document};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::Severity;
 use buildpool_protocol::spec::{TemplateSpec, Verbosity};
-use std::borrow::Cow;
 
 /// Maximum number of lines of a stream whose noise is shown. It can be the complete output of a
 /// command.
@@ -84,9 +83,9 @@ impl Page<'_> {
         let Some(mut capture) = Capture::new(template) else { return Filtered::default() };
         let mut order = 0;
         for stream in Stream::ALL {
-            for line in &self.digest.tails[stream.index()] {
+            for line in self.digest.tails[stream.index()].last(usize::MAX) {
                 order += 1;
-                capture.line(stream, order, line.text.as_bytes());
+                capture.line(stream, order, line.as_bytes());
             }
         }
         capture.view(self.digest.passed())
@@ -154,9 +153,9 @@ impl Page<'_> {
     /// First lines of a stream that is too long to show, from at most a part of the budget.
     fn head_lines(&mut self, stream: Stream, most: usize, budget: &mut Budget) -> Vec<String> {
         let lines = &self.digest.tails[stream.index()];
-        let chars: usize = lines.iter().map(|line| line.text.chars().count() + 1).sum();
-        let is_short = lines.len() <= most.min(budget.lines) && chars <= budget.chars;
-        if is_short && lines.len() as u64 == self.digest.counts[stream.index()].0 {
+        let is_whole = lines.len() as u64 == self.digest.counts[stream.index()].0;
+        let chars = || -> usize { lines.backwards().map(|line| line.chars().count() + 1).sum() };
+        if is_whole && lines.len() <= most.min(budget.lines) && chars() <= budget.chars {
             return Vec::new();
         }
         let part = |of: usize| of / HEAD_PART;
@@ -259,14 +258,9 @@ impl Page<'_> {
     /// and lines that were already shown.
     fn tail_text(&mut self, stream: Stream, most: usize, show: Show, budget: &mut Budget) -> String {
         let (everything, is_raw) = (show != Show::Filtered, show == Show::Raw);
-        let lines = &self.digest.tails[stream.index()];
-        let from = lines.len().saturating_sub(most);
-        let told = if everything { Vec::new() } else { unfolded(&lines[from..]) };
-        let all: Vec<&str> = if everything {
-            lines[from..].iter().map(|line| line.text.as_str()).collect()
-        } else {
-            told.iter().map(AsRef::as_ref).collect()
-        };
+        let lines = self.digest.tails[stream.index()].last(most);
+        let lines = if everything { lines } else { unfolded(lines) };
+        let all: Vec<&str> = lines.iter().map(String::as_str).collect();
         let compressed = if everything { Vec::new() } else { self.compressed_each(&all) };
         // A few lines that all look like noise can be the complete output of the command.
         let is_chatter = |line: &str| is_noise(line.as_bytes());
@@ -299,12 +293,12 @@ impl Page<'_> {
 }
 
 /// Lines of a stream. A line that is a document is replaced by the document's text.
-fn unfolded(lines: &[TailLine]) -> Vec<Cow<'_, str>> {
-    let mut all = Vec::new();
+fn unfolded(lines: Vec<String>) -> Vec<String> {
+    let mut all = Vec::with_capacity(lines.len());
     for line in lines {
-        match document(line.text.as_bytes()) {
-            Some(told) => all.extend(told.lines().map(|line| Cow::Owned(line.to_owned()))),
-            None => all.push(Cow::Borrowed(line.text.as_str())),
+        match document(line.as_bytes()) {
+            Some(told) => all.extend(told.lines().map(str::to_owned)),
+            None => all.push(line),
         }
     }
     all

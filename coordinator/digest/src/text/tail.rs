@@ -11,15 +11,59 @@ pub(crate) struct Tail {
     length: u64,
 }
 
-/// A displayed line of the tail.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TailLine {
-    /// Text as a terminal would display it.
-    pub(crate) text: String,
-    /// Offset of its first byte in the stream.
-    pub(crate) from: u64,
-    /// Offset one past its last byte.
-    pub(crate) to: u64,
+/// Whole lines from the end of a stream. A line becomes text only when an answer needs it: most of them are never shown.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TailLines {
+    bytes: Vec<u8>,
+    count: usize,
+    /// The bytes are text as a terminal would display it.
+    is_shown: bool,
+}
+
+impl TailLines {
+    fn raw(bytes: &[u8]) -> Self {
+        let ended = memchr::memchr_iter(b'\n', bytes).count();
+        let has_rest = bytes.last().is_some_and(|byte| *byte != b'\n');
+        Self { bytes: bytes.to_vec(), count: ended + usize::from(has_rest), is_shown: false }
+    }
+
+    /// Lines that are shown as they are. None contains a line feed.
+    pub(crate) fn shown(lines: &[String]) -> Self {
+        let bytes = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect::<String>().into_bytes();
+        Self { bytes, count: lines.len(), is_shown: true }
+    }
+
+    /// Number of lines.
+    pub(crate) const fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Returns true if the bytes contain `text`.
+    pub(crate) fn contains(&self, text: &[u8]) -> bool {
+        memchr::memmem::find(&self.bytes, text).is_some()
+    }
+
+    /// Lines from the last one back to the first, as a terminal would display them.
+    pub(crate) fn backwards(&self) -> impl Iterator<Item = String> {
+        let mut cleaner = Cleaner::default();
+        let mut rest = self.bytes.as_slice();
+        std::iter::from_fn(move || {
+            let body = rest.strip_suffix(b"\n").unwrap_or(rest);
+            let from = memchr::memrchr(b'\n', body).map_or(0, |at| at + 1);
+            let line = &body[from..];
+            let text = if self.is_shown { line } else { cleaner.shown(line) };
+            let text = (!rest.is_empty()).then(|| String::from_utf8_lossy(text).into_owned());
+            rest = &rest[..from];
+            text
+        })
+    }
+
+    /// The last lines in order, at most `most`.
+    pub(crate) fn last(&self, most: usize) -> Vec<String> {
+        let mut lines: Vec<String> = self.backwards().take(most).collect();
+        lines.reverse();
+        lines
+    }
 }
 
 impl Tail {
@@ -47,27 +91,14 @@ impl Tail {
         self.tail.make_contiguous()
     }
 
-    /// Returns the kept lines in order: whole lines only, unless the tail is part of one long line.
-    pub(crate) fn last_lines(&self, cleaner: &mut Cleaner) -> Vec<TailLine> {
-        let bytes: Vec<u8> = self.tail.iter().copied().collect();
-        let mut from = self.length - bytes.len() as u64;
-        let mut rest: &[u8] = &bytes;
-        if from > 0
-            && let Some(end) = memchr::memchr(b'\n', rest)
-            && end + 1 < rest.len()
-        {
-            from += end as u64 + 1;
-            rest = &rest[end + 1..];
+    /// Returns the kept lines: whole lines only, unless the tail is part of one long line.
+    pub(crate) fn lines(&mut self) -> TailLines {
+        let is_cut = self.length > self.tail.len() as u64;
+        let bytes = self.bytes();
+        match memchr::memchr(b'\n', bytes) {
+            Some(end) if is_cut && end + 1 < bytes.len() => TailLines::raw(&bytes[end + 1..]),
+            _ => TailLines::raw(bytes),
         }
-        let mut lines = Vec::new();
-        for part in rest.split_inclusive(|byte| *byte == b'\n') {
-            let to = from + part.len() as u64;
-            let body = part.strip_suffix(b"\n").unwrap_or(part);
-            let text = String::from_utf8_lossy(cleaner.shown(body)).into_owned();
-            lines.push(TailLine { text, from, to });
-            from = to;
-        }
-        lines
     }
 }
 
@@ -85,9 +116,27 @@ mod tests {
         for chunk in log.as_bytes().chunks(4_099) {
             tail.push(chunk);
         }
-        let lines = tail.last_lines(&mut Cleaner::default());
-        assert!(lines[0].text.starts_with("line "));
-        assert_eq!(lines.last().expect("the log has lines").text, "line 199999");
-        assert_eq!(lines.last().expect("the log has lines").to, log.len() as u64);
+        let lines = tail.lines();
+        assert_eq!(lines.last(2), ["line 199998", "line 199999"]);
+        let all = lines.last(usize::MAX);
+        assert_eq!(all.len(), lines.len());
+        assert!(all.iter().all(|line| line.starts_with("line ")), "{}", all[0]);
+        assert_eq!(TailLines::shown(&all).last(usize::MAX), all);
+    }
+
+    #[test]
+    fn blank_lines_and_a_last_line_without_an_end_count() {
+        for (bytes, lines) in [
+            ("", &[][..]),
+            ("\n", &[""]),
+            ("a\n\n", &["a", ""]),
+            ("\na", &["", "a"]),
+            ("a\r\nb\n", &["a", "b"]),
+        ] {
+            let mut tail = Tail::default();
+            tail.push(bytes.as_bytes());
+            assert_eq!(tail.lines().last(usize::MAX), lines, "{bytes:?}");
+            assert_eq!(tail.lines().len(), lines.len(), "{bytes:?}");
+        }
     }
 }
