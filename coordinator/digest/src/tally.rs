@@ -3,11 +3,13 @@
 
 mod bazel_targets;
 mod failed_totals;
+mod line_position;
 mod results;
 mod running_tests;
 mod test_names;
 mod tool_counts;
 
+pub(crate) use line_position::{Standing, Task};
 pub(crate) use tool_counts::Counts;
 
 use crate::limits::{RUNNING_TESTS_MAX, TESTS_MAX};
@@ -25,34 +27,6 @@ const HEADING_LINES_MAX: u64 = 4;
 
 /// Limit on lines between a program's header and its first marks. Settings stand between them.
 const HEADER_LINES_MAX: u64 = 10;
-
-/// Position of a line in its stream.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Standing {
-    /// Line number.
-    pub(crate) number: u64,
-    pub(crate) after_blank: bool,
-    /// Task that printed it, if the log names one.
-    pub(crate) task: Option<Task>,
-}
-
-/// A task whose name begins a line.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Task {
-    /// Hash of its name.
-    name: u64,
-    /// It is a script of a package, such as `web:test` or `packages/a test`. A container or a numbered step may run
-    /// any commands.
-    is_script: bool,
-}
-
-impl Task {
-    /// Returns the task with this name, or `None` if it is empty.
-    pub(crate) fn of(name: &[u8]) -> Option<Self> {
-        let is_script = name.trim_ascii_end().iter().any(|byte| matches!(byte, b':' | b' '));
-        (!name.is_empty()).then(|| Self { name: hashed(name), is_script })
-    }
-}
 
 /// Identity hasher for keys that are already 64-bit hashes.
 #[derive(Debug, Default)]

@@ -1,5 +1,7 @@
 //! Tests each row of the verdict table.
 
+mod memory;
+
 use super::*;
 use crate::rules::Indicator;
 use buildpool_protocol::evidence::MemoryEvidence;
@@ -236,54 +238,6 @@ fn each_signal_has_its_type_and_a_core_dump_changes_nothing() {
 }
 
 #[test]
-fn memory_is_the_reason_if_the_log_and_the_worker_agree() {
-    let memory = |source: &str, kills_nearby| MemoryEvidence {
-        limit_bytes: Some(512 << 20),
-        peak_bytes: Some(511 << 20),
-        source: source.into(),
-        kills_nearby,
-        ..MemoryEvidence::default()
-    };
-    let (limit, nearby) = (memory("rlimit", 0), memory("cgroup", 1));
-    let refused =
-        [seen(Indicator::Died("SIGABRT"), "Aborted"), seen(Indicator::OutOfMemory, "std::bad_alloc")];
-    let killed = [seen(Indicator::Killed, "make: *** [a] Killed")];
-    let (abort, kill, two, shell) =
-        (died("SIGABRT"), died("SIGKILL"), Ending::Exited { code: 2 }, Ending::Exited { code: 137 });
-    let case = |ending, crashes, memory| VerdictInput {
-        ending: Some(ending),
-        crashes,
-        memory,
-        ..VerdictInput::default()
-    };
-    let make =
-        |memory| VerdictInput { errors: first(error("make: *** [a] Error 137")), ..case(&two, &[], memory) };
-    let (from_log, guess) = (KnownFrom::Marker, KnownFrom::ShellConvention);
-    for (case, rule, known_from) in [
-        (case(&two, &refused, Some(&limit)), "code_memory_limit", from_log),
-        (case(&abort, &refused, Some(&limit)), "signal_memory_limit", from_log),
-        (case(&two, &killed, Some(&nearby)), "code_memory_kill", from_log),
-        (case(&shell, &[], Some(&nearby)), "code_memory_kill", guess),
-        (make(Some(&nearby)), "code_memory_kill", guess),
-        (case(&kill, &[], Some(&nearby)), "signal_memory_kill", KnownFrom::WaitStatus),
-    ] {
-        let cause = check(&case, rule, Verdict::Crashed, CrashType::OutOfMemory).cause.expect("a cause");
-        assert_eq!(cause.known_from, known_from, "{cause:?}");
-        assert!(cause.text.contains("memory limit 512 MiB"), "{cause:?}");
-        assert!(cause.text.contains("; peak 511 MiB"), "{cause:?}");
-        assert_eq!(cause.text.contains("probably"), rule.ends_with("_kill"), "{cause:?}");
-    }
-    // Either alone proves nothing.
-    check(&case(&two, &killed, Some(&limit)), "code_death", Verdict::Crashed, CrashType::Killed);
-    check(&case(&two, &killed, None), "code_death", Verdict::Crashed, CrashType::Killed);
-    check(&case(&two, &[], Some(&nearby)), "code_unexplained", Verdict::Failed, CrashType::Unknown);
-    check(&case(&two, &[], Some(&limit)), "code_unexplained", Verdict::Failed, CrashType::Unknown);
-    check(&case(&abort, &[], Some(&nearby)), "signal", Verdict::Crashed, CrashType::Abort);
-    check(&case(&kill, &[], Some(&limit)), "signal", Verdict::Crashed, CrashType::Killed);
-    check(&make(None), "code_error", Verdict::Failed, CrashType::Unknown);
-}
-
-#[test]
 fn a_code_of_128_and_more_is_a_guess_unless_the_log_says_it() {
     let ending = Ending::Exited { code: 139 };
     let case = VerdictInput { ending: Some(&ending), ..VerdictInput::default() };
@@ -515,7 +469,7 @@ fn a_log_alone_passes_on_a_last_word_only() {
 
 #[test]
 fn every_row_of_the_documented_table_is_tested_here() {
-    let tests = include_str!("tests.rs");
+    let tests = concat!(include_str!("tests.rs"), include_str!("tests/memory.rs"));
     for row in name_every_row() {
         let is_rule = ["acted_", "code_", "zero", "log_", "no_", "not_", "signal", "unobserved"];
         if is_rule.iter().any(|start| row.starts_with(start)) {
