@@ -1,4 +1,4 @@
-//! What the counted lines say at the end: unfinished tests, counts, and results by name.
+//! Results of the tally: unfinished tests, counts, and results by name.
 
 use super::{Counts, Tally, ToolCounts, test_names};
 use crate::tool::ToolId;
