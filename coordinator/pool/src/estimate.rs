@@ -8,6 +8,7 @@ use crate::placement::Obstacle;
 use crate::pool::Pool;
 use crate::queue::Lane;
 use crate::roster::Worker;
+use crate::share::Share;
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::spec::JobSpec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,8 @@ const OVERDUE_PART: u32 = 4;
 const COMPARED_MAX: usize = 500;
 /// Limit on the classes of jobs in an estimate. With more, there is none.
 const CLASSES_ESTIMATED_MAX: usize = 64;
+/// Limit on the classes of queued jobs that are compared for a position. With more, all jobs count as competing.
+pub(crate) const CLASSES_COMPARED_MAX: usize = 256;
 
 /// Remaining comparisons of one answer (see [`COMPARED_MAX`]).
 pub(crate) struct Effort(usize);
@@ -200,6 +203,20 @@ impl Pool {
             }
         }
         ahead
+    }
+
+    /// Returns a number of jobs ahead of this one that is at most too large: all jobs count as competing. Its cost does not
+    /// grow with the number of queued jobs of other submitters.
+    pub(crate) fn at_most_ahead(&self, job: &Job) -> u64 {
+        let record = &job.record;
+        let place = Lane::place(record.spec.priority, record.order);
+        let own: u64 = self.queue.lanes_of(&record.submitter).map(|lane| lane.before(place)).sum();
+        let others =
+            self.shares.iter().filter(|(name, share)| share.queued() > 0 && **name != record.submitter);
+        let before = |(name, share): (&String, &Share)| {
+            self.goes_first(&record.submitter, own, name, share.queued() as u64)
+        };
+        own + others.map(before).sum::<u64>()
     }
 
     /// Returns the number of a rival's jobs that are granted before a job. That job has `own`

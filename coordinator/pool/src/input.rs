@@ -1,7 +1,9 @@
 //! Inputs: all events that the pool handles.
 
-use buildpool_protocol::client_link::Secret;
-use buildpool_protocol::error::LinkError;
+use crate::share::job_bytes;
+use crate::submit::{Likeness, likeness};
+use buildpool_protocol::client_link::{Secret, check_length};
+use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::{JobId, Lease, TokenId};
 use buildpool_protocol::outcome::Outcome;
 use buildpool_protocol::report::{Cause, SnapshotInfo, Verdict};
@@ -70,6 +72,41 @@ pub struct Submit {
     pub refused: Option<LinkError>,
     /// Usual run time of this command, from history.
     pub usual: Option<Duration>,
+    /// What the pool needs of the long texts. `None` if the pool must compute it: an owner that serves many submitters
+    /// calls [`Submit::measure`] before the pool has the submit, because it reads each byte.
+    pub measures: Option<Measures>,
+}
+
+/// What the pool needs of the long texts of a submit.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Measures {
+    /// Memory of the job in bytes.
+    pub(crate) bytes: u64,
+    /// Equal for identical submits.
+    pub(crate) likeness: Likeness,
+    /// Reason why the spec is not valid.
+    pub(crate) invalid: Option<LinkError>,
+}
+
+impl Submit {
+    /// Computes [`Submit::measures`].
+    pub fn measure(&mut self) {
+        self.measures();
+    }
+
+    /// Returns the measures, computed now if they are missing.
+    pub(crate) fn measures(&mut self) -> &Measures {
+        let Self { measures, spec, secrets, attach, .. } = self;
+        measures.get_or_insert_with(|| {
+            let checked = spec.check().map_err(|error| LinkError::new(ErrorCode::Invalid, error.to_string()));
+            let checked = checked.and_then(|()| check_length(spec, secrets));
+            Measures {
+                bytes: job_bytes(spec, secrets),
+                likeness: if *attach { likeness(spec) } else { Likeness::default() },
+                invalid: checked.err(),
+            }
+        })
+    }
 }
 
 /// An attempt with a sealed log and a digest.

@@ -12,7 +12,9 @@
 //!
 //! Invalid data from a peer becomes an effect (a refusal), not an error of the machine.
 
+mod attachable;
 mod audit;
+mod dispatch;
 mod effect;
 mod estimate;
 mod input;
@@ -33,7 +35,7 @@ mod submit;
 mod view;
 
 pub use effect::{AttemptRecord, Change, DoneRecord, Effect, JobRecord, LostAttempt, Wish, WorkerRecord};
-pub use input::{ClientRef, Completed, Input, Now, Session, Submit, Submitter};
+pub use input::{ClientRef, Completed, Input, Measures, Now, Session, Submit, Submitter};
 pub use pool::{Config, Pool};
 pub use quota::{LiveJobs, Quota, Quotas};
 pub use view::{LabelQueue, LiveJob, Load, Waits, WorkerView};

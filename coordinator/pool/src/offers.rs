@@ -12,7 +12,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// The workers with each offer. The key is a hash of the offer, so that long labels are not stored
 /// again. Two offers with the same hash share an entry, so an entry may have too many workers.
 #[derive(Default, Debug)]
-pub(crate) struct Offers(BTreeMap<u64, BTreeSet<WorkerId>>);
+pub(crate) struct Offers(BTreeMap<OfferKey, BTreeSet<WorkerId>>);
+
+/// Hash of an offer or of the requirement that asks for it.
+pub(crate) type OfferKey = u64;
 
 static NONE: BTreeSet<WorkerId> = BTreeSet::new();
 
@@ -25,13 +28,13 @@ enum Offer<'a> {
 }
 
 impl Offer<'_> {
-    fn key(&self) -> u64 {
+    fn key(&self) -> OfferKey {
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);
         hasher.finish()
     }
 
-    fn of(selector: &Selector) -> u64 {
+    fn of(selector: &Selector) -> OfferKey {
         match &selector.value {
             None => Offer::Key(&selector.key).key(),
             Some(value) => Offer::Label(&selector.key, value).key(),
@@ -39,7 +42,8 @@ impl Offer<'_> {
     }
 }
 
-fn offers(record: &WorkerRecord) -> impl Iterator<Item = u64> {
+/// Returns the keys of a worker's offers.
+pub(crate) fn offers(record: &WorkerRecord) -> impl Iterator<Item = OfferKey> {
     let labels = record.labels.iter();
     let labels = labels.flat_map(|(key, value)| [Offer::Key(key).key(), Offer::Label(key, value).key()]);
     labels.chain(record.resources.keys().map(|name| Offer::Resource(name).key()))
@@ -75,7 +79,27 @@ impl Offers {
         selectors: impl Iterator<Item = &'a Selector>,
         resources: impl Iterator<Item = &'a String>,
     ) -> Option<&BTreeSet<WorkerId>> {
-        let wanted = selectors.map(Offer::of).chain(resources.map(|name| Offer::Resource(name).key()));
-        wanted.map(|offer| self.0.get(&offer).unwrap_or(&NONE)).min_by_key(|workers| workers.len())
+        let wanted = wanted(selectors, resources);
+        wanted.map(|offer| self.with(offer)).min_by_key(|workers| workers.len())
     }
+
+    /// Returns the requirement that the fewest workers meet, or `None` if there is no requirement.
+    pub(crate) fn rarest_key<'a>(
+        &self,
+        selectors: impl Iterator<Item = &'a Selector>,
+        resources: impl Iterator<Item = &'a String>,
+    ) -> Option<OfferKey> {
+        wanted(selectors, resources).min_by_key(|offer| self.with(*offer).len())
+    }
+
+    fn with(&self, offer: OfferKey) -> &BTreeSet<WorkerId> {
+        self.0.get(&offer).unwrap_or(&NONE)
+    }
+}
+
+fn wanted<'a>(
+    selectors: impl Iterator<Item = &'a Selector>,
+    resources: impl Iterator<Item = &'a String>,
+) -> impl Iterator<Item = OfferKey> {
+    selectors.map(Offer::of).chain(resources.map(|name| Offer::Resource(name).key()))
 }

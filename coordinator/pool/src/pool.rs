@@ -1,24 +1,24 @@
-//! The machine: its state, its functions, and the dispatch of queued jobs.
+//! The machine: its state and its functions.
 
+use crate::attachable::Attachable;
+use crate::dispatch::News;
 use crate::effect::{Change, Effect, JobRecord, WorkerRecord};
 use crate::input::{Input, Now};
 use crate::job::{Job, Phase};
 use crate::losses::Loss;
 use crate::naming::nameless;
-use crate::placement::Obstacle;
-use crate::queue::{Place, Queue};
+use crate::queue::Queue;
 use crate::quota::Quotas;
 use crate::reserve::Reserved;
 use crate::roster::{Roster, Worker};
-use crate::share::{Share, Turn, job_bytes};
-use crate::submit::{Likeness, likeness};
+use crate::share::{Share, job_bytes};
+use crate::submit::likeness;
 use crate::{AttemptRecord, lifecycle};
 use buildpool_protocol::ids::{JobId, WorkerId};
 use buildpool_protocol::limits;
 use buildpool_protocol::spec::JobSpec;
 use buildpool_protocol::worker_link::HeldState;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -94,9 +94,7 @@ pub struct Pool {
     pub(crate) groups: BTreeMap<String, JobId>,
     /// Live jobs by submitter and request id.
     pub(crate) request_ids: BTreeMap<(String, String), JobId>,
-    /// Jobs that an identical submit attaches to, because their result was not delivered. The key
-    /// is submitter and spec.
-    pub(crate) undelivered: BTreeMap<(String, Likeness), JobId>,
+    pub(crate) undelivered: Attachable,
     /// Share of each submitter: running jobs and last grant. It also contains some submitters
     /// without a live job.
     pub(crate) shares: BTreeMap<String, Share>,
@@ -105,8 +103,10 @@ pub struct Pool {
     pub(crate) timers: BTreeSet<(Duration, Timer)>,
     pub(crate) effects: VecDeque<Effect>,
     pub(crate) draining: bool,
-    /// True if a dispatch may find more than the last one.
-    pub(crate) is_dispatch_due: bool,
+    /// What a dispatch may find more than the last one.
+    pub(crate) news: News,
+    /// Queued jobs that wait for a certain worker, as of the last dispatch.
+    pub(crate) waits: BTreeSet<JobId>,
     pub(crate) next_order: u64,
     pub(crate) next_epoch: u64,
     pub(crate) grants: u64,
@@ -125,13 +125,14 @@ impl Pool {
             roster: Roster::default(),
             groups: BTreeMap::new(),
             request_ids: BTreeMap::new(),
-            undelivered: BTreeMap::new(),
+            undelivered: Attachable::default(),
             shares: BTreeMap::new(),
             reserved: Reserved::default(),
             timers: BTreeSet::new(),
             effects: VecDeque::new(),
             draining: false,
-            is_dispatch_due: false,
+            news: News::default(),
+            waits: BTreeSet::new(),
             next_order: 1,
             next_epoch: epoch_base + 1,
             grants: 0,
@@ -240,7 +241,7 @@ impl Pool {
     /// Restores a job, live or done, that an identical submit attaches to because its result was
     /// not delivered.
     pub fn restore_attachable(&mut self, job: JobId, submitter: &str, spec: &JobSpec) {
-        self.undelivered.insert((submitter.to_owned(), likeness(spec)), job);
+        self.undelivered.insert(submitter, likeness(spec), job);
     }
 
     /// Resolves a group with two granted attempts: the newer grant stays valid. It was granted
@@ -322,7 +323,7 @@ impl Pool {
             }
             Input::DrainPool { draining } => {
                 self.draining = draining;
-                self.is_dispatch_due = true;
+                self.news.any();
             }
             Input::Tick => {}
         }
@@ -368,7 +369,7 @@ impl Pool {
                 break;
             }
             let Some((_, timer)) = self.timers.pop_first() else { break };
-            self.is_dispatch_due = true;
+            self.news.waits();
             match timer {
                 Timer::WorkerLost(worker) => self.worker_lost(now, worker),
                 Timer::GiveUp(job) => self.give_up(now, job),
@@ -383,113 +384,6 @@ impl Pool {
         }
     }
 
-    /// Returns true if [`Pool::dispatch`] may grant a job: a job was queued, or room may have become
-    /// free since the last call.
-    pub fn is_dispatch_due(&self) -> bool {
-        self.is_dispatch_due
-    }
-
-    /// Grants queued jobs until no more fit. Drain [`Pool::poll_effect`] afterwards.
-    pub fn dispatch(&mut self, now: Now) {
-        if !std::mem::take(&mut self.is_dispatch_due) {
-            return;
-        }
-        while let Some((job, worker)) = self.next_grant(now) {
-            self.grant(now, job, worker);
-        }
-    }
-
-    /// Returns the next job to grant and its worker. The submitter's turn decides first, then
-    /// priority and submission. A submitter with one job therefore waits for at most one slot to
-    /// become free, independent of other queues.
-    fn next_grant(&mut self, now: Now) -> Option<(JobId, WorkerId)> {
-        let mut heads = self.candidates();
-        let mut wake: Option<Duration> = None;
-        let mut next = None;
-        let mut reserved = Reserved::default();
-        while let Some(Reverse((_, id))) = heads.pop() {
-            let Some(job) = self.jobs.get(&id) else { continue };
-            match self.obstacle(job, &reserved, now.clock) {
-                Obstacle::None(worker) => {
-                    next = Some((id, worker));
-                    break;
-                }
-                Obstacle::Warm { until } => wake = Some(wake.map_or(until, |wake| wake.min(until))),
-                Obstacle::Elsewhere { until } => {
-                    wake = Some(wake.map_or(until, |wake| wake.min(until)));
-                    // This obstacle does not apply to the jobs behind this one.
-                    let behind = self.queue.after(&job.record);
-                    let turn = self.share(&job.record.submitter).turn();
-                    heads.extend(behind.map(|(place, id)| Reverse(((turn, place), id))));
-                }
-                Obstacle::Workers(_) => self.reserve(&job.record.spec, &mut reserved),
-                Obstacle::PoolDraining
-                | Obstacle::Group(_)
-                | Obstacle::Quota { .. }
-                | Obstacle::Secrets(_)
-                | Obstacle::Unsatisfiable(_) => {}
-            }
-        }
-        self.reserved = reserved;
-        if let Some(at) = wake {
-            self.timers.insert((at, Timer::Dispatch));
-        }
-        next
-    }
-
-    /// Returns a heap of the lane heads that a worker has room for, or that lack only units of a
-    /// resource.
-    pub(crate) fn candidates(&self) -> BinaryHeap<Reverse<((Turn, Place), JobId)>> {
-        if self.queue.len() == 0 || self.draining {
-            return BinaryHeap::new();
-        }
-        let connected = || self.roster.connected().map(|(_, worker)| worker);
-        let open: Vec<&Worker> = connected().filter(|worker| worker.is_open()).collect();
-        if open.is_empty() {
-            return BinaryHeap::new();
-        }
-        // A worker that accepts some submitters only makes their jobs differ, whatever these ask for.
-        let is_restricted = connected().any(|worker| !worker.record.accepts.is_empty());
-        let mut candidates = Vec::new();
-        for lanes in self.queue.heads() {
-            let mut lanes = lanes.peekable();
-            // All jobs of a class have the same requirements, so an obstacle applies to all of
-            // them.
-            if !is_restricted && !lanes.peek().is_some_and(|head| self.competes(head.job, &open)) {
-                continue;
-            }
-            let lanes = lanes.filter(|head| !is_restricted || self.competes(head.job, &open));
-            candidates.extend(lanes.filter_map(|head| {
-                let share = self.share(head.submitter);
-                let rank = (share.turn(), head.place);
-                let is_held_back = self.running_quota_reached(head.submitter, share).is_some();
-                (!is_held_back).then_some(Reverse((rank, head.job)))
-            }));
-        }
-        BinaryHeap::from(candidates)
-    }
-
-    /// Returns true if a worker has room for this job, or lacks only units of a resource. `open` has
-    /// the workers that accept jobs now.
-    fn competes(&self, id: JobId, open: &[&Worker]) -> bool {
-        let Some(job) = self.jobs.get(&id) else { return false };
-        let (spec, nothing) = (&*job.record.spec, Reserved::default());
-        if spec.concurrency_group.as_ref().is_some_and(|group| self.groups.contains_key(group)) {
-            return false;
-        }
-        let has_room = |worker: &Worker| worker.has_room(spec, &nothing);
-        if !spec.resources.is_empty() {
-            let mut fitting = self.roster.fitting(spec);
-            return fitting.any(|(_, worker)| has_room(worker) || worker.is_in_service());
-        }
-        match self.roster.with_rarest(spec) {
-            Some(few) if few.len() < open.len() => {
-                few.iter().filter_map(|id| self.roster.get(*id)).any(has_room)
-            }
-            _ => open.iter().any(|worker| has_room(worker)),
-        }
-    }
-
     /// Puts a job at its position in the queue. A job without values of its secrets is parked until
     /// they arrive.
     pub(crate) fn enqueue(&mut self, now: Now, id: JobId) {
@@ -500,16 +394,21 @@ impl Pool {
             return;
         }
         self.parked.remove(&id);
-        self.queue.insert(&job.record);
-        self.is_dispatch_due = true;
+        let class = self.queue.insert(&job.record, self.roster.rarest(&job.record.spec));
+        self.news.lane(class, &job.record.submitter);
     }
 
     pub(crate) fn dequeue(&mut self, id: JobId) {
         self.parked.remove(&id);
+        self.waits.remove(&id);
         if let Some(job) = self.jobs.get(&id) {
-            self.queue.remove(&job.record);
-            // Units may have been reserved for it.
-            self.is_dispatch_due |= !job.record.spec.resources.is_empty();
+            if let Some(class) = self.queue.remove(&job.record) {
+                self.news.lane(class, &job.record.submitter);
+            }
+            if !job.record.spec.resources.is_empty() {
+                // Units may have been reserved for it.
+                self.news.resources();
+            }
         }
     }
 

@@ -2,13 +2,15 @@
 //!
 //! Jobs with the same requirements form a *class*. Inside a class each submitter has a lane,
 //! ordered by priority and then by submission. Only the heads of lanes can be next, so a dispatch
-//! checks one job per lane.
+//! checks one job per lane. Classes are found by what may let them run: an offer of a worker, a
+//! concurrency group, a submitter.
 
 use crate::effect::JobRecord;
+use crate::offers::OfferKey;
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::spec::{JobSpec, Selector, Source};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::Duration;
 
@@ -129,71 +131,148 @@ impl Lane {
     }
 }
 
+/// Number of a class, while it has a job.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct ClassId(u64);
+
+/// The jobs of a class, by submitter.
+#[derive(Debug)]
+struct Entry {
+    class: Class,
+    /// The key of [`Queue::by_offer`] under which the class is found.
+    offer: Option<OfferKey>,
+    lanes: BTreeMap<String, Lane>,
+}
+
 #[derive(Default, Debug)]
 pub(crate) struct Queue {
-    classes: BTreeMap<Class, BTreeMap<String, Lane>>,
-    /// Number of lanes of each submitter.
-    lanes: BTreeMap<String, usize>,
+    ids: BTreeMap<Class, ClassId>,
+    entries: BTreeMap<ClassId, Entry>,
+    /// The classes by one of their requirements, the rarest when their first job came. `None`: without a requirement.
+    by_offer: BTreeMap<Option<OfferKey>, BTreeSet<ClassId>>,
+    by_group: BTreeMap<String, BTreeSet<ClassId>>,
+    with_resources: BTreeSet<ClassId>,
+    by_submitter: BTreeMap<String, BTreeSet<ClassId>>,
+    next_class: u64,
     len: usize,
 }
 
 impl Queue {
-    pub(crate) fn insert(&mut self, record: &JobRecord) {
-        let lanes = self.classes.entry(Class::from_spec(&record.spec)).or_default();
-        if !lanes.contains_key(&record.submitter) {
-            *self.lanes.entry(record.submitter.clone()).or_default() += 1;
+    /// Adds a job. `offer` is its rarest requirement. Returns its class.
+    pub(crate) fn insert(&mut self, record: &JobRecord, offer: Option<OfferKey>) -> ClassId {
+        let class = Class::from_spec(&record.spec);
+        let id = match self.ids.get(&class) {
+            Some(id) => *id,
+            None => self.add(class, offer),
+        };
+        if let Some(entry) = self.entries.get_mut(&id) {
+            let lane = entry.lanes.entry(record.submitter.clone()).or_default();
+            let place = Lane::place(record.spec.priority, record.order);
+            self.len += usize::from(lane.insert(place, record));
+            self.by_submitter.entry(record.submitter.clone()).or_default().insert(id);
         }
-        let lane = lanes.entry(record.submitter.clone()).or_default();
-        let place = Lane::place(record.spec.priority, record.order);
-        self.len += usize::from(lane.insert(place, record));
+        id
     }
 
-    pub(crate) fn remove(&mut self, record: &JobRecord) {
-        let class = Class::from_spec(&record.spec);
-        let Some(lanes) = self.classes.get_mut(&class) else { return };
-        let Some(lane) = lanes.get_mut(&record.submitter) else { return };
+    fn add(&mut self, class: Class, offer: Option<OfferKey>) -> ClassId {
+        let id = ClassId(self.next_class);
+        self.next_class += 1;
+        self.by_offer.entry(offer).or_default().insert(id);
+        if let Some(group) = &class.group {
+            self.by_group.entry(group.clone()).or_default().insert(id);
+        }
+        if !class.resources.is_empty() {
+            self.with_resources.insert(id);
+        }
+        self.ids.insert(class.clone(), id);
+        self.entries.insert(id, Entry { class, offer, lanes: BTreeMap::new() });
+        id
+    }
+
+    /// Removes a job. Returns its class if it still has jobs of this submitter.
+    pub(crate) fn remove(&mut self, record: &JobRecord) -> Option<ClassId> {
+        let id = self.class_of(record)?;
+        let entry = self.entries.get_mut(&id)?;
+        let lane = entry.lanes.get_mut(&record.submitter)?;
         let place = Lane::place(record.spec.priority, record.order);
         self.len -= usize::from(lane.remove(place, record));
-        if lane.jobs.is_empty() {
-            lanes.remove(&record.submitter);
-            if let Some(count) = self.lanes.get_mut(&record.submitter) {
-                *count -= 1;
-                if *count == 0 {
-                    self.lanes.remove(&record.submitter);
-                }
+        if !lane.jobs.is_empty() {
+            return Some(id);
+        }
+        entry.lanes.remove(&record.submitter);
+        let is_over = entry.lanes.is_empty();
+        take_out(&mut self.by_submitter, &record.submitter, id);
+        if is_over && let Some(Entry { class, offer, .. }) = self.entries.remove(&id) {
+            take_out(&mut self.by_offer, &offer, id);
+            if let Some(group) = &class.group {
+                take_out(&mut self.by_group, group, id);
             }
+            self.with_resources.remove(&id);
+            self.ids.remove(&class);
         }
-        if lanes.is_empty() {
-            self.classes.remove(&class);
-        }
+        None
     }
 
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
+    /// Returns the class of a job, if the queue has the class.
+    pub(crate) fn class_of(&self, record: &JobRecord) -> Option<ClassId> {
+        self.ids.get(&Class::from_spec(&record.spec)).copied()
+    }
+
     /// Returns the number of different sets of requirements of a submitter's jobs.
     pub(crate) fn kinds_of(&self, submitter: &str) -> usize {
-        self.lanes.get(submitter).copied().unwrap_or(0)
+        self.by_submitter.get(submitter).map_or(0, BTreeSet::len)
     }
 
     /// Returns true if a job of this submitter has these requirements.
     pub(crate) fn has_kind(&self, class: &Class, submitter: &str) -> bool {
-        self.classes.get(class).is_some_and(|lanes| lanes.contains_key(submitter))
+        let entry = self.ids.get(class).and_then(|id| self.entries.get(id));
+        entry.is_some_and(|entry| entry.lanes.contains_key(submitter))
     }
 
-    /// Returns the first job of each lane, class by class.
-    pub(crate) fn heads(&self) -> impl Iterator<Item = impl Iterator<Item = Head<'_>>> {
-        self.classes.values().map(|lanes| {
-            lanes.iter().filter_map(|(submitter, lane)| {
-                lane.jobs.first_key_value().map(|(place, job)| Head { job: *job, submitter, place: *place })
-            })
-        })
+    /// Returns all classes.
+    pub(crate) fn all(&self) -> impl Iterator<Item = ClassId> {
+        self.entries.keys().copied()
+    }
+
+    /// Returns the classes that are found under this requirement.
+    pub(crate) fn with_offer(&self, offer: Option<OfferKey>) -> impl Iterator<Item = ClassId> {
+        self.by_offer.get(&offer).into_iter().flatten().copied()
+    }
+
+    /// Returns the classes of a concurrency group.
+    pub(crate) fn of_group(&self, group: &str) -> impl Iterator<Item = ClassId> {
+        self.by_group.get(group).into_iter().flatten().copied()
+    }
+
+    /// Returns the classes with jobs of a submitter.
+    pub(crate) fn of_submitter(&self, submitter: &str) -> impl Iterator<Item = ClassId> {
+        self.by_submitter.get(submitter).into_iter().flatten().copied()
+    }
+
+    /// Returns the classes that need units of resources.
+    pub(crate) fn with_resources(&self) -> impl Iterator<Item = ClassId> {
+        self.with_resources.iter().copied()
+    }
+
+    /// Returns the first job of each lane of a class.
+    pub(crate) fn heads(&self, class: ClassId) -> impl Iterator<Item = Head<'_>> {
+        let lanes = self.entries.get(&class).into_iter().flat_map(|entry| &entry.lanes);
+        lanes.filter_map(|(submitter, lane)| lane.first().map(|(place, job)| Head { job, submitter, place }))
+    }
+
+    /// Returns the first job of a lane.
+    pub(crate) fn head<'a>(&self, class: ClassId, submitter: &'a str) -> Option<Head<'a>> {
+        let (place, job) = self.entries.get(&class)?.lanes.get(submitter)?.first()?;
+        Some(Head { job, submitter, place })
     }
 
     /// Returns the job behind this one in its lane.
     pub(crate) fn after(&self, record: &JobRecord) -> Option<(Place, JobId)> {
-        let lane = self.classes.get(&Class::from_spec(&record.spec))?.get(&record.submitter)?;
+        let lane = self.entries.get(&self.class_of(record)?)?.lanes.get(&record.submitter)?;
         let place = Lane::place(record.spec.priority, record.order);
         let mut behind = lane.jobs.range((Bound::Excluded(place), Bound::Unbounded));
         behind.next().map(|(place, job)| (*place, *job))
@@ -201,11 +280,32 @@ impl Queue {
 
     /// Returns the lanes by submitter, class by class.
     pub(crate) fn lanes(&self) -> impl Iterator<Item = &BTreeMap<String, Lane>> {
-        self.classes.values()
+        self.entries.values().map(|entry| &entry.lanes)
+    }
+
+    /// Returns the lanes of a submitter.
+    pub(crate) fn lanes_of(&self, submitter: &str) -> impl Iterator<Item = &Lane> {
+        let entries = self.of_submitter(submitter).filter_map(|class| self.entries.get(&class));
+        entries.filter_map(move |entry| entry.lanes.get(submitter))
+    }
+
+    /// Returns the number of classes.
+    pub(crate) fn classes(&self) -> usize {
+        self.entries.len()
     }
 
     pub(crate) fn jobs(&self) -> impl Iterator<Item = JobId> + '_ {
-        self.classes.values().flat_map(BTreeMap::values).flat_map(|lane| lane.jobs.values()).copied()
+        self.lanes().flat_map(BTreeMap::values).flat_map(|lane| lane.jobs.values()).copied()
+    }
+}
+
+/// Removes a class from an index.
+fn take_out<K: Ord>(index: &mut BTreeMap<K, BTreeSet<ClassId>>, key: &K, class: ClassId) {
+    if let Some(classes) = index.get_mut(key) {
+        classes.remove(&class);
+        if classes.is_empty() {
+            index.remove(key);
+        }
     }
 }
 
@@ -244,22 +344,23 @@ mod tests {
     #[test]
     fn lanes_give_their_first_by_priority_then_by_submission() {
         let mut queue = Queue::default();
-        queue.insert(&record("a", 0, 1));
-        queue.insert(&record("a", 5, 2));
-        queue.insert(&record("b", 0, 3));
-        let heads: Vec<_> = queue.heads().flatten().map(|head| head.job).collect();
+        queue.insert(&record("a", 0, 1), None);
+        queue.insert(&record("a", 5, 2), None);
+        queue.insert(&record("b", 0, 3), None);
+        let heads: Vec<_> = queue.all().flat_map(|class| queue.heads(class)).map(|head| head.job).collect();
         assert_eq!(heads, [id(2), id(3)]);
         queue.remove(&record("a", 5, 2));
         queue.remove(&record("a", 5, 2));
         assert_eq!(queue.len(), 2);
-        assert_eq!(queue.heads().flatten().next().map(|head| head.job), Some(id(1)));
+        let mut heads = queue.all().flat_map(|class| queue.heads(class));
+        assert_eq!(heads.next().map(|head| head.job), Some(id(1)));
     }
 
     #[test]
     fn a_lane_counts_every_job_before_a_place_over_priorities_and_blocks() {
         let mut queue = Queue::default();
         for order in 1..=1_500 {
-            queue.insert(&record("a", i32::from(order % 3 == 0), order));
+            queue.insert(&record("a", i32::from(order % 3 == 0), order), None);
         }
         let before = |queue: &Queue, priority, order| {
             queue
@@ -282,7 +383,7 @@ mod tests {
     fn a_lane_knows_its_usual_time() {
         let mut queue = Queue::default();
         for order in 1..=10 {
-            queue.insert(&record("a", i32::from(order > 8), order));
+            queue.insert(&record("a", i32::from(order > 8), order), None);
         }
         queue.remove(&record("a", 0, 1));
         let lane = queue.lanes().next().and_then(|lanes| lanes.get("a")).expect("a lane");

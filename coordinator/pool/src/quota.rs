@@ -3,7 +3,7 @@
 use crate::input::Submit;
 use crate::pool::Pool;
 use crate::queue::Class;
-use crate::share::{Share, job_bytes};
+use crate::share::Share;
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::limits;
 use buildpool_protocol::spec::JobSpec;
@@ -110,7 +110,7 @@ impl Pool {
     /// Refuses a submit for which the pool has no place. A submitter may have as many live jobs, and as many bytes of specs,
     /// as there are free places after them. So a single submitter gets half of the pool, and places stay free for others
     /// however many submitters fill their part.
-    pub(crate) fn check_room(&self, submit: &Submit) -> Result<(), LinkError> {
+    pub(crate) fn check_room(&self, submit: &Submit, bytes: u64) -> Result<(), LinkError> {
         let name = &submit.submitter.name;
         let share = self.share(name);
         let free = self.config.live_jobs_max.saturating_sub(self.jobs.len());
@@ -127,7 +127,6 @@ impl Pool {
             };
             return Err(LinkError::new(ErrorCode::Exhausted, text));
         }
-        let bytes = job_bytes(&submit.spec, &submit.secrets);
         let free = self.config.spec_bytes_max.saturating_sub(self.spec_bytes);
         if share.spec_bytes.saturating_add(bytes) > free {
             let text = format!(

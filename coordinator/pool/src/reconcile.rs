@@ -27,7 +27,7 @@ impl Pool {
         self.supersede(id);
         self.note_worker(now, &register, token);
         self.roster.connect(id, session, register.boot);
-        self.is_dispatch_due = true;
+        self.news.worker(id);
         let wishes = self.note_held(now, id, &register.held, register.condition);
         let again = self.note_not_held(now, id, &register.held, true);
         self.note_told(id);
@@ -205,7 +205,9 @@ impl Pool {
             let has_news = known.declined
                 || known.distrusted.len() < distrusted
                 || deciding(&known.condition) != deciding(&condition);
-            self.is_dispatch_due |= has_news;
+            if has_news {
+                self.news.worker(worker);
+            }
             known.condition = condition;
             known.declined = false;
             Arc::make_mut(&mut known.record).last_seen_ms = now.wall_ms;
@@ -214,7 +216,9 @@ impl Pool {
         let foreign = wishes.iter().filter(|wish| matches!(wish, Wish::Fenced(_))).count();
         if let Some(known) = self.roster.get_mut(worker) {
             let foreign = u32::try_from(foreign).unwrap_or(u32::MAX);
-            self.is_dispatch_due |= foreign < known.foreign;
+            if foreign < known.foreign {
+                self.news.worker(worker);
+            }
             known.foreign = foreign;
         }
         wishes
@@ -350,7 +354,7 @@ impl Pool {
         let Some(worker) = self.roster.disconnect(session, now.clock) else { return };
         self.time_loss(worker);
         // Jobs may have waited for its warm workspace.
-        self.is_dispatch_due = true;
+        self.news.waits();
         let Some(record) = self.roster.get(worker).map(|worker| WorkerRecord::clone(&worker.record)) else {
             return;
         };
@@ -387,7 +391,7 @@ impl Pool {
             worker.distrusted.clear();
         }
         let (record, session) = (WorkerRecord::clone(&worker.record), worker.session());
-        self.is_dispatch_due = true;
+        self.news.worker(id);
         if let Some(at) = at.filter(|_| draining) {
             self.timers.insert((at, Timer::DrainEnd(id)));
         }

@@ -6,7 +6,7 @@ pub(crate) use worker::{Contact, Worker};
 
 use crate::effect::WorkerRecord;
 use crate::input::Session;
-use crate::offers::Offers;
+use crate::offers::{OfferKey, Offers, offers};
 use buildpool_protocol::ids::{BootId, WorkerId};
 use buildpool_protocol::spec::{Access, JobSpec, Selector};
 use std::cell::OnceCell;
@@ -80,6 +80,20 @@ impl Roster {
         let selectors = spec.selectors.iter().chain(&spec.access.labels);
         let resources = spec.resources.iter().filter(|(_, count)| **count > 0);
         self.offers.rarest(selectors, resources.map(|(name, _)| name))
+    }
+
+    /// Returns the requirement of a job that the fewest workers meet, as a key of [`Roster::offers_of`]. `None` if it has
+    /// none, or is restricted to workers by their names.
+    pub(crate) fn rarest(&self, spec: &JobSpec) -> Option<OfferKey> {
+        let selectors = spec.selectors.iter().chain(&spec.access.labels);
+        let resources = spec.resources.iter().filter(|(_, count)| **count > 0);
+        let is_named = !spec.access.workers.is_empty();
+        self.offers.rarest_key(selectors, resources.map(|(name, _)| name)).filter(|_| !is_named)
+    }
+
+    /// Returns the keys of everything that a worker offers.
+    pub(crate) fn offers_of(&self, worker: &Worker) -> impl Iterator<Item = OfferKey> {
+        offers(&worker.record)
     }
 
     pub(crate) fn insert(&mut self, worker: Worker) {
@@ -273,20 +287,37 @@ impl Roster {
         let text = |(key, value): &(&String, &String)| {
             if value.is_empty() { (*key).clone() } else { format!("{key}={value}") }
         };
-        let shown: Vec<String> = read.iter().take(LABELS_SHOWN_MAX).map(text).collect();
-        if labels.next().is_some() {
-            return format!("{} and more", shown.join(", "));
+        let texts: Vec<String> = read.iter().map(text).collect();
+        if labels.next().is_none() {
+            return joined(texts.iter().map(String::as_str), LABELS_SHOWN_MAX);
         }
-        let rest = read.len() - shown.len();
-        if rest > 0 { format!("{} and {rest} more", shown.join(", ")) } else { shown.join(", ") }
+        let (shown, _) = first(texts.iter().map(String::as_str), LABELS_SHOWN_MAX);
+        format!("{shown} and more")
     }
 }
 
 /// Joins the first texts of a list, and adds the number of the others.
 fn joined<'a>(texts: impl ExactSizeIterator<Item = &'a str>, most: usize) -> String {
-    let rest = texts.len().saturating_sub(most);
-    let shown: Vec<_> = texts.take(most).collect();
-    if rest > 0 { format!("{} and {rest} more", shown.join(", ")) } else { shown.join(", ") }
+    let all = texts.len();
+    let (shown, count) = first(texts, most);
+    if all > count { format!("{shown} and {} more", all - count) } else { shown }
+}
+
+/// Joins the first texts of a list, and returns their number. Workers choose these texts, and each waiting job of a list has
+/// its reason with them.
+fn first<'a>(texts: impl Iterator<Item = &'a str>, most: usize) -> (String, usize) {
+    let (mut shown, mut count) = (String::new(), 0);
+    for text in texts.take(most) {
+        if shown.len() > LABELS_BYTES_SHOWN_MAX {
+            break;
+        }
+        let separator = if count > 0 { ", " } else { "" };
+        let end = text.floor_char_boundary(LABEL_BYTES_SHOWN_MAX);
+        let cut = if end < text.len() { "…" } else { "" };
+        shown = format!("{shown}{separator}{}{cut}", &text[..end]);
+        count += 1;
+    }
+    (shown, count)
 }
 
 /// Limit on the workers that a pool remembers, connected or not.
@@ -296,9 +327,12 @@ pub(crate) const WORKERS_OF_TOKEN_MAX: usize = 1_000;
 /// Limit on the absent workers of one token's name that never got a job.
 const UNUSED_OF_TOKEN_MAX: usize = 256;
 /// Limit on the labels that one refusal reads, of all workers.
-const LABELS_READ_MAX: usize = 10_000;
+const LABELS_READ_MAX: usize = 1_000;
 /// Limit on the labels shown in a refusal.
 const LABELS_SHOWN_MAX: usize = 40;
+/// Limit on the bytes of each shown label, and of all of them before the last one.
+const LABEL_BYTES_SHOWN_MAX: usize = 100;
+const LABELS_BYTES_SHOWN_MAX: usize = 1_000;
 
 #[cfg(test)]
 mod tests {
@@ -360,6 +394,17 @@ mod tests {
         assert_eq!(roster.by_name("mac-0"), Some(unused));
         roster.remove(unused);
         assert_eq!((roster.by_name("mac-0"), roster.unused("eve"), roster.unused("ada")), (None, None, None));
+    }
+
+    #[test]
+    fn long_labels_are_cut_in_the_reason_of_a_job() {
+        let mut roster = Roster::default();
+        let mut record = WorkerRecord::clone(&away(0, "ada").record);
+        record.labels = (0..60).map(|number| (format!("l{number:02}"), "é".repeat(500))).collect();
+        roster.insert(Worker::absent(record, Duration::ZERO));
+        let text = roster.labels();
+        assert!(text.starts_with("l00=éé") && text.contains("é…, l01=é"), "{text}");
+        assert!(text.ends_with(" more") && text.len() < 1_200, "{} bytes", text.len());
     }
 
     #[test]

@@ -53,12 +53,13 @@ impl Share {
 /// Memory of a job's standard input on the coordinator, in bytes: checksum, positions and tasks.
 const INPUT_BYTES: usize = 8 << 10;
 
-/// Returns the memory of a live job in bytes, from all texts of its spec, its secrets and its standard input.
+/// Returns the memory of a live job in bytes, from all texts of its spec, the secrets that it uses and its standard input.
 pub(crate) fn job_bytes(spec: &JobSpec, secrets: &BTreeMap<String, Secret>) -> u64 {
     let mut counted = ByteCount(JOB_OVERHEAD_BYTES);
     // Writing to a counter can't fail.
     let _ = write!(counted, "{spec:?}");
-    let secrets: usize = secrets.iter().map(|(name, value)| name.len() + value.0.len()).sum();
+    let secrets = secrets.iter().filter(|(name, _)| spec.secrets.contains(name));
+    let secrets: usize = secrets.map(|(name, value)| name.len() + value.0.len()).sum();
     let input = if spec.stdin.is_some() { INPUT_BYTES } else { 0 };
     (counted.0 + secrets + input) as u64
 }

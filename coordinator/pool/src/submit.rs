@@ -1,7 +1,7 @@
 //! Submission and cancellation of jobs.
 
 use crate::effect::{Change, Effect, JobRecord};
-use crate::input::{ClientRef, Now, Submit, Submitter};
+use crate::input::{ClientRef, Measures, Now, Submit, Submitter};
 use crate::job::{CancelAsked, Job, Phase};
 use crate::lifecycle::Ended;
 use crate::losses::Loss;
@@ -15,43 +15,44 @@ use buildpool_protocol::limits;
 use buildpool_protocol::report::{Cause, KnownFrom, Verdict};
 use buildpool_protocol::spec::{Access, JobSpec, Source, Verbosity};
 use buildpool_protocol::worker_link::{Desired, HeldState, ToWorker};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
-/// Limit on the attachable jobs remembered until their result is delivered.
-const UNDELIVERED_MAX: usize = 1_000;
 /// Name of the pool itself, as the one that cancels a job.
 const POOL: &str = "the pool";
 
 impl Pool {
     pub(crate) fn submit(&mut self, now: Now, client: ClientRef, mut submit: Submit) {
-        match self.earlier(&submit) {
+        let measures = submit.measures().clone();
+        match self.earlier(&submit, measures.likeness) {
             Ok(Some(job)) => return self.reattach(now, client, job, submit),
             Ok(None) => {}
             Err(error) => return self.emit(Effect::Refused { client, error }),
         }
-        let refused = submit.refused.take().map_or_else(|| self.check(&submit), Err);
+        let refused = submit.refused.take().map_or_else(|| self.check(&submit, &measures), Err);
         if let Err(error) = refused {
             return self.emit(Effect::Refused { client, error });
         }
-        let id = submit.job;
-        let missing =
-            (!self.roster.is_satisfiable(&submit.spec)).then(|| self.roster.what_is_missing(&submit.spec));
-        let wait = submit.spec.wait_for_worker;
-        self.accept(now, client, submit);
-        match (missing, wait) {
-            (Some(missing), None) => self.reject(now, id, &missing),
-            (Some(_), Some(wait)) => {
+        let (id, spec) = (submit.job, submit.spec.clone());
+        self.accept(now, client, submit, measures);
+        if self.roster.is_satisfiable(&spec) {
+            return self.enqueue(now, id);
+        }
+        match spec.wait_for_worker {
+            None => {
+                let missing = self.roster.what_is_missing(&spec);
+                self.reject(now, id, &missing);
+            }
+            Some(wait) => {
                 self.enqueue(now, id);
                 self.timers.insert((now.clock.saturating_add(wait), Timer::GiveUp(id)));
             }
-            (None, _) => self.enqueue(now, id),
         }
     }
 
     /// Returns the earlier job that this submit repeats.
-    fn earlier(&self, submit: &Submit) -> Result<Option<JobId>, LinkError> {
+    fn earlier(&self, submit: &Submit, likeness: Likeness) -> Result<Option<JobId>, LinkError> {
         if let Some(job) = self.jobs.get(&submit.job) {
             // The operator may have changed the access meanwhile.
             let access = job.record.spec.access.clone();
@@ -74,11 +75,9 @@ impl Pool {
             .client_request_id
             .as_ref()
             .and_then(|text| self.request_ids.get(&(submit.submitter.name.clone(), text.clone())));
-        let by_equality = submit
-            .attach
-            .then(|| self.undelivered.get(&(submit.submitter.name.clone(), likeness(&submit.spec))))
-            .flatten();
-        Ok(by_request_id.or(by_equality).copied())
+        let by_equality =
+            submit.attach.then(|| self.undelivered.get(&submit.submitter.name, likeness)).flatten();
+        Ok(by_request_id.copied().or(by_equality))
     }
 
     /// Attaches to an existing job. The submit may provide secrets that were lost in a restart.
@@ -101,7 +100,7 @@ impl Pool {
         self.emit(Effect::Accepted { client, job: id, reattached: true });
     }
 
-    fn check(&self, submit: &Submit) -> Result<(), LinkError> {
+    fn check(&self, submit: &Submit, measures: &Measures) -> Result<(), LinkError> {
         if self.draining {
             return Err(LinkError::new(
                 ErrorCode::Unavailable,
@@ -109,8 +108,8 @@ impl Pool {
             ));
         }
         let invalid = |text: String| Err(LinkError::new(ErrorCode::Invalid, text));
-        if let Err(error) = submit.spec.check() {
-            return invalid(error.to_string());
+        if let Some(error) = measures.invalid.clone() {
+            return Err(error);
         }
         if matches!(submit.spec.source, Source::InPlace { .. }) && !self.config.local {
             return invalid("source: only the local pool runs jobs in place; give a snapshot".to_owned());
@@ -118,16 +117,16 @@ impl Pool {
         if let Some(name) = submit.spec.secrets.iter().find(|name| !submit.secrets.contains_key(*name)) {
             return invalid(format!("secret: `{name}` has no value"));
         }
-        check_length(&submit.spec, &submit.secrets)?;
         if submit.client_request_id.as_ref().is_some_and(|text| text.len() > limits::TEXT_BYTES_MAX) {
             return invalid(format!("client_request_id: longer than {} bytes", limits::TEXT_BYTES_MAX));
         }
-        self.check_room(submit)?;
+        self.check_room(submit, measures.bytes)?;
         self.check_quota(submit)
     }
 
-    fn accept(&mut self, now: Now, client: ClientRef, mut submit: Submit) {
+    fn accept(&mut self, now: Now, client: ClientRef, mut submit: Submit, measures: Measures) {
         let id = submit.job;
+        let Measures { bytes, likeness, invalid: _ } = measures;
         submit.secrets.retain(|name, _| submit.spec.secrets.contains(name));
         let record = Arc::new(JobRecord {
             job: id,
@@ -144,11 +143,10 @@ impl Pool {
         if let Some(text) = &record.client_request_id {
             self.request_ids.insert((record.submitter.clone(), text.clone()), id);
         }
-        let bytes = job_bytes(&record.spec, &submit.secrets);
         self.enter_share(&record, bytes);
         self.emit(Effect::Persist(Change::Submitted(record.clone())));
         if submit.attach {
-            self.make_attachable(&record);
+            self.make_attachable(&record, likeness);
         }
         self.emit(Effect::Accepted { client, job: id, reattached: false });
         self.jobs.insert(
@@ -165,27 +163,18 @@ impl Pool {
     }
 
     /// Makes an identical submit attach to this job, also after a restart.
-    fn make_attachable(&mut self, record: &JobRecord) {
-        if self.undelivered.len() >= UNDELIVERED_MAX {
-            let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-            self.undelivered.keys().for_each(|(name, _)| *counts.entry(name).or_default() += 1);
-            // The submitter with the most of them gives one up.
-            let most = counts.into_iter().max_by_key(|(_, count)| *count).map(|(name, _)| name);
-            let of_most = self.undelivered.iter().filter(|((name, _), _)| Some(name.as_str()) == most);
-            // Ids grow with time, so the smallest is the oldest.
-            let oldest = of_most.map(|(_, job)| *job).min();
-            oldest.into_iter().for_each(|job| self.delivered(job));
+    fn make_attachable(&mut self, record: &JobRecord, likeness: Likeness) {
+        if let Some(surplus) = self.undelivered.surplus() {
+            self.delivered(surplus);
         }
-        self.undelivered.insert((record.submitter.clone(), likeness(&record.spec)), record.job);
+        self.undelivered.insert(&record.submitter, likeness, record.job);
         self.emit(Effect::Persist(Change::Attachable { job: record.job, attachable: true }));
     }
 
     /// Handles a delivered result, or one that is no longer needed. An identical submit then starts
     /// a new job.
     pub(crate) fn delivered(&mut self, id: JobId) {
-        let before = self.undelivered.len();
-        self.undelivered.retain(|_, undelivered| *undelivered != id);
-        if self.undelivered.len() < before {
+        if self.undelivered.remove(id) {
             self.emit(Effect::Persist(Change::Attachable { job: id, attachable: false }));
         }
     }

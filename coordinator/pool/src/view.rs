@@ -1,7 +1,7 @@
 //! Views of the current state.
 
 use crate::effect::{AttemptRecord, JobRecord, WorkerRecord};
-use crate::estimate::Effort;
+use crate::estimate::{CLASSES_COMPARED_MAX, Effort};
 use crate::input::Now;
 use crate::job::{Granted, Job, Phase};
 use crate::pool::Pool;
@@ -278,13 +278,23 @@ impl Pool {
         let (state, connected, waiting) = match &job.phase {
             Phase::Queued { since, .. } => {
                 let obstacle = self.obstacle(job, &self.reserved, now.clock);
-                let ahead = effort.map(|effort| self.ahead(job, effort));
-                let holders = ahead.is_some().then(|| self.holders(&job.record.spec, &obstacle));
+                let holders = effort.is_some().then(|| self.holders(&job.record.spec, &obstacle));
+                let (ahead, estimate) = match effort {
+                    None => (None, None),
+                    Some(_) if self.queue.classes() > CLASSES_COMPARED_MAX => {
+                        (Some(self.at_most_ahead(job)), None)
+                    }
+                    Some(effort) => {
+                        let ahead = self.ahead(job, effort);
+                        let jobs = ahead.iter().map(|part| part.jobs).sum::<u64>();
+                        (Some(jobs), self.estimate(job, &ahead, &obstacle, now.clock))
+                    }
+                };
                 let waits = Waits {
                     reason: obstacle.sentence() + &holders.unwrap_or_default(),
-                    position: ahead.as_ref().map(|ahead| ahead.iter().map(|part| part.jobs).sum::<u64>() + 1),
+                    position: ahead.map(|jobs| jobs + 1),
                     since_ms: since.wall_ms,
-                    estimate: ahead.and_then(|ahead| self.estimate(job, &ahead, &obstacle, now.clock)),
+                    estimate,
                 };
                 (JobState::Queued, true, Some(waits))
             }

@@ -94,7 +94,7 @@ async fn admit(back: &Back, request: u32, message: SubmitMessage) -> Result<Subm
         view: View::default(),
         watch: shared.connections.watch(message.job),
     };
-    let submit = Submit {
+    let mut submit = Submit {
         job: message.job,
         spec: Arc::new(message.spec),
         submitter: submitter(back),
@@ -105,10 +105,13 @@ async fn admit(back: &Back, request: u32, message: SubmitMessage) -> Result<Subm
         known,
         refused,
         usual,
+        measures: None,
     };
+    // Here, because it reads all texts, and the pool's thread serves all clients.
+    submit.measure();
     let client = ClientRef { connection: back.connection, request };
     let input = Input::Submit { client, submit: Box::new(submit) };
-    shared.runtime.send(Command::Submit { input, turn }).await;
+    shared.runtime.send(Command::InTurn { input, turn }).await;
     Ok(submitted)
 }
 

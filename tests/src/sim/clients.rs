@@ -209,5 +209,6 @@ fn submit(job: JobId, truth: &mut Truth) -> Submit {
         known: None,
         refused: None,
         usual: None,
+        measures: None,
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of the pool machine through its interface: they send inputs and read effects only.
 
 mod cancelling;
+mod dispatching;
 mod draining;
 mod fairness;
 mod guarding;

@@ -76,6 +76,7 @@ pub(crate) fn submit(number: u64, name: &str, spec: JobSpec) -> Submit {
         known: None,
         refused: None,
         usual: None,
+        measures: None,
     }
 }
 

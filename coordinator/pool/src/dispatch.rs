@@ -1,0 +1,281 @@
+//! Dispatch: the queued jobs that a change of the state lets run.
+//!
+//! After a dispatch no queued job can be granted. So the next one looks only at the jobs that a
+//! change since then may let run ([`News`]): a job that was queued, the jobs that a worker with free
+//! room could run, the jobs of a concurrency group that became free. The cost of an input does
+//! not depend on the number of other queued jobs.
+
+use crate::input::Now;
+use crate::placement::Obstacle;
+use crate::pool::{Pool, Timer};
+use crate::queue::{ClassId, Head, Place};
+use crate::reserve::Reserved;
+use crate::roster::Worker;
+use crate::share::Turn;
+use buildpool_protocol::ids::{JobId, WorkerId};
+use buildpool_protocol::spec::JobSpec;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::time::Duration;
+
+/// Changes since the last dispatch that may let a queued job run.
+#[derive(Default, Debug)]
+pub(crate) struct News {
+    /// Anything may have changed.
+    is_any: bool,
+    /// Lanes with another first job, or with a job behind it.
+    lanes: BTreeSet<(ClassId, String)>,
+    /// Workers that may have room.
+    workers: BTreeSet<WorkerId>,
+    /// Concurrency groups without a running job.
+    groups: BTreeSet<String>,
+    /// Submitters with a running job less, whose number is limited.
+    submitters: BTreeSet<String>,
+    /// Units of a resource may be free, or reserved for no job.
+    resources: bool,
+    /// A wait for a certain worker may be over.
+    waits: bool,
+}
+
+impl News {
+    fn is_empty(&self) -> bool {
+        let Self { is_any, lanes, workers, groups, submitters, resources, waits } = self;
+        let is_none = lanes.is_empty() && workers.is_empty() && groups.is_empty() && submitters.is_empty();
+        is_none && !is_any && !resources && !waits
+    }
+
+    /// Anything may have changed.
+    pub(crate) fn any(&mut self) {
+        self.is_any = true;
+    }
+
+    pub(crate) fn lane(&mut self, class: ClassId, submitter: &str) {
+        self.lanes.insert((class, submitter.to_owned()));
+    }
+
+    /// A worker may have room, or may be the reason why jobs waited for it no longer.
+    pub(crate) fn worker(&mut self, worker: WorkerId) {
+        self.workers.insert(worker);
+        self.waits = true;
+    }
+
+    pub(crate) fn group(&mut self, group: &str) {
+        self.groups.insert(group.to_owned());
+    }
+
+    pub(crate) fn submitter(&mut self, submitter: &str) {
+        self.submitters.insert(submitter.to_owned());
+    }
+
+    pub(crate) fn resources(&mut self) {
+        self.resources = true;
+    }
+
+    /// A wait for a certain worker may be over.
+    pub(crate) fn waits(&mut self) {
+        self.waits = true;
+    }
+}
+
+/// A job's rank among the jobs that can be granted: the smallest goes first.
+type Rank = (Turn, Place);
+
+/// Jobs by rank, the smallest first.
+type Ranked = BinaryHeap<Reverse<(Rank, JobId)>>;
+
+/// First jobs of lanes.
+struct Heads {
+    heads: Ranked,
+    /// True if all jobs that need units of resources are among them, so that reservations are made anew.
+    with_resources: bool,
+}
+
+impl Pool {
+    /// Returns true if [`Pool::dispatch`] may grant a job: a job was queued, or room may have become
+    /// free since the last call.
+    pub fn is_dispatch_due(&self) -> bool {
+        !self.news.is_empty()
+    }
+
+    /// Grants queued jobs until no more fit. Drain [`Pool::poll_effect`] afterwards.
+    ///
+    /// The submitter's turn decides first, then priority and submission. A submitter with one job
+    /// therefore waits for at most one slot to become free, independent of other queues.
+    pub fn dispatch(&mut self, now: Now) {
+        if self.news.is_empty() {
+            return;
+        }
+        let news = std::mem::take(&mut self.news);
+        let mut open = self.open_workers();
+        let Heads { mut heads, with_resources } = self.heads_of(&news, &open);
+        let mut reserved = Reserved::default();
+        // Jobs that units were reserved for.
+        let mut reserving = Vec::new();
+        let mut has_granted = false;
+        let mut wake: Option<Duration> = None;
+        while let Some(Reverse(((turn, place), id))) = heads.pop() {
+            let Some(job) = self.jobs.get(&id) else { continue };
+            debug_assert!(job.granted().is_none(), "a head is queued");
+            let present = self.share(&job.record.submitter).turn();
+            if present != turn {
+                // A job of the same submitter was granted in between.
+                heads.push(Reverse(((present, place), id)));
+                continue;
+            }
+            if has_granted && !self.competes(&job.record.spec, &open) {
+                continue;
+            }
+            self.waits.remove(&id);
+            match self.obstacle(job, &reserved, now.clock) {
+                Obstacle::None(worker) => {
+                    heads.extend(self.behind(id));
+                    self.grant(now, id, worker);
+                    has_granted = true;
+                    open.retain(|id| self.roster.get(*id).is_some_and(Worker::is_open));
+                    if !reserving.is_empty() {
+                        // The grant changed the order of the submitters.
+                        reserved = Reserved::default();
+                        heads.extend(std::mem::take(&mut reserving));
+                    }
+                }
+                Obstacle::Warm { until } => {
+                    wake = Some(wake.map_or(until, |wake| wake.min(until)));
+                    self.waits.insert(id);
+                }
+                Obstacle::Elsewhere { until } => {
+                    wake = Some(wake.map_or(until, |wake| wake.min(until)));
+                    // This obstacle does not apply to the jobs behind this one.
+                    heads.extend(self.behind(id));
+                    self.waits.insert(id);
+                }
+                Obstacle::Workers(_) if !job.record.spec.resources.is_empty() => {
+                    self.reserve(&job.record.spec, &mut reserved);
+                    reserving.push(Reverse(((turn, place), id)));
+                }
+                Obstacle::Workers(_)
+                | Obstacle::PoolDraining
+                | Obstacle::Group(_)
+                | Obstacle::Quota { .. }
+                | Obstacle::Secrets(_)
+                | Obstacle::Unsatisfiable(_) => {}
+            }
+        }
+        if with_resources {
+            self.reserved = reserved;
+        }
+        if let Some(at) = wake {
+            self.timers.insert((at, Timer::Dispatch));
+        }
+        // The grants changed the lanes, which were looked at.
+        self.news = News::default();
+    }
+
+    /// Returns the workers that accept jobs now.
+    fn open_workers(&self) -> Vec<WorkerId> {
+        self.roster.connected().filter(|(_, worker)| worker.is_open()).map(|(id, _)| *id).collect()
+    }
+
+    /// Returns the job behind this one in its lane.
+    fn behind(&self, id: JobId) -> Option<Reverse<(Rank, JobId)>> {
+        let record = &self.jobs.get(&id)?.record;
+        let (place, behind) = self.queue.after(record)?;
+        Some(Reverse(((self.share(&record.submitter).turn(), place), behind)))
+    }
+
+    /// Returns the first jobs of the lanes that this news is about, if a worker has room for them or
+    /// if they lack only units of a resource.
+    fn heads_of(&self, news: &News, open: &[WorkerId]) -> Heads {
+        if self.queue.len() == 0 || self.draining || open.is_empty() {
+            return Heads { heads: Ranked::new(), with_resources: true };
+        }
+        let mut ranks: BTreeMap<JobId, Rank> = BTreeMap::new();
+        let mut classes: BTreeSet<ClassId> = BTreeSet::new();
+        if news.is_any {
+            classes.extend(self.queue.all());
+        }
+        for group in &news.groups {
+            classes.extend(self.queue.of_group(group));
+        }
+        for submitter in &news.submitters {
+            classes.extend(self.queue.of_submitter(submitter));
+        }
+        let is_open = |id: &&WorkerId| self.roster.get(**id).is_some_and(Worker::is_open);
+        let fresh: Vec<WorkerId> = news.workers.iter().filter(is_open).copied().collect();
+        let mut of_fresh: BTreeSet<ClassId> = BTreeSet::new();
+        for worker in fresh.iter().filter_map(|id| self.roster.get(*id)) {
+            of_fresh.extend(self.queue.with_offer(None));
+            for offer in self.roster.offers_of(worker) {
+                of_fresh.extend(self.queue.with_offer(Some(offer)));
+            }
+        }
+        let mut lanes: BTreeSet<(ClassId, &str)> =
+            news.lanes.iter().map(|(class, submitter)| (*class, submitter.as_str())).collect();
+        if news.waits {
+            let waiting = self.waits.iter().filter_map(|id| self.jobs.get(id));
+            lanes.extend(
+                waiting.filter_map(|job| {
+                    Some((self.queue.class_of(&job.record)?, job.record.submitter.as_str()))
+                }),
+            );
+        }
+        // A reservation depends on all jobs that need units, in their order.
+        let of_resources: BTreeSet<ClassId> = self.queue.with_resources().collect();
+        let is_about = |class: &ClassId| of_resources.contains(class);
+        let with_resources = news.resources
+            || classes.iter().chain(&of_fresh).any(is_about)
+            || lanes.iter().any(|(class, _)| is_about(class));
+        if with_resources {
+            classes.extend(&of_resources);
+        }
+        let mut add = |head: Head<'_>, open: &[WorkerId]| {
+            let Some(job) = self.jobs.get(&head.job) else { return };
+            let share = self.share(head.submitter);
+            if self.running_quota_reached(head.submitter, share).is_none()
+                && self.competes(&job.record.spec, open)
+            {
+                ranks.insert(head.job, (share.turn(), head.place));
+            }
+        };
+        for class in &classes {
+            self.queue.heads(*class).for_each(|head| add(head, open));
+        }
+        for class in of_fresh.difference(&classes) {
+            self.queue.heads(*class).for_each(|head| add(head, &fresh));
+        }
+        for (class, submitter) in lanes {
+            // The other ones were compared with all open workers.
+            if !classes.contains(&class) {
+                self.queue.head(class, submitter).into_iter().for_each(|head| add(head, open));
+            }
+        }
+        let heads = ranks.into_iter().map(|(job, rank)| Reverse((rank, job))).collect();
+        Heads { heads, with_resources }
+    }
+
+    /// Returns the heap of all first jobs of lanes. A check of the invariants needs it.
+    pub(crate) fn candidates(&self) -> Ranked {
+        let mut news = News::default();
+        news.any();
+        self.heads_of(&news, &self.open_workers()).heads
+    }
+
+    /// Returns true if a worker has room for such a job, or lacks only units of a resource. `open` has
+    /// the workers that accept jobs now.
+    fn competes(&self, spec: &JobSpec, open: &[WorkerId]) -> bool {
+        let nothing = Reserved::default();
+        if spec.concurrency_group.as_ref().is_some_and(|group| self.groups.contains_key(group)) {
+            return false;
+        }
+        let has_room = |worker: &Worker| worker.has_room(spec, &nothing);
+        if !spec.resources.is_empty() {
+            let mut fitting = self.roster.fitting(spec);
+            return fitting.any(|(_, worker)| has_room(worker) || worker.is_in_service());
+        }
+        match self.roster.with_rarest(spec) {
+            Some(few) if few.len() < open.len() => {
+                few.iter().filter_map(|id| self.roster.get(*id)).any(has_room)
+            }
+            _ => open.iter().filter_map(|id| self.roster.get(*id)).any(has_room),
+        }
+    }
+}
