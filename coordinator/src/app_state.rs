@@ -6,6 +6,7 @@ use crate::connections::Connections;
 use crate::leader::Leadership;
 use crate::logtext::LineIndexes;
 use crate::metrics::Metrics;
+use crate::net::inbound::InboundBytes;
 use crate::net::links::Links;
 use crate::net::load::Loads;
 use crate::net::outbox::AnswerBytes;
@@ -13,7 +14,7 @@ use crate::net::rate::{Rates, Volumes};
 use crate::net::sign_in::SignIns;
 use crate::net::turns::Turns;
 use crate::recent_jobs::{FinishedJob, RecentJobs};
-use crate::runtime::Handle;
+use crate::runtime::{Command, Handle};
 use crate::stdin::Inputs;
 use crate::store::{
     HistoryKey, LogError, Logs, Lookup, PassingRun, Reader, ResolveError, StoreError, TokenUse,
@@ -23,6 +24,7 @@ use crate::tls::Tls;
 use crate::transfer::TransferStore;
 use crate::trust::Trust;
 use crate::webhooks::Webhooks;
+use buildpool_pool::Input;
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::{JobId, TokenId};
 use buildpool_protocol::spec::{JobSpec, Reads};
@@ -60,6 +62,7 @@ pub(crate) struct AppState {
     pub(crate) volumes: Volumes,
     pub(crate) links: Links,
     pub(crate) answer_bytes: AnswerBytes,
+    pub(crate) inbound_bytes: InboundBytes,
     /// Logs that are copied to the shared objects at a time. Each takes a thread, and parts of the log in memory.
     pub(crate) publishing: Semaphore,
     pub(crate) turns: Turns,
@@ -107,6 +110,13 @@ impl AppState {
             }
             known.insert((token, address));
         }
+    }
+
+    /// Passes an input of this token's name to the pool when it is its turn: the inputs of one name must not fill the
+    /// queue of the pool's thread.
+    pub(crate) async fn input_in_turn(&self, name: &str, input: Input) {
+        let turn = self.turns.input(name).await;
+        self.runtime.send(Command::InTurn { input, turn }).await;
     }
 
     /// Returns the fingerprint for new tokens, if the certificate is self-signed.

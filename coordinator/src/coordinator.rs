@@ -11,6 +11,7 @@ use crate::logtext::LineIndexes;
 use crate::metrics::Metrics;
 use crate::net::descriptors::Descriptors;
 use crate::net::forward::Forwarder;
+use crate::net::inbound::InboundBytes;
 use crate::net::links::Links;
 use crate::net::listen::{Acceptor, Listener};
 use crate::net::load::Loads;
@@ -291,6 +292,7 @@ impl Coordinator {
             volumes: Volumes::default(),
             links: Links::new(descriptors.links, config.connections_per_address.get() as usize),
             answer_bytes: AnswerBytes::default(),
+            inbound_bytes: InboundBytes::default(),
             publishing: Semaphore::new(PUBLISHING_MAX),
             turns: Turns::default(),
             line_indexes: LineIndexes::default(),

@@ -8,6 +8,7 @@ pub(crate) mod descriptors;
 pub(crate) mod follow;
 pub(crate) mod forward;
 mod idle;
+pub(crate) mod inbound;
 pub(crate) mod links;
 pub(crate) mod listen;
 pub(crate) mod load;
@@ -24,6 +25,7 @@ pub(crate) mod standby;
 pub(crate) mod stdin;
 pub(crate) mod turns;
 mod worker_conn;
+mod worker_message;
 
 use crate::app_state::AppState;
 use buildpool_protocol::error::{ErrorCode, LinkError};

@@ -4,8 +4,9 @@
 /// share of a processor: 335 to 1024 at 5, 110 to 1024 at 10 (sched(7)).
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Niceness {
-    /// The digest of a long log. A client waits for it, but less urgently.
-    Digest = 5,
+    /// A long answer: the digest of a long log, a list. A client waits for it, but less urgently than others wait for
+    /// their jobs.
+    Answer = 5,
     /// Compression and retention, which clients rarely wait for. Below the digests, because reading
     /// a log is cheaper before it is compressed.
     Housekeeping = 10,

@@ -108,7 +108,7 @@ pub(crate) struct Runtime {
     unwritten_since_ms: Option<i64>,
     /// Log writers that must outlive the next commit.
     held: Vec<Arc<LiveAttempt>>,
-    /// Turns of the submits of this round.
+    /// Turns of the inputs of this round.
     turns: Vec<Turn>,
     /// Whether a reply depends on the pending records. If not, they wait for later records.
     is_urgent: bool,
@@ -230,7 +230,7 @@ impl Runtime {
         let pool = &self.parts.pool;
         match command {
             Command::Input(input) => self.handle(input),
-            Command::Submit { input, turn } => {
+            Command::InTurn { input, turn } => {
                 self.turns.push(turn);
                 self.handle(input);
             }

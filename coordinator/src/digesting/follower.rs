@@ -38,7 +38,7 @@ impl DigestFollower {
         let (mut digested, result) = oneshot::channel();
         let runtime = Handle::current();
         let rest = move || {
-            give_way(Niceness::Digest);
+            give_way(Niceness::Answer);
             runtime.block_on(async {
                 // The receiver is dropped if the log restarts or its worker is lost. Then the
                 // digest is not needed.

@@ -5,6 +5,7 @@ use crate::app_state::{AppState, internal, internal_log, rfc3339, wall_ms};
 use crate::auth::Principal;
 use crate::digesting;
 use crate::logtext;
+use crate::priority::{Niceness, give_way};
 use crate::recent_jobs::FinishedJob;
 use crate::result;
 use crate::runtime::{ListedJob, Wanted};
@@ -22,6 +23,7 @@ use buildpool_protocol::report::{JobResult, JobState};
 use buildpool_protocol::spec::{Purpose, Reads};
 use std::cmp::Reverse;
 use std::sync::Arc;
+use tokio::sync::oneshot;
 
 /// Number of output lines in the answer about a running job.
 const LAST_LINES: u64 = 10;
@@ -211,14 +213,30 @@ pub(crate) async fn queue(shared: &AppState, principal: &Principal) -> Vec<JobSu
     jobs
 }
 
-/// Does long work on a thread that serves no connection.
+/// Does long work on a thread of its own, which gives way to those that serve connections and jobs. [`Turns`] limits how
+/// many there are.
+///
+/// [`Turns`]: super::turns::Turns
 pub(crate) async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, LinkError> {
-    let failed = |_| {
+    let failed = || {
         LinkError::new(ErrorCode::Internal, "the answer can't be made; the coordinator's log has the reason")
     };
-    tokio::task::spawn_blocking(work).await.map_err(failed)
+    let (made, answer) = oneshot::channel();
+    let runtime = tokio::runtime::Handle::current();
+    let work = move || {
+        give_way(Niceness::Answer);
+        // Reads from a PostgreSQL server need it.
+        let _runtime = runtime.enter();
+        // The receiver is dropped if the request is given up.
+        let _ = made.send(work());
+    };
+    if let Err(error) = std::thread::Builder::new().name("answer".into()).spawn(work) {
+        tracing::warn!(%error, "no thread for a long answer");
+        return Err(failed());
+    }
+    answer.await.map_err(|_| failed())
 }
 
 /// Returns the live jobs and those of the store as one list.

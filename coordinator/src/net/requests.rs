@@ -314,7 +314,7 @@ async fn cancel(back: &Back, request: u32, text: &str, reason: String) -> Result
     let job = back.shared.resolve(&back.principal, text)?;
     let client = ClientRef { connection: back.connection, request };
     let cancel = Input::Cancel { client, job, by: submitter(back), reason };
-    back.shared.runtime.send(Command::Input(cancel)).await;
+    back.shared.input_in_turn(&back.principal.name, cancel).await;
     Ok(())
 }
 

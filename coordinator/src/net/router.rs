@@ -136,6 +136,8 @@ async fn worker(State(shared): State<Arc<AppState>>, sender: Sender, upgrade: We
                 Ok(place) => place,
                 Err(error) => return refuse(&error),
             };
+            // A connection becomes a link once.
+            let _first = sender.activity.room.set(shared.inbound_bytes.of(&principal.name));
             limited(upgrade).on_upgrade(move |socket| async move {
                 worker_conn::serve(socket, shared, principal).await;
                 drop(place);
@@ -152,6 +154,8 @@ async fn client(State(shared): State<Arc<AppState>>, sender: Sender, upgrade: We
                 Ok(place) => place,
                 Err(error) => return refuse(&error),
             };
+            // A connection becomes a link once.
+            let _first = sender.activity.room.set(shared.inbound_bytes.of(&principal.name));
             limited(upgrade).on_upgrade(move |socket| async move {
                 client_conn::serve(socket, shared, principal, sender.peer).await;
                 drop(place);

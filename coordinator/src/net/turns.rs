@@ -8,6 +8,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Requests of one name that the pool's thread or a list is asked for at a time.
 const OF_NAME: usize = 2;
+/// Inputs of one name, other than submits, that wait for the pool's thread or for their records at a time.
+const INPUTS_OF_NAME: usize = 16;
 /// Bytes of submits of one name that wait for the pool's thread or for their records at a time. The records of a round
 /// share a transaction, so a submit of another name waits for these bytes of each name at most.
 const SUBMIT_BYTES_OF_NAME: u32 = 1 << 20;
@@ -26,6 +28,7 @@ const FOLLOWERS_OF_NAME: usize = 64;
 pub(crate) struct Turns {
     queries: DashMap<String, Arc<Semaphore>>,
     lists: DashMap<String, Arc<Semaphore>>,
+    inputs: DashMap<String, Arc<Semaphore>>,
     submits: DashMap<String, Arc<Semaphore>>,
     logs: DashMap<String, Arc<Semaphore>>,
     bodies: DashMap<String, Arc<Semaphore>>,
@@ -39,6 +42,7 @@ impl Default for Turns {
         Self {
             queries: DashMap::new(),
             lists: DashMap::new(),
+            inputs: DashMap::new(),
             submits: DashMap::new(),
             logs: DashMap::new(),
             bodies: DashMap::new(),
@@ -66,6 +70,12 @@ impl Turns {
         // The name's turn first: lists of one name must not wait in line before those of others.
         let of_name = Self::of(&self.lists, name, OF_NAME).await;
         Turn { _of_name: of_name, _of_all: self.all_lists.clone().acquire_owned().await.ok() }
+    }
+
+    /// Waits for a turn to pass an input to the pool, such as a worker's registration or report. It ends when its records
+    /// are on disk.
+    pub(crate) async fn input(&self, name: &str) -> Turn {
+        Turn { _of_name: Self::of(&self.inputs, name, INPUTS_OF_NAME).await, _of_all: None }
     }
 
     /// Waits for a turn to submit a job with so many bytes. It ends when the job's record is on disk.
@@ -116,7 +126,9 @@ impl Turns {
 
 #[cfg(test)]
 mod tests {
-    use super::{BODIES_OF_NAME, FOLLOWERS_OF_NAME, LISTS, OF_NAME, SUBMIT_BYTES_OF_NAME, Turns};
+    use super::{
+        BODIES_OF_NAME, FOLLOWERS_OF_NAME, INPUTS_OF_NAME, LISTS, OF_NAME, SUBMIT_BYTES_OF_NAME, Turns,
+    };
     use futures_util::FutureExt;
 
     #[tokio::test]
@@ -127,6 +139,10 @@ mod tests {
         assert!(turns.query("eve").now_or_never().is_some());
         drop(held);
         assert!(turns.query("ada").now_or_never().is_some());
+        let held: Vec<_> =
+            (0..INPUTS_OF_NAME).map(|_| turns.input("ada").now_or_never().expect("free")).collect();
+        assert!(turns.input("ada").now_or_never().is_none() && turns.input("eve").now_or_never().is_some());
+        drop(held);
         let held: Vec<_> = (0..OF_NAME).map(|_| turns.log("ada").now_or_never().expect("free")).collect();
         assert!(turns.log("ada").now_or_never().is_none() && turns.log("eve").now_or_never().is_some());
         drop(held);

@@ -1,6 +1,6 @@
 //! Connection of one worker: passes messages to the pool and output to the store.
 
-use super::{LAST_WORD_WITHIN, agree, stdin};
+use super::{LAST_WORD_WITHIN, agree, stdin, worker_message};
 use crate::app_state::AppState;
 use crate::attempt::LiveAttempt;
 use crate::auth::Principal;
@@ -48,13 +48,15 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<AppState>, principa
     shared.metrics.worker_connections.inc();
     let name = register.name.clone();
     let mut outbox = shared.connections.add_worker(session);
-    shared.runtime.input(Input::Registered { session, register, token: principal.name.clone() }).await;
+    let input = Input::Registered { session, register, token: principal.name.clone() };
+    shared.input_in_turn(&principal.name, input).await;
     let (transfers, mut frames) = Peer::new(shared.clone(), Who::Worker(session));
     let (stdin_out, mut stdin) = mpsc::channel(STDIN_MAX);
     let mut connection = WorkerConnection {
         socket,
         shared: shared.clone(),
         session,
+        token: principal.name.clone(),
         protocol,
         transfers,
         unacknowledged: HashMap::new(),
@@ -87,7 +89,7 @@ async fn registration(socket: &mut WebSocket) -> Result<Option<Box<Register>>, L
             return Err(LinkError::new(ErrorCode::Malformed, text));
         }
     };
-    match frame::decode_control(&first)? {
+    match worker_message::decode(&first)? {
         FromWorker::Register(register) => Ok(Some(register)),
         FromWorker::Report { .. }
         | FromWorker::Complete { .. }
@@ -113,6 +115,8 @@ struct WorkerConnection {
     socket: WebSocket,
     shared: Arc<AppState>,
     session: Session,
+    /// Name of its token.
+    token: String,
     protocol: u16,
     transfers: Peer,
     /// Stored but unacknowledged bytes of each attempt.
@@ -250,7 +254,7 @@ impl WorkerConnection {
     async fn take(&mut self, message: Message) -> Result<bool, LinkError> {
         match message {
             Message::Text(text) => {
-                self.control(frame::decode_control(&text)?).await;
+                self.control(worker_message::decode(&text)?).await;
                 Ok(true)
             }
             Message::Binary(bytes) => self.output(bytes).await,
@@ -261,7 +265,6 @@ impl WorkerConnection {
 
     async fn control(&mut self, message: FromWorker) {
         let session = self.session;
-        let runtime = &self.shared.runtime;
         match message {
             // A second registration on the same connection has no new content.
             FromWorker::Register(_) => {}
@@ -274,10 +277,12 @@ impl WorkerConnection {
                         attempt.note_ended();
                     }
                 }
-                runtime.input(Input::Reported { session, held, condition }).await
+                let report = Input::Reported { session, held, condition };
+                self.shared.input_in_turn(&self.token, report).await;
             }
             FromWorker::Decline { lease, reason } => {
-                runtime.input(Input::Declined { session, lease, reason }).await
+                let decline = Input::Declined { session, lease, reason };
+                self.shared.input_in_turn(&self.token, decline).await;
             }
             FromWorker::Complete { lease, outcome } => {
                 let attempt =

@@ -70,9 +70,9 @@ impl Runtime {
                 () = &mut until => return,
                 command = commands.recv() => command,
             };
-            // A submit is answered now, so its turn ends.
+            // An input is answered now or held back, so its turn ends.
             let command = match command {
-                Some(Command::Submit { input, .. }) => Some(Command::Input(input)),
+                Some(Command::InTurn { input, .. }) => Some(Command::Input(input)),
                 command => command,
             };
             let first = self.effects.len();

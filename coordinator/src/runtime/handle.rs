@@ -17,8 +17,8 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) enum Command {
     /// Passes an input to the pool.
     Input(Input),
-    /// Passes a submit to the pool. Its turn ends when its record is on disk.
-    Submit { input: Input, turn: Turn },
+    /// Passes an input to the pool. Its turn ends when its records are on disk.
+    InTurn { input: Input, turn: Turn },
     /// Passes an input to the pool, and writes the note to the audit log if the pool accepts it.
     Noted { input: Input, note: Note },
     /// Records the use of a token from an address.
