@@ -8,7 +8,8 @@ use crate::bad_peers::some_id;
 use buildpool_tests::hostile::{Attacks, PEERS, SUBMITTERS, Target, WORKERS};
 use buildpool_tests::{Peer, Pool, PoolBuilder};
 use serde_json::json;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -53,11 +54,19 @@ impl Times {
     }
 }
 
+/// Pause between two exchanges of the yardstick.
+const ECHO_EVERY: Duration = Duration::from_millis(10);
+
+#[derive(Default)]
 struct Honest {
     is_over: AtomicBool,
     is_attacked: AtomicBool,
     quiet: Mutex<Times>,
     attacked: Mutex<Times>,
+    /// The yardstick: times of exchanges between two threads that do nothing else. They show how long a
+    /// processor is waited for.
+    quiet_echo: Mutex<Times>,
+    attacked_echo: Mutex<Times>,
     failures: Mutex<Vec<String>>,
 }
 
@@ -89,6 +98,36 @@ async fn run_job(peer: &mut Peer, request: u32) -> Result<Duration, String> {
             _ => {}
         }
     }
+}
+
+/// Sends one byte over a loopback connection and back, again and again.
+fn echo(honest: &Honest) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut far, _) = listener.accept().unwrap();
+    for stream in [&near, &far] {
+        stream.set_nodelay(true).unwrap();
+    }
+    let mut byte = [0];
+    std::thread::scope(|threads| {
+        threads.spawn(move || {
+            let mut byte = [0];
+            while far.read_exact(&mut byte).is_ok() {
+                far.write_all(&byte).unwrap();
+            }
+        });
+        while !honest.is_over.load(Ordering::Relaxed) {
+            // A pace, not a wait: without it the yardstick would use a processor itself.
+            std::thread::sleep(ECHO_EVERY);
+            let was_attacked = honest.is_attacked.load(Ordering::Relaxed);
+            let begun = Instant::now();
+            near.write_all(&byte).unwrap();
+            near.read_exact(&mut byte).unwrap();
+            let times = if was_attacked { &honest.attacked_echo } else { &honest.quiet_echo };
+            times.lock().unwrap().0.push(begun.elapsed());
+        }
+        drop(near);
+    });
 }
 
 /// Connects once and submits one job after the other.
@@ -180,12 +219,10 @@ async fn honest_jobs_pass_beside_hostile_peers_and_memory_stays_flat() {
         builder = builder.worker(&["--slots", "10"]);
     }
     let pool = builder.start();
-    let honest = Arc::new(Honest {
-        is_over: AtomicBool::new(false),
-        is_attacked: AtomicBool::new(false),
-        quiet: Mutex::default(),
-        attacked: Mutex::default(),
-        failures: Mutex::default(),
+    let honest = Arc::<Honest>::default();
+    let yardstick = std::thread::spawn({
+        let honest = honest.clone();
+        move || echo(&honest)
     });
     let only = ["--only-worker", "w0", "--only-worker", "w1"];
     let tokens: Vec<String> =
@@ -201,6 +238,7 @@ async fn honest_jobs_pass_beside_hostile_peers_and_memory_stays_flat() {
     honest.is_over.store(true, Ordering::Relaxed);
     let attacks = tokio::task::block_in_place(|| hostile.end());
     while jobs.join_next().await.is_some() {}
+    yardstick.join().unwrap();
     report(&pool, &honest, (&quiet, &attacked), &attacks);
 }
 
@@ -214,6 +252,13 @@ fn report(pool: &Pool, honest: &Honest, (quiet, attacked): (&[u64], &[u64]), att
     for (name, times) in [("quiet", &calm), ("attacked", &busy)] {
         eprintln!("submit {name}: p50 {:?}, longest {:?}", times.part(50), times.part(100));
     }
+    let echoes = [honest.quiet_echo.lock().unwrap().part(99), honest.attacked_echo.lock().unwrap().part(99)];
+    eprintln!(
+        "yardstick: p99 of an exchange between two idle threads {:?} quiet, {:?} attacked, ratio {:.1}",
+        echoes[0],
+        echoes[1],
+        echoes[1].as_secs_f64() / echoes[0].as_secs_f64()
+    );
     let (quiet_p99, busy_p99) = (calm.part(99), busy.part(99));
     let ratio = busy_p99.as_secs_f64() / quiet_p99.as_secs_f64();
     eprintln!(
