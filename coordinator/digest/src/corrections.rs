@@ -39,7 +39,7 @@ impl Corrections {
             && (decision.rule.contradicts_success() || tells_of_failure(evidence))
         {
             let text = decision.cause.as_ref().map_or("", |cause| cause.text.as_str());
-            let text = text.split(" (The last word").next().unwrap_or(text);
+            let text = text.split(" (The last result").next().unwrap_or(text);
             text.strip_prefix("The command exited 0, but ").unwrap_or(text).trim_end_matches('.').to_owned()
         } else {
             return Self::default();

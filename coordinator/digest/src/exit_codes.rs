@@ -6,11 +6,9 @@ pub(crate) fn signal_meaning(name: &str) -> &'static str {
         "SIGSEGV" => "it used memory that is not its own.",
         "SIGABRT" => "it ended itself, as after a failed assertion or an uncaught exception.",
         "SIGKILL" => {
-            "something outside ended it at once (a person, a container's memory limit, the system's out-of-memory killer); the pool did not."
+            "a person, a container's memory limit or the system's out-of-memory killer ended it at once; the pool did not."
         }
-        "SIGTERM" => {
-            "something outside asked it to end (a person, a service manager, a shutdown); the pool did not."
-        }
+        "SIGTERM" => "a person, a service manager or a shutdown ended it; the pool did not.",
         "SIGINT" => "it was interrupted from outside, as by Ctrl-C; the pool did not.",
         "SIGTRAP" => {
             "a trap, which on Apple silicon is also how Swift ends after fatalError, a failed precondition or a force unwrap of nil."
@@ -21,9 +19,9 @@ pub(crate) fn signal_meaning(name: &str) -> &'static str {
         "SIGBUS" => "it used memory that is not there, as of a file that shrank, or badly aligned.",
         "SIGFPE" => "an arithmetic error, as an integer division by zero.",
         "SIGSYS" => "it made a system call that is not allowed, as in a sandbox.",
-        "SIGPIPE" => "it wrote to a pipe that nobody reads any more.",
+        "SIGPIPE" => "it wrote to a pipe that no process reads any more.",
         "SIGHUP" => "its terminal or session went away; the pool did not end it.",
-        "SIGQUIT" => "it was asked from outside to quit with a core dump.",
+        "SIGQUIT" => "another process sent it a request to quit with a core dump.",
         "SIGXCPU" => "it used more processor time than it was allowed.",
         "SIGXFSZ" => "it wrote a larger file than it was allowed.",
         _ => "the pool did not send this signal.",

@@ -220,7 +220,7 @@ fn signaled(name: &str, core_dump: bool, case: &VerdictInput<'_>) -> Decision {
     let meaning = crate::exit_codes::signal_meaning(name);
     let mut text = format!("The command died of {name}{core}{doing}: {meaning}");
     if let Some(said) = last_words(case) {
-        text.push_str(&format!(" It said: {said}"));
+        text.push_str(&format!(" Its last output: {said}"));
     }
     let mut decision =
         decision(Row::Signal, Verdict::Crashed, CrashType::of_signal(name), KnownFrom::WaitStatus, text);

@@ -20,7 +20,7 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
             Verdict::Failed,
             CrashType::TestFailure,
             KnownFrom::Report,
-            format!("The command exited 0, but {report} says that {} failed.", failed_tests(case)),
+            format!("The command exited 0, but {report} counts {} as failed.", failed_tests(case)),
         );
     }
     if let Some(decision) = death(case, Row::ZeroRunnerCrash, true) {
@@ -98,7 +98,7 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
         let mut decision = contradiction(
             Row::ZeroFailureMarker,
             format!(
-                "The command exited 0, but {} says that it failed: {}{}",
+                "The command exited 0, but {} reported a failure: {}{}",
                 failure.what,
                 failure.line.trim(),
                 pipe(case)
@@ -123,7 +123,7 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
     if let Some(seen) = case.crashes.iter().find(|seen| is_death(seen.what)) {
         let mut decision = contradiction(
             Row::ZeroDeathMarker,
-            format!("The command exited 0, but its output speaks of a death: {}", seen.line.trim()),
+            format!("The command exited 0, but its output reports a crash: {}", seen.line.trim()),
         );
         decision.line = Some(seen.line.clone());
         return decision;
@@ -147,7 +147,7 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
         return decision(Row::ZeroOutOfMemory, inconclusive, killed, KnownFrom::WaitStatus, text);
     }
     if let Some(unread) = case.errors.unread {
-        let text = format!("The command exited 0, but what a report says of it is not known: {unread}");
+        let text = format!("The command exited 0, but a report could not be read: {unread}");
         let (inconclusive, unknown) = (Verdict::Inconclusive, CrashType::Unknown);
         return decision(Row::ZeroReportUnread, inconclusive, unknown, KnownFrom::Report, text);
     }
@@ -256,7 +256,7 @@ pub(super) fn exited(code: i32, case: &VerdictInput<'_>) -> Decision {
             Verdict::Failed,
             kind,
             KnownFrom::Marker,
-            format!("Exit code {code}; {} says: {}", failure.what, failure.line.trim()),
+            format!("Exit code {code}; {} reported: {}", failure.what, failure.line.trim()),
         ),
         (_, None) => without_errors(code, kind, case),
     };
@@ -264,7 +264,7 @@ pub(super) fn exited(code: i32, case: &VerdictInput<'_>) -> Decision {
         && let Some(cause) = &mut decision.cause
     {
         cause.text.push_str(&format!(
-            " (The last word of {} was success, `{}`, and the exit code says otherwise.)",
+            " (The last result of {} was success, `{}`, and the exit code contradicts it.)",
             success.what,
             success.line.trim()
         ));

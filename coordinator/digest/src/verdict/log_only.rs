@@ -35,7 +35,7 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
             Verdict::Failed,
             kind,
             KnownFrom::Marker,
-            format!("{} says that it failed: {}", failure.what, failure.line.trim()),
+            format!("{} reported a failure: {}", failure.what, failure.line.trim()),
         );
         decision.line = Some(failure.line.clone());
         return decision;
@@ -58,7 +58,7 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
                 kind,
                 KnownFrom::Marker,
                 format!(
-                    "{} says that it succeeded (`{}`), but {} has errors{}; there is no exit code to decide by.",
+                    "{} reported success (`{}`), but {} has errors{}; no exit code was given.",
                     success.what,
                     success.line.trim(),
                     if case.errors.report_problem.is_some() { "a report" } else { "the log" },
@@ -68,7 +68,7 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
         }
         if let Some(Doubt::Line(line)) = doubt {
             let text = format!(
-                "{} says that it succeeded (`{}`), but what came before did not: {}; there is no exit code to decide by.",
+                "{} reported success (`{}`), but an earlier step failed: {}; no exit code was given.",
                 success.what,
                 success.line.trim(),
                 line.trim()
@@ -78,7 +78,7 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
         }
         if let Some(Doubt::Unended(driver)) = doubt {
             let text = format!(
-                "{} says that it succeeded (`{}`), but {driver} was at work and has not said how it ended; there is no exit code to decide by.",
+                "{} reported success (`{}`), but {driver}, which ran it, reported no result; no exit code was given.",
                 success.what,
                 success.line.trim()
             );
@@ -87,7 +87,7 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
         }
         if let Some(line) = &case.tests.without_total {
             let text = format!(
-                "{} says that it succeeded (`{}`), but no total follows the test results `{line}`.",
+                "{} reported success (`{}`), but no total follows the test results `{line}`.",
                 success.what,
                 success.line.trim()
             );
@@ -96,7 +96,7 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
         }
         if let (true, Some((source, _))) = (says_tested(case), case.tests.none()) {
             let text = format!(
-                "{} says that it succeeded (`{}`), but no tests ran, by {source}.",
+                "{} reported success (`{}`), but no tests ran, by {source}.",
                 success.what,
                 success.line.trim()
             );
@@ -105,7 +105,7 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
         }
         if let Some(action) = case.action_left {
             let text = format!(
-                "{} says that it succeeded (`{}`), but the log has no result of `xcodebuild {action}`.",
+                "{} reported success (`{}`), but the log has no result of `xcodebuild {action}`.",
                 success.what,
                 success.line.trim()
             );
@@ -113,10 +113,7 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
             return decision(Row::LogActionLeft, inconclusive, CrashType::Unknown, marker, text);
         }
         if let Some(unread) = case.errors.unread {
-            let text = format!(
-                "{} says that it succeeded, but what a report says is not known: {unread}",
-                success.what
-            );
+            let text = format!("{} reported success, but a report could not be read: {unread}", success.what);
             let (inconclusive, unknown) = (Verdict::Inconclusive, CrashType::Unknown);
             return decision(Row::LogReportUnread, inconclusive, unknown, KnownFrom::Report, text);
         }
@@ -125,7 +122,7 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
             Verdict::Passed,
             CrashType::None,
             KnownFrom::Marker,
-            format!("{} says that it succeeded: {}", success.what, success.line.trim()),
+            format!("{} reported success: {}", success.what, success.line.trim()),
         );
         decision.line = Some(success.line.clone());
         return decision;
@@ -139,14 +136,16 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
             Verdict::Inconclusive,
             CrashType::Unknown,
             KnownFrom::Marker,
-            format!("The log has errors but no exit code and no tool's last word: {error}"),
+            format!(
+                "The log has errors, no exit code was given, and no known tool reported a result: {error}"
+            ),
         ),
         None => decision(
             Row::LogNothing,
             Verdict::Inconclusive,
             CrashType::Unknown,
             KnownFrom::Marker,
-            "The log alone does not say how the command ended: no exit code was given and no known tool's last word was found.",
+            "The result is not known: no exit code was given, and no known tool reported a result.",
         ),
     }
 }

@@ -304,7 +304,7 @@ fn other_codes_are_failures_of_what_the_log_names() {
     let success = seen(ToolId::Xcodebuild, "** BUILD SUCCEEDED **");
     let case = VerdictInput { log: succeeded(&success), ..one };
     let decision = check(&case, "code_unexplained", Verdict::Failed, CrashType::Unknown);
-    assert!(decision.cause.expect("there is a cause").text.contains("exit code says otherwise"));
+    assert!(decision.cause.expect("there is a cause").text.contains("exit code contradicts it"));
 }
 
 #[test]
