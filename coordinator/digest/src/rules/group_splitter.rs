@@ -141,13 +141,29 @@ impl GroupSplitter {
             }
             HirKind::Repetition(Repetition { min, max, greedy, sub }) => {
                 if self.run(sub, *min, *max, *greedy).is_none() {
-                    if (*min, *max, *greedy) != (0, Some(1), true) {
-                        return None;
+                    let is_empty = sub.properties().minimum_len().is_none_or(|length| length == 0);
+                    let first = self.steps.len();
+                    match (*min, *max) {
+                        (0, Some(1)) if *greedy => {
+                            self.steps.push(Step::Goto(0));
+                            self.add(sub)?;
+                        }
+                        // A repetition of nothing would never end.
+                        (0, None) if *greedy && !is_empty => {
+                            self.steps.push(Step::Goto(0));
+                            self.add(sub)?;
+                            self.steps.push(Step::Goto(first));
+                        }
+                        (1, None) if *greedy && !is_empty => {
+                            self.add(sub)?;
+                            let or = self.steps.len();
+                            self.steps.push(Step::Or(or + 2));
+                            self.steps.push(Step::Goto(first));
+                            return Some(());
+                        }
+                        _ => return None,
                     }
-                    let or = self.steps.len();
-                    self.steps.push(Step::Goto(0));
-                    self.add(sub)?;
-                    self.steps[or] = Step::Or(self.steps.len());
+                    self.steps[first] = Step::Or(self.steps.len());
                 }
             }
             HirKind::Concat(parts) => parts.iter().try_for_each(|part| self.add(part))?,
