@@ -97,6 +97,7 @@ mod pest;
 mod phpcs;
 mod phpunit;
 mod pip;
+mod places;
 mod playwright;
 mod pnpm;
 mod pre_commit;

@@ -46,7 +46,8 @@ pub(crate) fn boxed(so_far: &[String], line: &str) -> Next {
 pub(crate) fn is_drawing(line: &str) -> bool {
     let trimmed = line.trim_start();
     let numbered = trimmed.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
-    trimmed.starts_with(['│', '┃', '╭', '╰', '├', '└', '┌', '·', '╵'])
+    trimmed.starts_with(['│', '┃', '╭', '╰', '├', '└', '┌', '·', '╵', '╷'])
+        || [",-[", "`-", ": "].iter().any(|mark| trimmed.starts_with(mark))
         || trimmed.starts_with("--> ")
         || trimmed.starts_with("help: ")
         || trimmed.len() != numbered.len() && numbered.starts_with(['|', '│'])
@@ -64,8 +65,8 @@ pub(crate) fn pointed(draft: &mut Draft) {
         .filter_map(|line| {
             let trimmed = line.trim_start_matches([' ', '│', '┃', '|']);
             let arrow =
-                ["--> ", "╭─[", "╭─[ ", "┌─ ", "└─ "].iter().find_map(|mark| trimmed.strip_prefix(mark));
-            Some(arrow?.split([' ', ']']).next().unwrap_or_default().to_owned())
+                ["--> ", "╭─[", ",-[", "┌─ ", "└─ "].iter().find_map(|mark| trimmed.strip_prefix(mark));
+            Some(arrow?.trim_start().split([' ', ']']).next().unwrap_or_default().to_owned())
         })
         .collect();
     let _found = places.iter().any(|place| set_place(draft, place));

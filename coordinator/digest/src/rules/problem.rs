@@ -225,9 +225,8 @@ pub(crate) fn severity_of_word(word: &str) -> Severity {
         | "crit" | "f" => Severity::Fatal,
         "warning" | "warn" | "w" | "style" | "convention" | "c" | "refactor" | "r" | "performance"
         | "portability" | "caution" | "deprecated" | "⚠" => Severity::Warning,
-        "info" | "note" | "i" | "information" | "hint" | "remark" | "n" | "notice" | "debug" => {
-            Severity::Info
-        }
+        "info" | "note" | "i" | "information" | "hint" | "suggestion" | "remark" | "n" | "notice"
+        | "debug" => Severity::Info,
         _ => Severity::Error,
     }
 }

@@ -1,6 +1,8 @@
 //! Output of bundler.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Rule, Sign, indented_or_blank, paragraph, problem, set_place};
+use crate::rules::{
+    Act, Draft, ERROR, Kind, Next, Rule, Sign, indented_or_blank, paragraph, problem, set_place,
+};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool =
@@ -14,12 +16,34 @@ fn esbuild_place(draft: &mut Draft) {
     }
 }
 
+/// The message of the plugin. `Build failed with 1 error:` announces it below a blank line.
+fn below(so_far: &[String], line: &str) -> Next {
+    let announced = so_far.get(1).is_some_and(|first| first.ends_with(':'));
+    if !announced {
+        paragraph(so_far, line)
+    } else if so_far.len() > 40 || line.starts_with("    at ") {
+        Next::Beyond
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else if line.starts_with([' ', '[']) || crate::rules::is_drawing(line) || so_far.len() < 4 {
+        Next::Part
+    } else {
+        Next::Beyond
+    }
+}
+
+fn framed(draft: &mut Draft) {
+    crate::rules::pointed(draft);
+    let head = draft.lines.iter().position(|line| line.starts_with('[') || line.contains("rror: "));
+    draft.head = head.filter(|_| draft.lines.get(1).is_some_and(|first| first.ends_with(':')));
+}
+
 const RULES: &[Rule] = &[
     Rule {
         name: "bundler.failed",
         pattern: r"^error during build:$",
         acts: &[
-            Act::Problem(problem(ERROR, Kind::Build, 88).follow(paragraph).owning()),
+            Act::Problem(problem(ERROR, Kind::Build, 88).follow(below).owning().refine(framed)),
             Act::Sign(Sign::Failure(ToolId::Bundler)),
         ],
     },

@@ -1,6 +1,6 @@
 //! Output of cucumber.
 
-use crate::rules::{Act, Count, ERROR, Kind, Rule, SORTS, Sign, problem};
+use crate::rules::{Act, Count, Draft, ERROR, Kind, Next, Rule, SORTS, Sign, problem, set_place};
 use crate::tally::Counts;
 use crate::tool::{Tool, ToolId};
 
@@ -12,7 +12,23 @@ const SCENARIOS: Count = |groups| {
     SORTS(groups).map(|counts| Counts { skipped, ..counts })
 };
 
+/// The first frame: `./features/steps.rb:1:in …`
+fn step_place(draft: &mut Draft) {
+    let frame = |line: &String| Some(line.trim().split_once(":in ")?.0.to_owned());
+    let places: Vec<String> = draft.lines.iter().filter_map(frame).collect();
+    draft.spurious = !places.iter().any(|place| set_place(draft, place));
+}
+
+fn frames(so_far: &[String], line: &str) -> Next {
+    if line.starts_with("      ") && so_far.len() < 20 { Next::Part } else { Next::Beyond }
+}
+
 const RULES: &[Rule] = &[
+    Rule {
+        name: "cucumber.step",
+        pattern: r"^ {4,8}(?P<m>\S.* \((?:[A-Z]\w*::)*[A-Z]\w*(?:Error|Failure|Exception)\))$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(frames).refine(step_place))],
+    },
     Rule {
         name: "cucumber.failed",
         pattern: r"^cucumber (?:.* )?(?P<f>\S+\.feature):(?P<l>\d+)(?P<m>.*)",

@@ -30,6 +30,24 @@ fn compilation(draft: &mut Draft) {
     }
 }
 
+/// An exception, with its first own frame. An error of the compiler has the place in front.
+fn exception(draft: &mut Draft) {
+    elixir_frame(draft);
+    let first = draft.first().trim_start().to_owned();
+    let is_of_compiler =
+        ["CompileError)", "SyntaxError)", "TokenMissingError)"].iter().any(|name| first.contains(name));
+    if is_of_compiler {
+        let place = first.split_once(") ").and_then(|(_, said)| said.split(": ").next());
+        let _placed = place.is_some_and(|place| set_place(draft, place));
+        draft.kind = Some(Kind::Build);
+    }
+}
+
+/// A script that `elixir` runs ends with an exception.
+fn is_of_script(draft: &Draft) -> bool {
+    draft.lines.iter().any(|line| line.contains("Code.require_file/2"))
+}
+
 const RULES: &[Rule] = &[
     Rule {
         name: "elixir.compilation",
@@ -44,6 +62,8 @@ const RULES: &[Rule] = &[
     Rule {
         name: "elixir.exception",
         pattern: r"^\s{0,5}\*\* \([A-Z][\w. #<>]*\) (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 88).follow(stack).refine(elixir_frame))],
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Runtime, 88).follow(stack).refine(exception).ended(is_of_script),
+        )],
     },
 ];

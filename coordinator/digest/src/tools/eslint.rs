@@ -6,9 +6,16 @@ use buildpool_protocol::report::Severity;
 
 pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("eslint") };
 
+/// The sign of severity that some formats have before the place.
+const SIGNS: &[&str] = &["✖", "×", "⚠", "‼"];
+
+fn without_mark(row: &str) -> &str {
+    SIGNS.iter().find_map(|sign| row.strip_prefix(sign)).map_or(row, str::trim_start)
+}
+
 /// The rows of a file in a report that names each file once, above its rows.
-fn rows(so_far: &[String], line: &str) -> Next {
-    let trimmed = line.trim_start();
+pub(super) fn rows(so_far: &[String], line: &str) -> Next {
+    let trimmed = without_mark(line.trim_start());
     let digits = trimmed.chars().take_while(char::is_ascii_digit).count();
     let after = trimmed[digits..].strip_prefix(':').unwrap_or_default();
     let flush = so_far.first().is_some_and(|head| head.starts_with("./"));
@@ -22,14 +29,16 @@ fn rows(so_far: &[String], line: &str) -> Next {
 }
 
 /// A heading without rows is only a path; the worst row has the severity, the first one the location.
-fn worst_row(draft: &mut Draft) {
+pub(super) fn worst_row(draft: &mut Draft) {
     let mut severity = None;
     for (at, line) in draft.lines.iter().enumerate().skip(1) {
-        let mut words = line.split_whitespace();
+        let text = line.trim_start();
+        let mut words = without_mark(text).split_whitespace();
         let place = words.next().unwrap_or_default();
-        let mut numbers = place.split(':').map(|number| number.parse::<u32>().ok());
+        let mut numbers = place.split(':').map(|number| number.split('-').next()?.parse::<u32>().ok());
         let (Some(Some(row)), Some(Some(column))) = (numbers.next(), numbers.next()) else { continue };
-        let found = match words.next().map(|word| word.trim_end_matches(':')) {
+        let sign = SIGNS.iter().find(|sign| text.starts_with(**sign)).copied();
+        let found = match sign.or_else(|| words.next().map(|word| word.trim_end_matches(':'))) {
             Some("error" | "Error" | "✖" | "×") => Severity::Error,
             Some("warning" | "Warning" | "⚠" | "‼") => Severity::Warning,
             _ => continue,
@@ -67,7 +76,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "eslint.file",
-        pattern: r"^(?P<f>(?:[A-Za-z]:\\)?[^\s:]*\.\w{1,10})$",
+        pattern: r"^(?: {2,3})?(?P<f>(?:[A-Za-z]:\\)?[^\s:]*\.\w{1,10})$",
         acts: &[Act::Problem(problem(ERROR, Kind::Lint, 90).follow(rows).owning().refine(worst_row))],
     },
     Rule {

@@ -97,6 +97,44 @@ fn purescript_place(draft: &mut Draft) {
     draft.head = draft.lines.iter().position(|line| line.starts_with("  "));
 }
 
+/// The lines up to the next report.
+fn up_to_next(so_far: &[String], line: &str) -> Next {
+    let begins = line.contains(" ----") || line.starts_with("Found ");
+    if begins || so_far.len() > LINES_MAX {
+        Next::Beyond
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else {
+        Next::Part
+    }
+}
+
+/// The message is the first line below the heading.
+fn below(draft: &mut Draft) {
+    draft.head = draft.lines.iter().skip(1).position(|line| !line.trim().is_empty()).map(|at| at + 1);
+}
+
+fn is_at_margin(line: &str) -> bool {
+    line.starts_with(|c: char| !c.is_whitespace())
+}
+
+fn tcl_lines(so_far: &[String], line: &str) -> Next {
+    let part = line.starts_with("    ") || line.starts_with('"');
+    if part && so_far.len() < LINES_MAX { Next::Part } else { Next::Beyond }
+}
+
+/// Only the line right above is the message.
+fn tcl_place(draft: &mut Draft) {
+    let at = draft.lines.iter().position(|line| line == "    while executing").unwrap_or(0);
+    draft.lines.drain(..at.saturating_sub(1));
+    draft.head = Some(0);
+    super::places::worded(draft);
+}
+
+fn lisp_lines(so_far: &[String], line: &str) -> Next {
+    if line.starts_with("  ") && so_far.len() < 12 { Next::Part } else { Next::Beyond }
+}
+
 const RULES: &[Rule] = &[
     Rule {
         name: "languages.elm",
@@ -118,9 +156,35 @@ const RULES: &[Rule] = &[
         )],
     },
     Rule {
+        name: "languages.flow",
+        pattern: r"^(?P<s>Error|Warning) -{4,} (?P<f>[^\s:]+):(?P<l>\d+):(?P<c>\d+)$",
+        acts: &[Act::Problem(
+            problem(Level::Word, Kind::Build, 92).follow(up_to_next).owning().refine(below),
+        )],
+    },
+    Rule {
+        // An assertion in a simulation.
+        name: "languages.vhdl_assertion",
+        pattern: r"^(?P<f>[^\s:]+\.vhdl?):(?P<l>\d+):(?P<c>\d+):@[^:]+:\((?:assertion|report) (?P<s>warning|error|failure)\): (?P<m>.*)",
+        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 90))],
+    },
+    Rule {
+        // The stack of Tcl stands below the message.
+        name: "languages.tcl",
+        pattern: r"^    while executing$",
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Runtime, 84).lead(is_at_margin).follow(tcl_lines).refine(tcl_place),
+        )],
+    },
+    Rule {
+        name: "languages.lisp",
+        pattern: r"^Unhandled (?P<k>[\w:-]+)(?: in thread .*)?:?.*$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 84).follow(lisp_lines))],
+    },
+    Rule {
         // Compilers that name no severity, except for a warning.
         name: "languages.place",
-        pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(]+\.(?:adb|ads|erl|hrl|idr|proto|sv|thrift|v|vhdl?|xrl|yrl)):(?P<l>\d+):(?:(?P<c>\d+):)? (?:(?P<s>[Ww]arning|[Ee]rror|ERROR): )?(?P<m>\S.*)",
+        pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(]+\.(?:adb|ads|erl|hrl|idr|proto|pyx|pxd|rkt|sv|thrift|v|vhdl?|xrl|yrl)):(?P<l>\d+):(?:(?P<c>\d+):)? (?:(?P<s>[Ww]arning|[Ee]rror|ERROR): )?(?P<m>\S.*)",
         acts: &[Act::Problem(problem(Level::Word, Kind::Build, 88).refine(of_linter))],
     },
     Rule {

@@ -25,6 +25,17 @@ const RULES: &[Rule] = &[
         acts: &[Act::Harmless, Act::Alone],
     },
     Rule {
+        // It is no consequence of a recipe.
+        name: "make.no_rule",
+        pattern: r"^g?n?make(?:\[\d+\])?: \*\*\* (?P<m>No rule to make target .*|No targets.*|multiple target patterns.*|missing .*)",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Build, 85)),
+            Act::Sign(Sign::Failure(ToolId::Make)),
+            Act::Summary,
+            Act::Alone,
+        ],
+    },
+    Rule {
         name: "make.error",
         pattern: r"^g?n?make(?:\[\d+\])?: \*\*\* (?P<m>.*)",
         acts: &[

@@ -1,6 +1,6 @@
 //! Output of ninja.
 
-use crate::rules::{Act, ERROR, Kind, Rule, Sign, problem};
+use crate::rules::{Act, ERROR, Kind, Rule, Sign, indented, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool =
@@ -13,8 +13,17 @@ const RULES: &[Rule] = &[
         acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 40)), Act::Sign(Sign::Failure(ToolId::Ninja))],
     },
     Rule {
+        name: "ninja.error",
+        pattern: r"^ninja: (?:error|fatal): (?:(?P<f>[^\s:']+):(?P<l>\d+): )?(?P<m>.*)",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Build, 85).follow(indented)),
+            Act::Sign(Sign::Failure(ToolId::Ninja)),
+            Act::Summary,
+        ],
+    },
+    Rule {
         name: "ninja.stopped",
-        pattern: r"^ninja: (?:build stopped|error|fatal): (?P<m>.*)",
+        pattern: r"^ninja: build stopped: (?P<m>.*)",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Consequence, 45)),
             Act::Sign(Sign::Failure(ToolId::Ninja)),

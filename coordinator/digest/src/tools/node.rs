@@ -1,6 +1,7 @@
 //! Output of node.
 
 use super::mocha::js_place;
+use super::places::located;
 use crate::rules::{Act, Draft, ERROR, FATAL, Indicator, Kind, Next, Role, Rule, Sign, always, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
@@ -45,6 +46,19 @@ fn uncaught_place(draft: &mut Draft) {
         Some(caret + 1 + said)
     };
     draft.head = position(super::mocha::is_message).or_else(below);
+    // A program that node ran has failed, and printed the reason itself.
+    if draft.head.is_some_and(|at| draft.lines[at].starts_with("Error: Command failed: ")) {
+        draft.kind = Some(Kind::Consequence);
+    }
+}
+
+/// An error with its stack, or with a place in its message.
+fn thrown(draft: &mut Draft) {
+    js_place(draft);
+    located(draft);
+    if draft.first().contains("Error: Command failed: ") {
+        draft.kind = Some(Kind::Consequence);
+    }
 }
 
 /// An error that is printed deeper than the margin is one with its stack only.
@@ -123,7 +137,7 @@ const RULES: &[Rule] = &[
         name: "js.error",
         pattern: r"^(?:\[!\] )?(?:\(plugin .*\) )?(?:[A-Z]\w*)?Error(?: \[\w+\])?: (?P<m>.*)",
         acts: &[Act::Problem(
-            problem(ERROR, Kind::Runtime, 82).follow(stack).refine(js_place).role(Role::Vague),
+            problem(ERROR, Kind::Runtime, 82).follow(stack).refine(thrown).role(Role::Vague),
         )],
     },
     Rule {

@@ -30,6 +30,16 @@ const RULES: &[Rule] = &[
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(diagnostics).refine(at_line))],
     },
     Rule {
+        name: "perl.compile",
+        pattern: r#"^(?P<m>(?:syntax error|Global symbol |Bareword |Can't locate \S+ in @INC|Missing right |Unmatched |Can't find string terminator).*?) at (?P<f>\S+) line (?P<l>\d+)(?:\.|, (?:near|at|<).*)$"#,
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 88))],
+    },
+    Rule {
+        name: "perl.compile_failed",
+        pattern: r"^(?:BEGIN failed--compilation aborted|Execution of \S+ aborted due to compilation errors|\S+ had compilation errors)\b.*",
+        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 40))],
+    },
+    Rule {
         name: "perl.died",
         pattern: r"^(?P<m>\S.*) at (?P<f>\S+\.(?:pl|pm|t|PL)) line (?P<l>\d+)(?:\.|, (?:near|at|<).*)$",
         acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 65))],

@@ -9,7 +9,10 @@ const RULES: &[Rule] = &[
     Rule {
         name: "prettier.found",
         pattern: r"^\[(?:warn|error)\] (?P<m>Code style issues .*|\S+: SyntaxError.*|No files matching.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Lint, 88)), Act::Sign(Sign::Failure(ToolId::Prettier))],
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Lint, 88).refine(super::places::located)),
+            Act::Sign(Sign::Failure(ToolId::Prettier)),
+        ],
     },
     Rule {
         name: "prettier.file",

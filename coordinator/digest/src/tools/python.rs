@@ -104,6 +104,20 @@ fn stack_if_indented(_: &[String], line: &str) -> Next {
     if line.starts_with("    ") && !line.trim().is_empty() { Next::Part } else { Next::Beyond }
 }
 
+/// Other programs name their errors alike, and draw an excerpt.
+fn excerpt(so_far: &[String], line: &str) -> Next {
+    let deep = stack_if_indented(so_far, line);
+    let is_place = so_far.len() == 1 && line.starts_with("  File ");
+    if is_place
+        || line.trim_start().starts_with("--> ")
+        || crate::rules::is_drawing(line) && so_far.len() < 20
+    {
+        Next::Part
+    } else {
+        deep
+    }
+}
+
 /// The code, the caret and the error under a place without a traceback's heading.
 fn syntax(so_far: &[String], line: &str) -> Next {
     if so_far.len() > 6 {
@@ -172,7 +186,9 @@ const RULES: &[Rule] = &[
     Rule {
         name: "python.exception",
         pattern: r"^(?:[A-Za-z_][\w]*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout)(?:: (?P<m>.*))?$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 72).follow(stack_if_indented))],
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Runtime, 72).follow(excerpt).refine(super::places::located),
+        )],
     },
     Rule {
         name: "python.syntax",

@@ -1,7 +1,7 @@
 //! Output of Ruby.
 
 use super::compiler::DIED;
-use crate::rules::{Act, Draft, ERROR, Indicator, Kind, Rule, Sign, indented, problem};
+use crate::rules::{Act, Draft, ERROR, Indicator, Kind, Next, Rule, Sign, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Ruby") };
@@ -28,6 +28,20 @@ fn is_of_main(draft: &Draft) -> bool {
     draft.lines.iter().any(|line| line.contains("<main>") || line.contains("<top (required)>"))
 }
 
+/// The excerpt below the message, and the frames.
+fn ruby_lines(so_far: &[String], line: &str) -> Next {
+    let text = line.trim_start();
+    if so_far.len() > 40 {
+        Next::Beyond
+    } else if line.starts_with(['\t', ' ']) && !text.is_empty() {
+        Next::Part
+    } else if so_far.len() < 4 {
+        Next::Maybe
+    } else {
+        Next::Beyond
+    }
+}
+
 const RULES: &[Rule] = &[
     Rule {
         name: "ruby.bug",
@@ -45,9 +59,9 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "ruby.exception",
-        pattern: r"^(?P<f>[^\s:]+\.\w+):(?P<l>\d+):in [`'][^']*': (?P<m>.*)",
+        pattern: r"^(?P<f>[^\s:]+\.\w+|<internal:[^>]+>):(?P<l>\d+):in [`'][^']*': (?P<m>.*)",
         acts: &[Act::Problem(
-            problem(ERROR, Kind::Runtime, 90).follow(indented).refine(ruby_frame).ended(is_of_main),
+            problem(ERROR, Kind::Runtime, 90).follow(ruby_lines).refine(ruby_frame).ended(is_of_main),
         )],
     },
 ];

@@ -22,7 +22,7 @@ fn arrow(draft: &mut Draft) {
         }
         return;
     }
-    crate::rules::pointed(draft);
+    super::places::located(draft);
 }
 
 /// The lines of a rustc diagnostic: arrow, excerpt, notes.

@@ -1,6 +1,6 @@
 //! Output of shell.
 
-use crate::rules::{Act, Draft, ERROR, FATAL, Indicator, Kind, Problem, Role, Rule, Sign, problem};
+use crate::rules::{Act, Draft, ERROR, FATAL, Indicator, Kind, Problem, Role, Rule, Sign, always, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("shell") };
@@ -14,6 +14,17 @@ fn is_of_the_command(draft: &Draft) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     after("bash: line ").or_else(|| after("sh: ")).is_some_and(|(number, _)| is_number(number))
         || line.starts_with("zsh:")
+}
+
+/// A command given to a shell has no file.
+fn of_script(draft: &mut Draft) {
+    if draft
+        .file
+        .as_deref()
+        .is_some_and(|file| matches!(file, "bash" | "-bash" | "sh" | "dash" | "zsh" | "ksh"))
+    {
+        (draft.file, draft.line) = (None, None);
+    }
 }
 
 const RULES: &[Rule] = &[
@@ -46,6 +57,12 @@ const RULES: &[Rule] = &[
         name: "shell.told_signal",
         pattern: r"^.*(?:terminated by|terminated with|died with|died of|killed by|crashed with|exited due to|exited with|exited on|due to) (?:signal |<Signals\.)?(?:\d+[ :(]*)?(?P<sig>SIG(?:SEGV|ABRT|BUS|FPE|ILL|TRAP|SYS))\b",
         acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::Died("")))],
+    },
+    Rule {
+        // An error in a script, which ends it.
+        name: "shell.script",
+        pattern: r"^(?P<f>[^\s:]+): (?:-c: )?(?:line )?(?P<l>\d+): (?P<m>(?:[Ss]yntax error|unexpected EOF|parse error)\b.*|[^\s:]+: (?:unbound variable|parameter (?:null or )?not set|bad substitution|[Bb]ad substitution|ambiguous redirect|readonly variable|division by 0.*))$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 86).refine(of_script).ended(always))],
     },
     Rule {
         name: "shell.not_found",

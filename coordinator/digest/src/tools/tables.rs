@@ -1,6 +1,6 @@
 //! Reports that name a file in a heading and have rows with a line and a message.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, paragraph, problem};
+use crate::rules::{Act, Draft, ERROR, Kind, Level, Next, Rule, paragraph, problem};
 use crate::tool::{Apart, Tool};
 
 pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("table of remarks") };
@@ -66,7 +66,75 @@ fn title(draft: &mut Draft) {
     draft.spurious = draft.head.is_none();
 }
 
+/// The entries of a list below its heading.
+fn entries(so_far: &[String], line: &str) -> Next {
+    let text = line.trim();
+    let is_heading = text.ends_with(':') && line == text || text.ends_with(')') && text.contains(" (");
+    if text.is_empty()
+        || is_heading
+        || LISTED.iter().any(|word| text.starts_with(word))
+        || so_far.len() > ROWS_MAX
+    {
+        Next::Beyond
+    } else {
+        Next::Part
+    }
+}
+
+/// Words that begin a heading of such a list.
+const LISTED: &[&str] =
+    &["Unused ", "Unlisted ", "Unresolved ", "Missing ", "Duplicate ", "Unlinted ", "Invalid "];
+
+/// A heading without entries is no remark. The first entry may have a place.
+fn first_entry(draft: &mut Draft) {
+    draft.spurious = draft.lines.len() == 1;
+    super::places::worded(draft);
+}
+
+fn is_path(line: &str) -> bool {
+    let text = line.trim();
+    line.starts_with("  ") && !text.contains(' ') && text.contains('.')
+}
+
+fn deeper(so_far: &[String], line: &str) -> Next {
+    let text = line.trim();
+    if so_far.len() > 12 || text.is_empty() && so_far.len() > 6 {
+        Next::Beyond
+    } else if text.is_empty() {
+        Next::Maybe
+    } else if line.starts_with("       ") {
+        Next::Part
+    } else {
+        Next::Beyond
+    }
+}
+
+/// The path is above, and the number of the line before its text: `2┆ eval(input())`.
+fn semgrep_place(draft: &mut Draft) {
+    let path = draft.lines.first().filter(|line| is_path(line)).map(|line| line.trim().to_owned());
+    let row = draft.lines.iter().find_map(|line| line.trim().split_once('┆')?.0.trim().parse().ok());
+    draft.spurious = path.is_none() && row.is_none();
+    (draft.file, draft.line) = (path, row);
+    let mark = draft.lines.iter().position(|line| line.contains('❱')).unwrap_or(0);
+    draft.head =
+        draft.lines.iter().skip(mark + 1).position(|line| !line.trim().is_empty()).map(|at| mark + 1 + at);
+}
+
 const RULES: &[Rule] = &[
+    Rule {
+        name: "tables.listed",
+        pattern: r"^(?:Unused|Unlisted|Unresolved|Missing|Duplicate|Unlinted|Invalid) (?:[a-z]+ ){0,2}[a-z]+s(?: \(\d+\)|:)?$",
+        acts: &[Act::Problem(
+            problem(Level::Remark, Kind::Lint, 80).follow(entries).owning().refine(first_entry),
+        )],
+    },
+    Rule {
+        name: "tables.semgrep",
+        pattern: r"^ {2,6}(?:\xe2\x9d\xaf)*\xe2\x9d\xb1 (?P<k>\S+)$",
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Lint, 90).lead(is_path).follow(deeper).owning().refine(semgrep_place),
+        )],
+    },
     Rule {
         name: "tables.phpstan",
         pattern: r"^  Line   (?P<f>\S.*?)\s*$",

@@ -39,6 +39,9 @@ pub(super) fn tap_place(draft: &mut Draft) {
     if is_of_file || draft.lines.iter().any(|line| line.contains("'subtestsFailed'")) {
         draft.kind = Some(Kind::Consequence);
     }
+    if draft.file.is_none() {
+        super::places::worded(draft);
+    }
 }
 
 /// An expected failure with its message.

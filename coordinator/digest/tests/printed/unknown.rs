@@ -94,7 +94,7 @@ pub(crate) const UNKNOWN_TOOLS: &[Run] = &[
         what: "perl",
         log: "syntax error at a.pl line 3, near \"foo bar\"\n",
         told: &["syntax error at a.pl line 3"],
-        ..CODE_ONLY
+        ..RUN_FAILED
     },
     Run {
         what: "verilator",
@@ -253,7 +253,7 @@ pub(crate) const NO_CAUSES: &[Run] = &[
         what: "elixir",
         log: "    error: undefined variable \"x\"\n    \u{2502}\n  3 \u{2502}     x\n    \u{2502}     ^\n    \u{2502}\n    \u{2514}\u{2500} lib/demo.ex:3:5: Demo.f/0\n\n== Compilation error in file lib/demo.ex ==\n** (CompileError) lib/demo.ex: cannot compile module Demo (errors have been logged)\n",
         told: &["undefined variable"],
-        ..CODE_ONLY
+        ..RUN_FAILED
     },
     Run {
         what: "eslint",
