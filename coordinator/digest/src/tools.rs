@@ -63,6 +63,7 @@ mod jest;
 mod jshint;
 mod julia;
 mod junit;
+mod karma;
 mod kotlin;
 mod kyua;
 mod lab;
@@ -81,6 +82,7 @@ mod modelsim;
 mod msvc;
 mod munit;
 mod mypy;
+mod newman;
 mod nextest;
 mod nim;
 mod ninja;
@@ -283,6 +285,8 @@ tools! {
     Node => node::TOOL,
     Packages => packages::TOOL,
     Uvu => uvu::TOOL,
+    Karma => karma::TOOL,
+    Newman => newman::TOOL,
     Jasmine => jasmine::TOOL,
     NodeTap => node_tap::TOOL,
     Ava => ava::TOOL,

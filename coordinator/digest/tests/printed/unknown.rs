@@ -39,7 +39,7 @@ pub(crate) const UNKNOWN_TOOLS: &[Run] = &[
         what: "newman",
         log: "  #  failure         detail\n 1.  AssertionError  Status code is 200\n                     expected response to have status code 200 but got 500\n",
         told: &["expected response to have status code 200"],
-        ..CODE_ONLY
+        ..RUN_FAILED
     },
     Run {
         what: "npm audit",
