@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Inputs of one run.
-const INPUTS: usize = 1_500;
+const INPUTS: usize = 2_500;
 /// Runs, each with other inputs.
 const RUNS: u64 = 12;
 const WORKERS: u64 = 5;
@@ -47,6 +47,8 @@ struct Twins {
     dice: Dice,
     clock: Duration,
     jobs: u64,
+    /// Limit on the live jobs: workers have free slots in some runs, and long queues in others.
+    live_max: usize,
     sessions: u64,
     daemons: BTreeMap<u64, Daemon>,
     grants: usize,
@@ -63,6 +65,7 @@ impl Twins {
             dice: Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
             clock: Duration::from_secs(1),
             jobs: 0,
+            live_max: [4, 8, 16, 1_000][(seed % 4) as usize],
             sessions: 0,
             daemons: (1..=WORKERS).map(|number| (number, Daemon::default())).collect(),
             grants: 0,
@@ -108,7 +111,7 @@ impl Twins {
         if self.dice.one_in(4) {
             spec.resources.insert("gpu".into(), 1 + self.dice.below(3) as u32);
         }
-        if self.dice.one_in(5) {
+        if self.dice.one_in(3) {
             spec.concurrency_group = Some(format!("group-{}", self.dice.below(3)));
         }
         if self.dice.one_in(3) {
@@ -139,8 +142,8 @@ impl Twins {
         let project = format!("project-{}", self.dice.below(3));
         let warm = JobSpec { source: snapshot(&project), ..spec() }.workspace_key();
         Condition {
-            draining: self.dice.one_in(8),
-            quarantined: self.dice.one_in(8).then(|| "its disk is full".to_owned()),
+            draining: self.dice.one_in(12),
+            quarantined: self.dice.one_in(12).then(|| "its disk is full".to_owned()),
             warm_projects: warm.into_iter().collect(),
             ..Condition::default()
         }
@@ -152,6 +155,7 @@ impl Twins {
         let Daemon { session, held } = &self.daemons[&number];
         let (session, held) = (*session, held.clone());
         Some(match self.dice.below(10) {
+            0..3 if self.news.load().live >= self.live_max => return None,
             0..3 => {
                 self.jobs += 1;
                 let name = NAMES[self.dice.below(4) as usize];
@@ -191,7 +195,7 @@ impl Twins {
                 Input::Completed(Box::new(completed))
             }
             7 => {
-                let draining = self.dice.one_in(2);
+                let draining = self.dice.one_in(4);
                 Input::Drain { client, worker: format!("mac-{number}"), draining, deadline: None }
             }
             _ => {
@@ -215,6 +219,6 @@ fn a_dispatch_grants_what_a_look_at_all_jobs_grants() {
                 twins.step(input);
             }
         }
-        assert!(twins.grants > 50, "run {run} granted {} jobs", twins.grants);
+        assert!(twins.grants > 20, "run {run} granted {} jobs", twins.grants);
     }
 }
