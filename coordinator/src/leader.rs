@@ -3,7 +3,8 @@
 //! [`election`] decides. This module asks the server and reads the clock. A coordinator that has led once starts over
 //! with a new [`Candidate`]: its fence never changes.
 
-mod election;
+pub mod election;
+mod outage;
 #[cfg(test)]
 mod simulation;
 
@@ -11,9 +12,10 @@ use crate::store::sql::server::{Fence, Session};
 use crate::store::sql::{Error, Result, Value};
 use crate::store::{RECORDS, Server, StoreError};
 use election::{Action, Answer, Election, Question};
-use std::sync::Arc;
+use outage::Outage;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot, watch};
 use uuid::Uuid;
@@ -25,6 +27,8 @@ pub(crate) enum Part {
     Standby {
         /// URL of the leader, if known.
         leader: Option<String>,
+        /// The leader has not renewed its lease for so long that it may be lost.
+        is_overdue: bool,
     },
     /// It leads.
     Leader,
@@ -45,9 +49,15 @@ pub(crate) struct Leadership {
     epoch: Arc<AtomicI64>,
     /// Nanoseconds after `started` at which the lease was claimed or renewed last.
     renewed: Arc<AtomicU64>,
+    url: Arc<str>,
 }
 
 impl Leadership {
+    /// Returns the URL at which others reach this coordinator.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// Returns the number of this leadership. 0 if it does not lead.
     pub(crate) fn epoch(&self) -> i64 {
         self.epoch.load(Ordering::Relaxed)
@@ -91,8 +101,13 @@ impl Leadership {
 
     /// Gives the lease back, so that another coordinator can lead at once.
     pub(crate) async fn resign(&self) {
-        self.resigned.notify_one();
+        self.abandon();
         self.lost().await;
+    }
+
+    /// As [`Leadership::resign`], without waiting for the end.
+    pub(crate) fn abandon(&self) {
+        self.resigned.notify_one();
     }
 }
 
@@ -112,6 +127,7 @@ pub(crate) struct Candidate {
     answers: Arc<AtomicBool>,
     epoch: Arc<AtomicI64>,
     renewed: Arc<AtomicU64>,
+    outage: Arc<Mutex<Outage>>,
 }
 
 impl Candidate {
@@ -127,13 +143,14 @@ impl Candidate {
             url,
             lease,
             election: Election::new(lease),
-            part: watch::Sender::new(Part::Standby { leader: None }),
+            part: watch::Sender::new(Part::Standby { leader: None, is_overdue: false }),
             started: Instant::now(),
             until: Arc::default(),
             resigned: Arc::default(),
             answers: Arc::default(),
             epoch: Arc::default(),
             renewed: Arc::default(),
+            outage: Arc::default(),
         };
         let leadership = Leadership {
             part: candidate.part.subscribe(),
@@ -143,6 +160,7 @@ impl Candidate {
             answers: candidate.answers.clone(),
             epoch: candidate.epoch.clone(),
             renewed: candidate.renewed.clone(),
+            url: candidate.url.as_str().into(),
         };
         tokio::spawn(candidate.run());
         Ok(leadership)
@@ -210,12 +228,13 @@ impl Candidate {
     fn note_leader(&self) {
         // Before the lease of its own earlier start has run out, the row has this coordinator's URL.
         let leader = self.election.leader().filter(|leader| *leader != self.url).map(str::to_owned);
-        self.part.send_if_modified(|part| match part {
-            Part::Standby { leader: known } if *known != leader => {
-                *known = leader;
-                true
+        let new = Part::Standby { leader, is_overdue: self.election.is_overdue() };
+        self.part.send_if_modified(|part| {
+            let changes = matches!(part, Part::Standby { .. }) && *part != new;
+            if changes {
+                *part = new;
             }
-            _ => false,
+            changes
         });
     }
 
@@ -225,33 +244,35 @@ impl Candidate {
     }
 
     fn ask(&self, question: Question) -> oneshot::Receiver<Answer> {
-        let server = self.server.clone();
+        let (server, outage) = (self.server.clone(), self.outage.clone());
         self.blocking(move |session, holder, url, lease| {
+            let note = |error: &(dyn std::error::Error + 'static)| {
+                if outage.lock().unwrap_or_else(PoisonError::into_inner).failed(Instant::now()) {
+                    tracing::warn!(error, "the lease in PostgreSQL can't be read or written; trying again");
+                }
+                Answer::Failed
+            };
             let answer = match question {
                 Question::Claim => match free_lease(session, &server) {
                     Ok(None) => claim(session, holder, url, lease),
-                    Ok(Some(leader)) => Ok(Answer::Other { url: leader }),
-                    Err(error) => {
-                        let error = &error as &dyn std::error::Error;
-                        tracing::warn!(error, "the tables can't be read or made; trying again");
-                        return Answer::Failed;
-                    }
+                    Ok(Some((url, left))) => Ok(Answer::Other { url, left }),
+                    Err(error) => return note(&error),
                 },
                 Question::Renew { epoch } => renew(session, holder, lease).map(|held| match held {
                     true => Answer::Held { epoch },
-                    false => Answer::Other { url: String::new() },
+                    false => Answer::Other { url: String::new(), left: Duration::ZERO },
                 }),
             };
-            answer.unwrap_or_else(|error| match error {
-                Error::Fenced => Answer::Other { url: String::new() },
-                error => {
-                    tracing::warn!(
-                        error = &error as &dyn std::error::Error,
-                        "the lease can't be read or written"
-                    );
-                    Answer::Failed
-                }
-            })
+            let answer = match answer {
+                Err(Error::Fenced) => Answer::Other { url: String::new(), left: Duration::ZERO },
+                Err(error) => return note(&error),
+                Ok(answer) => answer,
+            };
+            if let Some(outage) = outage.lock().unwrap_or_else(PoisonError::into_inner).ended(Instant::now())
+            {
+                tracing::info!(seconds = outage.as_secs(), "PostgreSQL answers again");
+            }
+            answer
         })
     }
 
@@ -283,16 +304,28 @@ fn lease_thread(session: Session) -> std::io::Result<mpsc::Sender<Task>> {
     Ok(tasks)
 }
 
-/// Returns the URL of the leader, or brings the tables to the newest format if no lease is valid: only the next leader may
-/// change them.
-fn free_lease(session: &Session, server: &Server) -> std::result::Result<Option<String>, StoreError> {
-    let sql = "SELECT url FROM lease WHERE expires_at >= clock_timestamp()";
+/// URL of the leader, and the time until the end of its lease.
+type Held = (String, Duration);
+
+/// Milliseconds until the end of the lease, for a list of columns.
+const LEFT: &str =
+    "CAST(EXTRACT(EPOCH FROM GREATEST(expires_at, clock_timestamp()) - clock_timestamp()) * 1000 AS BIGINT)";
+
+/// Returns the leader, or brings the tables to the newest format if no lease is valid: only the next leader may change
+/// them.
+fn free_lease(session: &Session, server: &Server) -> std::result::Result<Option<Held>, StoreError> {
+    let sql = format!("SELECT url, {LEFT} FROM lease WHERE expires_at >= clock_timestamp()");
     // There is no table before the first start.
-    let rows = session.query(sql, &[]).unwrap_or_default();
-    match rows.first().and_then(|row| row.try_get(0).ok()) {
-        Some(leader) => Ok(Some(leader)),
-        None => server.migrate(RECORDS.name, &RECORDS).map(|()| None),
+    let rows = session.query(&sql, &[]).unwrap_or_default();
+    match rows.first().map(held).transpose() {
+        Ok(Some(leader)) => Ok(Some(leader)),
+        Ok(None) | Err(_) => server.migrate(RECORDS.name, &RECORDS).map(|()| None),
     }
+}
+
+fn held(row: &tokio_postgres::Row) -> Result<Held> {
+    let left: i64 = row.try_get(1).map_err(Error::Server)?;
+    Ok((row.try_get(0).map_err(Error::Server)?, Duration::from_millis(u64::try_from(left).unwrap_or(0))))
 }
 
 /// Claims the lease if it has run out by the server's clock.
@@ -304,9 +337,9 @@ fn claim(session: &Session, holder: &str, url: &str, lease: Duration) -> Result<
     if let Some(row) = session.query(sql, &values)?.first() {
         return Ok(Answer::Held { epoch: row.try_get(0).map_err(Error::Server)? });
     }
-    let rows = session.query("SELECT url FROM lease", &[])?;
-    let url = rows.first().map(|row| row.try_get(0)).transpose().map_err(Error::Server)?;
-    Ok(Answer::Other { url: url.unwrap_or_default() })
+    let rows = session.query(&format!("SELECT url, {LEFT} FROM lease"), &[])?;
+    let (url, left) = rows.first().map(held).transpose()?.unwrap_or_default();
+    Ok(Answer::Other { url, left })
 }
 
 /// Renews the lease. The fence of the session makes sure that it still belongs to this leadership.

@@ -36,3 +36,4 @@ mod webhooks;
 
 pub use config::{Config, ConfigError, Protection, StoreConfig};
 pub use coordinator::{Activity, Coordinator, CoordinatorError, Standby, run};
+pub use leader::election;

@@ -39,7 +39,7 @@ pub use shutdown::{Shutdown, ShutdownHandle, Wish};
 use crate::config::{Config, ConfigError};
 use crate::isolation::Isolation;
 use crate::isolation::hidden::Hidden;
-use crate::limits::{BACKOFF_MAX, BACKOFF_MIN, CONTROL_QUEUE, EVENT_QUEUE};
+use crate::limits::{BACKOFF_MAX, BACKOFF_MIN, CONTROL_QUEUE, EVENT_QUEUE, FAILOVER_PAUSE_MAX};
 use crate::link::connect::{ConnectError, DiallerError};
 use crate::link::outbox::Outbox;
 use crate::link::renewed::Renewed;
@@ -170,7 +170,11 @@ async fn stay_connected(
                         backoff.pause(random())
                     }
                     Welcome::Elsewhere(url) => match dialler.current().leader(&url) {
-                        Some(leader) if route.redirect(leader.clone()) => continue,
+                        Some(leader) if route.redirect(leader.clone()) => {
+                            // If the leader is lost, another one leads soon.
+                            backoff.limit(FAILOVER_PAUSE_MAX);
+                            continue;
+                        }
                         _ => after_failure(&mut route, &mut backoff),
                     },
                     Welcome::None => after_failure(&mut route, &mut backoff),

@@ -84,6 +84,8 @@ pub const FRAME_LOG_BYTES: usize = 256 << 10;
 pub const BACKOFF_MIN: Duration = Duration::from_millis(200);
 /// Longest pause before a reconnect.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// Longest pause before a reconnect after a standby has named its leader: a lost leader is replaced within seconds.
+pub const FAILOVER_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Time limit for a connection, TLS and the WebSocket handshake included.
 pub const CONNECT_WITHIN: Duration = Duration::from_secs(15);
 /// Size of the queue of control messages for the link.

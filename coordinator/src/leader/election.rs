@@ -10,12 +10,16 @@ use std::time::Duration;
 const MARGIN: u32 = 8;
 /// Renewals in one lease. Two may get lost.
 const RENEWALS: u32 = 3;
-/// Questions of a standby in one lease.
+/// Questions of a standby in one lease, at least. It also asks at the end of the lease.
 const LOOKS: u32 = 6;
+/// Shortest interval between two questions of a standby: this part of the lease.
+const LOOKS_MAX: u32 = 60;
+/// A renewal is overdue if less than this part of the lease is left: two renewals are missing.
+const OVERDUE: u32 = 2;
 
 /// A question to the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Question {
+pub enum Question {
     /// Claims the lease if it has run out.
     Claim,
     /// Renews the lease of this leadership.
@@ -27,7 +31,7 @@ pub(crate) enum Question {
 
 /// The store's answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Answer {
+pub enum Answer {
     /// The lease belongs to this coordinator.
     Held {
         /// The leadership.
@@ -37,6 +41,8 @@ pub(crate) enum Answer {
     Other {
         /// URL of the leader; empty if there was never one.
         url: String,
+        /// Time until the lease ends, by the store's clock when it answered.
+        left: Duration,
     },
     /// The store gave no answer.
     Failed,
@@ -44,7 +50,7 @@ pub(crate) enum Answer {
 
 /// An action of the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Action {
+pub enum Action {
     /// Ask the store, and pass the answer to [`Election::answered`].
     Ask(Question),
     /// Begin to lead.
@@ -72,27 +78,41 @@ enum State {
 
 /// One candidacy. After [`Action::StepDown`] it is over.
 #[derive(Debug)]
-pub(crate) struct Election {
+pub struct Election {
     lease: Duration,
     state: State,
     /// Time at which the unanswered question was sent.
     asked_at: Option<Duration>,
     ask_at: Duration,
     leader: Option<String>,
+    is_overdue: bool,
 }
 
 impl Election {
-    pub(crate) fn new(lease: Duration) -> Self {
-        Self { lease, state: State::Standby, asked_at: None, ask_at: Duration::ZERO, leader: None }
+    /// Returns a new candidacy for a lease of this length.
+    pub fn new(lease: Duration) -> Self {
+        Self {
+            lease,
+            state: State::Standby,
+            asked_at: None,
+            ask_at: Duration::ZERO,
+            leader: None,
+            is_overdue: false,
+        }
     }
 
     /// Returns the last known URL of the leader.
-    pub(crate) fn leader(&self) -> Option<&str> {
+    pub fn leader(&self) -> Option<&str> {
         self.leader.as_deref()
     }
 
+    /// Returns true if the leader has not renewed its lease for so long that it may be lost.
+    pub fn is_overdue(&self) -> bool {
+        self.is_overdue
+    }
+
     /// Returns the time until which this coordinator may act as the leader.
-    pub(crate) fn until(&self) -> Option<Duration> {
+    pub fn until(&self) -> Option<Duration> {
         match self.state {
             State::Leading { until, .. } => Some(until),
             State::Standby | State::Ended { .. } => None,
@@ -100,7 +120,7 @@ impl Election {
     }
 
     /// Returns the next action. Call it until it returns `None`.
-    pub(crate) fn poll(&mut self, now: Duration) -> Option<Action> {
+    pub fn poll(&mut self, now: Duration) -> Option<Action> {
         if let State::Leading { until, .. } = self.state
             && now >= until
         {
@@ -127,7 +147,7 @@ impl Election {
     }
 
     /// Takes the answer to the last question.
-    pub(crate) fn answered(&mut self, now: Duration, answer: Answer) {
+    pub fn answered(&mut self, now: Duration, answer: Answer) {
         let Some(asked_at) = self.asked_at.take() else { return };
         match (self.state, answer) {
             (State::Ended { .. }, _) => {}
@@ -151,9 +171,11 @@ impl Election {
             (State::Leading { .. }, Answer::Held { .. } | Answer::Other { .. }) => {
                 self.state = State::Ended { is_announced: false };
             }
-            (State::Standby, Answer::Other { url }) => {
+            (State::Standby, Answer::Other { url, left }) => {
                 self.leader = Some(url).filter(|url| !url.is_empty());
-                self.ask_at = now + self.lease / LOOKS;
+                self.is_overdue = left < self.lease / OVERDUE;
+                // The next question comes when the lease has run out, if it is not renewed.
+                self.ask_at = now + left.clamp(self.lease / LOOKS_MAX, self.lease / LOOKS);
             }
             (State::Standby | State::Leading { .. }, Answer::Failed) => {
                 self.ask_at = now + self.lease / LOOKS
@@ -162,7 +184,7 @@ impl Election {
     }
 
     /// Returns the time at which [`Election::poll`] can have another action without an answer.
-    pub(crate) fn next_deadline(&self) -> Option<Duration> {
+    pub fn next_deadline(&self) -> Option<Duration> {
         let ask_at = self.asked_at.is_none().then_some(self.ask_at);
         match self.state {
             State::Ended { .. } => None,
@@ -197,9 +219,9 @@ mod tests {
     fn a_standby_asks_again_and_knows_the_leader() {
         let mut election = Election::new(LEASE);
         election.poll(ms(0));
-        election.answered(ms(10), Answer::Other { url: "ws://a:1".into() });
+        election.answered(ms(10), Answer::Other { url: "ws://a:1".into(), left: ms(2_900) });
         assert_eq!(election.poll(ms(11)), None);
-        assert_eq!(election.leader(), Some("ws://a:1"));
+        assert_eq!((election.leader(), election.is_overdue()), (Some("ws://a:1"), false));
         assert_eq!(election.next_deadline(), Some(ms(510)));
         assert_eq!(election.poll(ms(510)), Some(Action::Ask(Question::Claim)));
         election.answered(ms(520), Answer::Failed);
@@ -225,8 +247,27 @@ mod tests {
     fn a_leader_that_was_replaced_stops_at_once() {
         let mut election = leading();
         election.poll(ms(1_000));
-        election.answered(ms(1_010), Answer::Other { url: "ws://b:1".into() });
+        election.answered(ms(1_010), Answer::Other { url: "ws://b:1".into(), left: LEASE });
         assert_eq!(election.poll(ms(1_010)), Some(Action::StepDown));
+    }
+
+    #[test]
+    fn a_standby_asks_at_the_end_of_a_lease_that_is_not_renewed() {
+        let mut election = Election::new(LEASE);
+        let left = |left| Answer::Other { url: "ws://a:1".into(), left };
+        election.poll(ms(0));
+        election.answered(ms(10), left(ms(1_400)));
+        assert!(election.is_overdue(), "two renewals are missing");
+        assert_eq!(election.next_deadline(), Some(ms(510)));
+        election.poll(ms(510));
+        election.answered(ms(520), left(ms(370)));
+        assert_eq!(election.next_deadline(), Some(ms(890)));
+        election.poll(ms(890));
+        election.answered(ms(900), left(Duration::ZERO));
+        assert_eq!(election.next_deadline(), Some(ms(950)), "another one may have claimed it");
+        election.poll(ms(950));
+        election.answered(ms(960), left(LEASE));
+        assert!(!election.is_overdue());
     }
 
     #[test]

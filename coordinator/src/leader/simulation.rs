@@ -43,7 +43,8 @@ impl LeaseStore {
             Question::Renew { epoch } => self.epoch == epoch && self.holder == candidate,
         };
         if !held {
-            return Answer::Other { url: String::new() };
+            let left = Duration::from_millis(self.expires.saturating_sub(now));
+            return Answer::Other { url: String::new(), left };
         }
         self.expires = now + LEASE_MS;
         Answer::Held { epoch: self.epoch }

@@ -3,7 +3,7 @@
 //! The first request of a connection to `/healthz` or `/readyz` is about this coordinator, so it answers that itself.
 
 use super::listen::{ByteStream, Listener, Remote};
-use super::standby::{leader, readiness};
+use super::standby::{leader, readiness, refusal};
 use crate::config::Protection;
 use crate::leader::{Leadership, Part};
 use axum::serve::Listener as _;
@@ -26,6 +26,9 @@ const LINE_WITHIN: Duration = Duration::from_secs(10);
 const LINE_BYTES_MAX: usize = 64;
 /// Port of a URL without one: the default of `listen`.
 const PORT: u16 = 7420;
+
+/// Media type of an answer for monitors.
+const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Passes connections on.
 #[derive(Clone)]
@@ -89,31 +92,31 @@ impl Forwarder {
         let _serving = remote.activity.begin();
         let is_for_us = |path: &str| begin.starts_with(format!("GET {path} ").as_bytes());
         if is_for_us("/healthz") {
-            return answer(&mut stream, "200 OK", "ok").await;
+            return answer(&mut stream, "200 OK", TEXT, "ok").await;
         }
         if is_for_us("/readyz") {
             let (status, text) = readiness(&self.leadership);
-            return answer(&mut stream, &status.to_string(), text).await;
+            return answer(&mut stream, &status.to_string(), TEXT, text).await;
         }
-        let url = match leader(&self.leadership) {
+        let url = match leader(&self.leadership).await {
             Ok(url) => url,
-            Err(error) => return answer(&mut stream, "503 Service Unavailable", &error.message).await,
+            Err(error) => return refuse(&mut stream, &error.message).await,
         };
         let mut upstream = match tokio::time::timeout(CONNECT_WITHIN, self.connect(&url)).await {
             Ok(Ok(upstream)) => upstream,
             Ok(Err(error)) => {
                 tracing::warn!(url, %error, "the leader can't be reached");
-                return answer(&mut stream, "503 Service Unavailable", "the leader can't be reached").await;
+                return refuse(&mut stream, "this standby can't reach the leader; try again").await;
             }
             Err(_) => {
                 tracing::warn!(url, "the leader does not answer");
-                return answer(&mut stream, "503 Service Unavailable", "the leader can't be reached").await;
+                return refuse(&mut stream, "the leader does not answer this standby; try again").await;
             }
         };
         upstream.write_all(&begin).await?;
         let mut part = self.leadership.part();
         let is_other =
-            |part: &Part| !matches!(part, Part::Standby { leader: Some(leader) } if *leader == url);
+            |part: &Part| !matches!(part, Part::Standby { leader: Some(leader), .. } if *leader == url);
         tokio::select! {
             copied = copy_until_leader_ends(stream, upstream) => copied,
             // The peer connects again, and is passed on to the next leader.
@@ -170,10 +173,15 @@ async fn first_line(stream: &mut Box<dyn ByteStream>) -> io::Result<Vec<u8>> {
     Ok(begin)
 }
 
-async fn answer(stream: &mut Box<dyn ByteStream>, status: &str, text: &str) -> io::Result<()> {
+/// Answers with the reason in the form that clients of the link and of the HTTP API parse.
+async fn refuse(stream: &mut Box<dyn ByteStream>, reason: &str) -> io::Result<()> {
+    answer(stream, "503 Service Unavailable", "application/problem+json", &refusal(reason)).await
+}
+
+async fn answer(stream: &mut Box<dyn ByteStream>, status: &str, media: &str, text: &str) -> io::Result<()> {
     let length = text.len() + 1;
     let answer = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}\n"
+        "HTTP/1.1 {status}\r\nContent-Type: {media}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}\n"
     );
     stream.write_all(answer.as_bytes()).await?;
     stream.shutdown().await

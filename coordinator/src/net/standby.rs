@@ -15,12 +15,16 @@ use buildpool_protocol::frame;
 use buildpool_protocol::limits::REGISTER_WITHIN;
 use buildpool_protocol::worker_link::{self, ToWorker};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Semaphore;
 
 /// Reason of a coordinator that is not ready.
 pub(super) const SERVER_AWAY: &str = "the PostgreSQL server of `store.url` does not answer";
 /// Limit on the message of a peer. A standby reads none but `register`.
 const REGISTER_BYTES_MAX: usize = 256 << 10;
+
+/// Time that a standby waits for a leader before it answers. A client gives up one of several coordinators a second later.
+const LEADER_WITHIN: Duration = Duration::from_secs(3);
 
 /// What the answers depend on.
 #[derive(Clone)]
@@ -64,21 +68,47 @@ pub(super) fn readiness(leadership: &Leadership) -> (StatusCode, &'static str) {
     }
 }
 
-pub(super) fn leader(leadership: &Leadership) -> Result<String, LinkError> {
-    match &*leadership.part().borrow() {
-        Part::Standby { leader: Some(url) } => Ok(url.clone()),
-        Part::Standby { leader: None } | Part::Leader | Part::Replaced => {
-            let text = "no coordinator of this pool leads at this moment; try again in a few seconds";
+/// Returns the URL of the leader. While the leader is perhaps lost, this waits until it is known to live or another one
+/// leads: a peer that dials a lost leader only loses time. When this coordinator leads, the URL is its own.
+pub(super) async fn leader(leadership: &Leadership) -> Result<String, LinkError> {
+    let mut part = leadership.part();
+    let is_known = |part: &Part| match part {
+        Part::Standby { leader, is_overdue } => leader.is_some() && !is_overdue,
+        Part::Leader | Part::Replaced => true,
+    };
+    // After the wait, the last known leader is better than none.
+    drop(tokio::time::timeout(LEADER_WITHIN, part.wait_for(is_known)).await);
+    let part = part.borrow().clone();
+    match part {
+        Part::Standby { leader: Some(url), .. } => Ok(url),
+        Part::Leader => Ok(leadership.url().to_owned()),
+        Part::Standby { leader: None, .. } | Part::Replaced => {
+            let text = match leadership.server_answers() {
+                true => "no coordinator of this pool leads at this moment; try again in a few seconds",
+                false => SERVER_AWAY,
+            };
             Err(LinkError::new(ErrorCode::Unavailable, text))
         }
     }
+}
+
+/// Returns the body of a refusal with status 503: a problem document (RFC 9457), which is a [`LinkError`] too.
+pub(super) fn refusal(reason: &str) -> String {
+    let problem = serde_json::json!({
+        "title": "no leader",
+        "status": 503,
+        "detail": reason,
+        "code": ErrorCode::Unavailable,
+        "message": reason,
+    });
+    problem.to_string()
 }
 
 async fn worker(State(known): State<Known>, upgrade: WebSocketUpgrade) -> Response {
     let Ok(place) = known.links.clone().try_acquire_owned() else { return too_many() };
     limited(upgrade).max_message_size(REGISTER_BYTES_MAX).max_frame_size(REGISTER_BYTES_MAX).on_upgrade(
         move |socket| async move {
-            let message = match leader(&known.leadership) {
+            let message = match leader(&known.leadership).await {
                 Ok(url) => ToWorker::Redirect { url },
                 Err(error) => ToWorker::Refused { error },
             };
@@ -92,7 +122,7 @@ async fn client(State(known): State<Known>, upgrade: WebSocketUpgrade) -> Respon
     let Ok(place) = known.links.clone().try_acquire_owned() else { return too_many() };
     limited(upgrade).max_message_size(REGISTER_BYTES_MAX).max_frame_size(REGISTER_BYTES_MAX).on_upgrade(
         move |socket| async move {
-            let message = match leader(&known.leadership) {
+            let message = match leader(&known.leadership).await {
                 Ok(url) => ToClient::Redirect { url },
                 Err(error) => ToClient::Error { request: None, error },
             };
@@ -120,7 +150,7 @@ async fn answer(mut socket: WebSocket, text: String) {
 }
 
 async fn http(State(known): State<Known>, uri: Uri) -> Response {
-    match leader(&known.leadership) {
+    match leader(&known.leadership).await {
         Ok(url) => {
             // `ws` corresponds to `http`, and `wss` to `https` (RFC 6455, section 3).
             let base = url.replacen("ws", "http", 1);
@@ -128,6 +158,9 @@ async fn http(State(known): State<Known>, uri: Uri) -> Response {
             let place = format!("{}{path}", base.trim_end_matches('/'));
             (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, place)]).into_response()
         }
-        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", error.message)).into_response(),
+        Err(error) => {
+            let media = [(header::CONTENT_TYPE, "application/problem+json")];
+            (StatusCode::SERVICE_UNAVAILABLE, media, refusal(&error.message)).into_response()
+        }
     }
 }

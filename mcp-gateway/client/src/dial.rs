@@ -9,6 +9,7 @@ use buildpool_protocol::error::ErrorCode;
 use buildpool_protocol::frame::{decode_control, encode_control};
 use buildpool_protocol::version::VersionRange;
 use buildpool_trust::client_config;
+use futures_util::stream::FuturesUnordered;
 use futures_util::{SinkExt, StreamExt};
 use rustls::ClientConfig;
 use std::io;
@@ -24,6 +25,9 @@ const DIAL_WITHIN: Duration = Duration::from_secs(15);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(1));
 /// Maximum time for one of several coordinators.
 const DIAL_ONE_WITHIN: Duration = Duration::from_secs(4);
+
+/// Time after which the next coordinator is dialled too. A stopped or lost machine does not refuse a connection.
+const NEXT_AFTER: Duration = Duration::from_secs(1);
 
 /// Information about the coordinator, from its registration reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,13 +49,30 @@ pub struct PoolInfo {
     pub certificate: Option<[u8; 32]>,
 }
 
-/// Opens a connection to the leader of the coordinators, and registers.
+/// Opens a connection to the leader of the coordinators, and registers. While one coordinator does not answer, the next
+/// one is dialled too.
 ///
 /// # Errors
 /// The error of the failed step: a token over a plain connection, unreachable, untrusted, not a
 /// pool, unauthorized, no common protocol version.
 pub(super) async fn dial(endpoint: &Endpoint, client: &str) -> Result<(Socket, PoolInfo), ClientError> {
-    on_leader(endpoint, move |here| dial_one(here, client)).await
+    endpoint.check()?;
+    let count = endpoint.url.coordinators().count();
+    let mut attempts: FuturesUnordered<_> = (0..count)
+        .map(|first| async move {
+            tokio::time::sleep(NEXT_AFTER * u32::try_from(first).unwrap_or(u32::MAX)).await;
+            let route = Route::beginning_at(&endpoint.url, first);
+            on_leader_of(endpoint, route, move |here| dial_one(here, client)).await
+        })
+        .collect();
+    let mut known = ClientError::Closed;
+    while let Some(dialled) = attempts.next().await {
+        match dialled {
+            Err(error) if !is_final(&error) => known = error,
+            decided => return decided,
+        }
+    }
+    Err(known)
 }
 
 /// Asks one coordinator of the endpoint after another, until one answers that is the leader.
@@ -63,7 +84,14 @@ pub(super) async fn on_leader<T, F: Future<Output = Result<T, Failed>>>(
     ask: impl Fn(Endpoint) -> F,
 ) -> Result<T, ClientError> {
     endpoint.check()?;
-    let mut route = Route::new(&endpoint.url);
+    on_leader_of(endpoint, Route::new(&endpoint.url), ask).await
+}
+
+async fn on_leader_of<T, F: Future<Output = Result<T, Failed>>>(
+    endpoint: &Endpoint,
+    mut route: Route,
+    ask: impl Fn(Endpoint) -> F,
+) -> Result<T, ClientError> {
     let within = if route.has_several() { DIAL_ONE_WITHIN } else { DIAL_WITHIN };
     let (since, mut backoff) = (Instant::now(), Backoff::new(PAUSES.0, PAUSES.1));
     let mut known: Option<ClientError> = None;
@@ -203,8 +231,9 @@ fn from_dial(endpoint: &Endpoint, error: DialError) -> ClientError {
         DialError::Refused { status: StatusCode::FORBIDDEN, error: Some(error) } => {
             ClientError::Refused(error)
         }
-        DialError::Refused { status, .. } if is_on_its_way(status) => {
-            unreachable(&url, io::Error::other(format!("HTTP status {}", status.as_u16())))
+        DialError::Refused { status, error } if is_on_its_way(status) => {
+            let reason = error.map(|error| format!(" ({})", error.message)).unwrap_or_default();
+            unreachable(&url, io::Error::other(format!("HTTP status {}{reason}", status.as_u16())))
         }
         DialError::Refused { status, .. } => ClientError::NotAPool { url, status: Some(status.as_u16()) },
         DialError::WebSocket(error) => match *error {

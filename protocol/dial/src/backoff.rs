@@ -32,6 +32,11 @@ impl Backoff {
         self.pause(random).max(self.longest / 2)
     }
 
+    /// Limits the next pause, if it would be longer.
+    pub fn limit(&mut self, longest: Duration) {
+        self.ceiling = self.ceiling.min(longest.max(self.first));
+    }
+
     /// Starts again with the first pause.
     pub fn reset(&mut self) {
         self.ceiling = self.first;
@@ -62,6 +67,8 @@ mod tests {
             assert!((first / 2..=longest).contains(&other.pause(random)));
             assert!(other.long_pause(random) >= longest / 2);
         }
+        backoff.limit(Duration::from_secs(1));
+        assert!(backoff.pause(u64::MAX) <= Duration::from_secs(1));
         backoff.reset();
         assert!(backoff.pause(u64::MAX) <= first);
     }

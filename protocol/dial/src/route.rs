@@ -20,7 +20,14 @@ pub struct Route {
 impl Route {
     /// Returns a route that begins at the first coordinator.
     pub fn new(url: &PoolUrl) -> Self {
-        Self { coordinators: url.coordinators().collect(), next: 0, leader: None, redirects: 0, failures: 0 }
+        Self::beginning_at(url, 0)
+    }
+
+    /// Returns a route that begins at the coordinator with this index.
+    pub fn beginning_at(url: &PoolUrl, first: usize) -> Self {
+        let coordinators: Vec<PoolUrl> = url.coordinators().collect();
+        let next = first % coordinators.len();
+        Self { coordinators, next, leader: None, redirects: 0, failures: 0 }
     }
 
     /// Returns the coordinator to dial now.
@@ -81,6 +88,8 @@ mod tests {
         assert_eq!(route.current().host(), "a");
         route.connected();
         assert!(!route.failed());
+        let url = "ws://a:1,ws://b:1".parse().unwrap();
+        assert_eq!(Route::beginning_at(&url, 1).current().host(), "b");
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub enum ConnectError {
     /// An HTTP error status, from the coordinator or a proxy.
     Refused(StatusCode),
     /// Another HTTP status, for example from a proxy while the coordinator restarts.
-    Unexpected(StatusCode),
+    Unexpected(StatusCode, Option<String>),
     /// The token is unknown, expired or revoked.
     Unknown,
     /// The token has another role, with the coordinator's message. A retry never succeeds.
@@ -95,7 +95,8 @@ impl fmt::Display for ConnectError {
                 "{said}; make one with `buildpool token create --role worker --name NAME` on the coordinator's machine"
             ),
             Self::Refused(status) => write!(f, "the coordinator answered {status}"),
-            Self::Unexpected(status) => {
+            Self::Unexpected(status, Some(reason)) => write!(f, "the server answered {status}: {reason}"),
+            Self::Unexpected(status, None) => {
                 write!(f, "no WebSocket: the server answered {status}, as a proxy does while the coordinator is away")
             }
             Self::TooSlow => write!(f, "no connection within {} s", CONNECT_WITHIN.as_secs()),
@@ -190,7 +191,7 @@ fn refused(status: StatusCode, error: Option<LinkError>) -> ConnectError {
         }
         (StatusCode::UNAUTHORIZED, _) => ConnectError::Unknown,
         (StatusCode::FORBIDDEN, _) => ConnectError::Refused(status),
-        _ => ConnectError::Unexpected(status),
+        (_, error) => ConnectError::Unexpected(status, error.map(|error| error.message)),
     }
 }
 
