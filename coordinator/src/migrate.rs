@@ -12,6 +12,7 @@ use crate::store::{
 };
 use crate::transfer::TransferStore;
 use buildpool_objects::CacheError;
+use buildpool_protocol::ids::AttemptId;
 use std::io;
 use std::path::Path;
 
@@ -24,6 +25,8 @@ pub struct Moved {
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Ended attempts with a damaged log, which stays in the source.
+    pub damaged_logs: Vec<AttemptId>,
 }
 
 /// Reason why a migration failed. It may be called again.
@@ -56,14 +59,14 @@ fn objects(url: &ObjectsUrl, directory: &Path, server: &Server) -> Result<Object
 /// # Errors
 /// [`MigrateError`]
 pub fn to_server(directory: &Path, server: &Server, url: &ObjectsUrl) -> Result<Moved, MigrateError> {
-    let _lock = hold_directory(directory)?;
     let (source, target) = (Databases::in_directory(directory), Databases::on_server(server));
     source.check_format()?;
+    let _lock = hold_directory(directory)?;
     target.begin()?;
     target.copy_from(&source)?;
     let objects = objects(url, directory, server)?;
     let reader = Reader::in_directory(directory);
-    export_logs(directory, &objects, &reader)?;
+    let damaged_logs = export_logs(directory, &objects, &reader)?;
     let transfers = TransferStore::new(directory, Some(objects.clone()));
     transfers.export_artifacts()?;
     transfers.export_snapshots()?;
@@ -75,7 +78,7 @@ pub fn to_server(directory: &Path, server: &Server, url: &ObjectsUrl) -> Result<
         }
     }
     let (count, bytes) = objects.verify()?;
-    Ok(Moved { rows: target.finish(&source)?, objects: count, bytes })
+    Ok(Moved { rows: target.finish(&source)?, objects: count, bytes, damaged_logs })
 }
 
 /// Moves the records of a server and its objects to an empty data directory. No coordinator may use either. Blocks for
@@ -91,7 +94,7 @@ pub fn to_directory(server: &Server, url: &ObjectsUrl, directory: &Path) -> Resu
     target.begin()?;
     target.copy_from(&source)?;
     let objects = objects(url, directory, server)?;
-    let mut moved = Moved { rows: Vec::new(), objects: 0, bytes: 0 };
+    let mut moved = Moved { rows: Vec::new(), objects: 0, bytes: 0, damaged_logs: Vec::new() };
     let transfers = TransferStore::new(directory, Some(objects.clone()));
     for kind in Kind::ALL {
         for owner in objects.owners(kind)? {

@@ -207,6 +207,9 @@ impl Runtime {
             self.drain(now, None);
             if self.commit(&mut commands).await.is_err() || !self.leads() {
                 tracing::warn!("the pool stops: another coordinator is the leader, or may be");
+                if let Some(leadership) = &self.parts.leadership {
+                    leadership.abandon();
+                }
                 return;
             }
             self.audit();

@@ -51,8 +51,10 @@ pub enum StoreError {
     },
     /// The shared objects can't be used.
     Objects(Box<ObjectError>),
-    /// The target of a migration can't be used.
-    Occupied {
+    /// One side of a migration can't be used.
+    Unusable {
+        /// `source` or `target`.
+        side: &'static str,
         /// The reason, and the next step.
         reason: &'static str,
     },
@@ -82,7 +84,7 @@ impl StoreError {
             | Self::Newer { .. }
             | Self::Corrupt { .. }
             | Self::Objects(_)
-            | Self::Occupied { .. }
+            | Self::Unusable { .. }
             | Self::Differs { .. }
             | Self::Migrating
             | Self::Record { .. } => false,
@@ -91,7 +93,7 @@ impl StoreError {
 
     /// Returns true if another coordinator is the leader, so that no later write of this one can succeed.
     pub fn is_fenced(&self) -> bool {
-        matches!(self, Self::Database { source: sql::Error::Fenced, .. })
+        matches!(self, Self::Database { source: sql::Error::Fenced | sql::Error::Rewound, .. })
     }
 
     pub(crate) fn file(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
@@ -126,7 +128,9 @@ impl fmt::Display for StoreError {
             Self::Corrupt { path, detail } => write!(f, "{} is damaged: {detail}", path.display()),
             Self::File { doing, path, .. } => write!(f, "can't {doing} {}", path.display()),
             Self::Database { doing, .. } => write!(f, "can't {doing}"),
-            Self::Occupied { reason } => write!(f, "the target can't be used: {reason}"),
+            Self::Unusable { side, reason } => {
+                write!(f, "the {side} of the migration can't be used: {reason}")
+            }
             Self::Differs { table } => write!(
                 f,
                 "the copy of table `{table}` differs from its source; remove the target and migrate again"
@@ -150,7 +154,7 @@ impl std::error::Error for StoreError {
             Self::InUse { .. }
             | Self::Newer { .. }
             | Self::Corrupt { .. }
-            | Self::Occupied { .. }
+            | Self::Unusable { .. }
             | Self::Differs { .. }
             | Self::Migrating => None,
         }

@@ -24,6 +24,9 @@ const COMPLETE: i64 = 2;
 /// Tables that are not copied: their rows name the objects of one place.
 const NOT_COPIED: [&str; 1] = ["objects"];
 
+/// Name of one side in errors.
+const SOURCE: &str = "source";
+
 /// Whether a coordinator leads.
 const LEADS: &str = "SELECT epoch FROM lease WHERE expires_at >= clock_timestamp()";
 
@@ -46,15 +49,22 @@ impl Databases {
     /// Checks that the databases have the format of this version. A reader can't bring them to it.
     ///
     /// # Errors
-    /// [`StoreError::Occupied`] with the next step.
+    /// [`StoreError::Unusable`] with the next step.
     pub(crate) fn check_format(&self) -> Result<(), StoreError> {
+        if let (Database::File(path), _) = &self.0[0]
+            && !path.exists()
+        {
+            let reason =
+                "it has no file `records.db`; name the data directory of a coordinator by --from-data-dir";
+            return Err(StoreError::Unusable { side: SOURCE, reason });
+        }
         for (database, format) in &self.0 {
             let Database::File(path) = database else { continue };
             if path.exists()
                 && super::database::version(&super::database::open_reader(path)?)? != format.newest()
             {
-                let reason = "the source has the format of another version; start and stop a coordinator of this version on it first";
-                return Err(StoreError::Occupied { reason });
+                let reason = "it has the format of another version; start and stop a coordinator of this version on it first";
+                return Err(StoreError::Unusable { side: SOURCE, reason });
             }
         }
         Ok(())
@@ -63,21 +73,21 @@ impl Databases {
     /// Checks that no coordinator leads on the server.
     ///
     /// # Errors
-    /// [`StoreError::Occupied`]
+    /// [`StoreError::Unusable`]
     pub(crate) fn refuse_leader(&self) -> Result<(), StoreError> {
         let connection = self.0[0].0.open(&Disk::default())?;
         let leader = connection
             .query_row(LEADS, &[], |row| row.get::<i64>(0))
             .optional()
             .map_err(StoreError::database("read the lease"))?;
-        let reason = "a coordinator uses the source; stop all coordinators first";
-        leader.map_or(Ok(()), |_| Err(StoreError::Occupied { reason }))
+        let reason = "a coordinator uses it; stop all coordinators first";
+        leader.map_or(Ok(()), |_| Err(StoreError::Unusable { side: SOURCE, reason }))
     }
 
     /// Prepares the target: makes its tables, and marks it as incomplete.
     ///
     /// # Errors
-    /// [`StoreError::Occupied`] if it has jobs that no earlier call has copied, or a coordinator uses it.
+    /// [`StoreError::Unusable`] if it has jobs that no earlier call has copied, or a coordinator uses it.
     pub(crate) fn begin(&self) -> Result<(), StoreError> {
         let connection = self.0[0].0.open_newest(&Disk::default(), &RECORDS)?;
         let failed = StoreError::database("prepare the target");
@@ -99,7 +109,7 @@ impl Databases {
         };
         match prepare().map_err(failed)? {
             None => Ok(()),
-            Some(reason) => Err(StoreError::Occupied { reason }),
+            Some(reason) => Err(StoreError::Unusable { side: "target", reason }),
         }
     }
 

@@ -27,6 +27,8 @@ pub enum Error {
     Late,
     /// Another coordinator is the leader now, so this one may not write.
     Fenced,
+    /// The server has lost commits of this leader: it is a standby server that did not receive them.
+    Rewound,
     /// The statement returned no row.
     NoRow,
     /// A column has another type than expected.
@@ -49,7 +51,12 @@ impl Error {
         match self {
             Self::Sqlite(error) => error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull),
             Self::Server(error) => error.code() == Some(&tokio_postgres::error::SqlState::DISK_FULL),
-            Self::Late | Self::Fenced | Self::NoRow | Self::Column { .. } | Self::Value { .. } => false,
+            Self::Late
+            | Self::Fenced
+            | Self::Rewound
+            | Self::NoRow
+            | Self::Column { .. }
+            | Self::Value { .. } => false,
         }
     }
 }
@@ -65,6 +72,9 @@ impl fmt::Display for Error {
             },
             Self::Late => f.write_str("the PostgreSQL server did not answer in time"),
             Self::Fenced => f.write_str("another coordinator is the leader now"),
+            Self::Rewound => f.write_str(
+                "the PostgreSQL server lost the last commits of this leader, so it is a standby server that did not receive them",
+            ),
             Self::NoRow => f.write_str("the statement returned no row"),
             Self::Column { index } => write!(f, "column {index} has an unexpected type"),
             Self::Value { index, .. } => write!(f, "the value of column {index} does not parse"),
@@ -78,7 +88,7 @@ impl std::error::Error for Error {
             Self::Sqlite(error) => error.source(),
             Self::Server(error) => error.source(),
             Self::Value { source, .. } => Some(&**source),
-            Self::Late | Self::Fenced | Self::NoRow | Self::Column { .. } => None,
+            Self::Late | Self::Fenced | Self::Rewound | Self::NoRow | Self::Column { .. } => None,
         }
     }
 }

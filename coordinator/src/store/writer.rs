@@ -5,13 +5,16 @@ use super::error::StoreError;
 use super::events;
 use super::limits;
 use super::logs::Logs;
-use super::open::{SET_META, WRITTEN};
+use super::open::WRITTEN;
 use super::reader;
 use super::records::{BodyRef, JobRecord, PassingRun, Record, WorkerRecord};
 use super::sql::{self, Connection, Kind, OptionalExtension, Transaction, params};
 use buildpool_protocol::AttemptId;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+/// Sets the number of written records, unless the server has lost some of them.
+const COUNT_WRITTEN: &str = "UPDATE meta SET value = ?2 WHERE key = ?1 AND value >= ?3";
 
 /// Writes records, each batch in one transaction.
 #[derive(Debug)]
@@ -56,9 +59,12 @@ impl Writer {
         }
         let written = self.written + batch.len();
         if transaction.kind() == Kind::Server {
-            transaction
-                .execute(SET_META, params![WRITTEN, written as i64])
+            let counted = transaction
+                .execute(COUNT_WRITTEN, params![WRITTEN, written as i64, self.written as i64])
                 .map_err(StoreError::database(doing))?;
+            if counted == 0 {
+                return Err(StoreError::database(doing)(sql::Error::Rewound));
+            }
         }
         self.disk.before(Operation::Commit, &self.path).map_err(StoreError::file("write", &self.path))?;
         let is_in_doubt = transaction.kind() == Kind::Server;

@@ -43,11 +43,14 @@ pub(super) fn run(arguments: &MigrateArguments) -> Result<ExitCode, Failure> {
 }
 
 fn show(moved: &Moved, arguments: &MigrateArguments) -> Result<ExitCode, Failure> {
-    let Moved { rows, objects, bytes } = moved;
+    let Moved { rows, objects, bytes, damaged_logs } = moved;
+    let damaged: Vec<String> = damaged_logs.iter().map(ToString::to_string).collect();
     if arguments.form.json {
         let rows: Map<String, serde_json::Value> =
             rows.iter().map(|(table, rows)| (table.clone(), (*rows).into())).collect();
-        terminal::print_json(&json!({ "rows": rows, "objects": objects, "bytes": bytes }))?;
+        terminal::print_json(
+            &json!({ "rows": rows, "objects": objects, "bytes": bytes, "damaged_logs": damaged }),
+        )?;
     } else {
         let total: u64 = rows.iter().map(|(_, rows)| rows).sum();
         let text = format!(
@@ -55,6 +58,14 @@ fn show(moved: &Moved, arguments: &MigrateArguments) -> Result<ExitCode, Failure
             rows.len()
         );
         terminal::print(&text)?;
+        if !damaged.is_empty() {
+            let text = format!(
+                "{} logs are shorter than their records state, so they stay in the source: {}\n",
+                damaged.len(),
+                damaged.join(" ")
+            );
+            terminal::print(&text)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -96,11 +96,17 @@ impl Logs {
     }
 }
 
-/// Copies the whole logs of a data directory that no coordinator uses to shared objects, unless they are there. Blocks.
+/// Copies the whole logs of a data directory that no coordinator uses to shared objects, unless they are there. Returns the
+/// attempts whose logs are not whole. Blocks.
 ///
 /// # Errors
 /// [`LogError`], with a part of the work done.
-pub(crate) fn export_logs(directory: &Path, objects: &Objects, reader: &Reader) -> Result<(), LogError> {
+pub(crate) fn export_logs(
+    directory: &Path,
+    objects: &Objects,
+    reader: &Reader,
+) -> Result<Vec<AttemptId>, LogError> {
+    let mut damaged = Vec::new();
     let root = directory.join("logs");
     let staging = directory.join("uploads/logs");
     for attempt in stored_attempts(&root) {
@@ -113,14 +119,18 @@ pub(crate) fn export_logs(directory: &Path, objects: &Objects, reader: &Reader) 
         }
         let place = LogFiles::new(&staging, attempt);
         place.remove_all(&Disk::default())?;
-        if copy(&root, &staging, attempt, length)? == length && length > 0 {
+        if length == 0 {
+            continue;
+        }
+        if copy(&root, &staging, attempt, length)? == length {
             objects.put_file(Key { kind: Kind::Log, owner: &owner, item: &item }, &place.pack())?;
             remove(&place.pack());
         } else {
-            tracing::warn!(%attempt, "a log that is not whole stays in the data directory");
+            tracing::warn!(%attempt, length, "a log is shorter than its record states; it stays in the data directory");
+            damaged.push(attempt);
         }
     }
-    Ok(())
+    Ok(damaged)
 }
 
 /// Copies a log from shared objects to a data directory that no coordinator uses, unless it is there. Blocks.
