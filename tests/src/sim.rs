@@ -1,9 +1,9 @@
 //! The simulation: the real pool and the real supervisor in one process, with simulated time,
 //! network, disks, machines and clients. The seed determines everything, so a failure replays
-//! exactly.
+//! exactly. With several coordinators, each also has the real election, and they share a simulated store.
 //!
-//! Real: [`buildpool_pool::Pool`], [`buildpool_worker::supervisor::Supervisor`], the messages
-//! between them. Modelled: the shells around both, according to their documentation. After each
+//! Real: [`buildpool_pool::Pool`], [`buildpool_worker::supervisor::Supervisor`],
+//! [`buildpool_coordinator::election::Election`], the messages between them. Modelled: the shells around both, according to their documentation. After each
 //! step the invariants of ARCHITECTURE.md are checked. After all faults have healed, every accepted
 //! job must end.
 
@@ -17,6 +17,7 @@ mod faults;
 mod host;
 mod keeper;
 mod network;
+mod shared;
 #[cfg(test)]
 mod staged;
 mod truth;
@@ -48,8 +49,12 @@ pub fn run_and_explain(options: &Options) -> Result<Counts, String> {
     let crash_at = options.crash_at.map(|at| format!(" --crash-at {at}")).unwrap_or_default();
     let calm = if options.is_calm { " --calm" } else { "" };
     let jobs = options.jobs.map(|jobs| format!(" --jobs {jobs}")).unwrap_or_default();
+    let coordinators = match options.coordinators {
+        0 | 1 => String::new(),
+        several => format!(" --coordinators {several}"),
+    };
     Err(format!(
-        "{}\n\n{}\nafter {:.3} simulated seconds\nreplay: cargo run -p buildpool-tests --bin simulate -- --seed {}{crash_at}{calm}{jobs} --trace",
+        "{}\n\n{}\nafter {:.3} simulated seconds\nreplay: cargo run -p buildpool-tests --bin simulate -- --seed {}{crash_at}{calm}{jobs}{coordinators} --trace",
         told.trace.get(from..).unwrap_or_default().join("\n"),
         told.what,
         told.at_secs,

@@ -1,6 +1,6 @@
 //! Runs the simulation with a fixed set of seeds. A failure prints the command that replays it.
 
-use buildpool_tests::sim::{Options, run_and_explain};
+use buildpool_tests::sim::{Counts, Options, run, run_and_explain};
 
 /// Seeds that once failed. 327: a machine slept past its lease while the disconnected tree was
 /// still in its grace period. 331: two jobs of one concurrency group counted as granted after a
@@ -41,3 +41,28 @@ fn a_coordinator_that_dies_at_any_boundary_loses_nothing() {
 
 /// Approximate number of boundaries to test. A short run has more, most of them answers to reports.
 const RUNS: u64 = 300;
+
+/// Three coordinators with the real election, and a store that is slow, away, partitioned and stale. `BUILDPOOL_SEEDS`
+/// sets the number of seeds.
+#[test]
+fn several_coordinators_lose_nothing() {
+    let count = std::env::var("BUILDPOOL_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
+    let mut total = Counts::default();
+    for seed in 0..count {
+        let options = Options { seed, coordinators: 2 + (seed % 2) as usize, ..Options::default() };
+        total.add(&run_and_explain(&options).unwrap_or_else(|report| panic!("{report}")));
+    }
+    println!("{count} seeds: {total:?}");
+    assert!(total.leaderships > count, "leaders changed: {total:?}");
+    assert!(total.fenced_commits > 0, "old leaders tried to write: {total:?}");
+    assert!(total.lost_commits > 0, "standby servers lost commits: {total:?}");
+}
+
+/// The simulation must be able to fail: without the check of the epoch, old leaders write.
+#[test]
+fn a_store_that_does_not_check_the_lease_is_noticed() {
+    let fails =
+        |seed| run(&Options { seed, coordinators: 3, without_fence: true, ..Options::default() }).err();
+    let failure = (0..60).find_map(fails).expect("the old leader's transaction is noticed");
+    assert!(failure.what.starts_with("single_leader"), "{}", failure.what);
+}

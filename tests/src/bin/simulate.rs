@@ -4,8 +4,7 @@ use buildpool_tests::sim::{Counts, Options, run, run_and_explain};
 use std::ops::Range;
 use std::process::ExitCode;
 
-const USAGE: &str =
-    "usage: simulate (--seed N | --seeds A..B) [--trace] [--calm] [--jobs N] [--crash-at BOUNDARY]";
+const USAGE: &str = "usage: simulate (--seed N | --seeds A..B) [--trace] [--calm] [--jobs N] [--crash-at BOUNDARY] [--coordinators N]";
 
 struct Arguments {
     seeds: Range<u64>,
@@ -55,6 +54,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
             "--trace" => options.traces = true,
             "--calm" => options.is_calm = true,
             "--jobs" => options.jobs = Some(words.next()?.parse().ok()?),
+            "--coordinators" => options.coordinators = words.next()?.parse().ok()?,
             "--crash-at" => options.crash_at = Some(words.next()?.parse().ok()?),
             _ => return None,
         }

@@ -74,6 +74,11 @@ impl Clients {
         }
     }
 
+    /// Removes jobs whose records were lost with a primary server. The promise for asynchronous replication excludes them.
+    pub(crate) fn forget(&mut self, is_lost: impl Fn(JobId) -> bool) {
+        self.jobs.retain(|job, _| !is_lost(*job));
+    }
+
     pub(crate) fn cancel(&mut self, job: JobId, now: Time) {
         if let Some(asked) = self.jobs.get_mut(&job) {
             asked.cancel_at = Some(now);
@@ -103,7 +108,7 @@ impl Clients {
         }
     }
 
-    pub(crate) fn step(&mut self, now: Time, coordinator: &mut Coordinator, truth: &mut Truth) {
+    pub(crate) fn step(&mut self, now: Time, coordinators: &mut [Coordinator], truth: &mut Truth) {
         if self.left > 0 && self.submit_at <= now {
             self.left -= 1;
             self.submit_at = now + truth.dice.around(self.every);
@@ -111,18 +116,18 @@ impl Clients {
         }
         let due: Vec<JobId> = self.jobs.keys().copied().collect();
         for job in due {
-            self.ask(job, now, coordinator, truth);
+            self.ask(job, now, coordinators, truth);
         }
     }
 
-    fn ask(&mut self, job: JobId, now: Time, coordinator: &mut Coordinator, truth: &mut Truth) {
+    fn ask(&mut self, job: JobId, now: Time, coordinators: &mut [Coordinator], truth: &mut Truth) {
         let Some(asked) = self.jobs.get_mut(&job) else { return };
         let wants_submit = !asked.answered || asked.is_loyal;
         if wants_submit && asked.again_at <= now {
             asked.again_at = now + truth.dice.seconds(3, if asked.answered { 120 } else { 20 });
             let submit = Box::new(asked.submit.clone());
             let client = self.request(job, false);
-            if coordinator.listens(now) {
+            if let Some(coordinator) = leader(coordinators, now, truth) {
                 coordinator.ask(Input::Submit { client, submit });
             }
             return;
@@ -131,7 +136,7 @@ impl Clients {
             asked.cancel_at = Some(now + truth.dice.seconds(3, 20));
             let by = asked.submit.submitter.clone();
             let client = self.request(job, true);
-            if coordinator.listens(now) {
+            if let Some(coordinator) = leader(coordinators, now, truth) {
                 truth.note(now, || format!("cancels {job}"));
                 coordinator.ask(Input::Cancel { client, job, by, reason: "enough".into() });
             }
@@ -159,6 +164,18 @@ impl Clients {
             Asked { submit, answered: false, again_at: now, is_loyal, cancel_at, cancel_answered: false };
         self.jobs.insert(job, asked);
     }
+}
+
+/// Returns a coordinator that serves clients. During a change, two may do so for a moment.
+fn leader<'c>(
+    coordinators: &'c mut [Coordinator],
+    now: Time,
+    truth: &mut Truth,
+) -> Option<&'c mut Coordinator> {
+    let mut serving: Vec<_> =
+        coordinators.iter_mut().filter(|coordinator| coordinator.listens(now)).collect();
+    let chosen = if serving.len() > 1 { truth.dice.index(serving.len()) } else { 0 };
+    (!serving.is_empty()).then(|| serving.swap_remove(chosen))
 }
 
 fn behaviour(truth: &mut Truth) -> Behaviour {

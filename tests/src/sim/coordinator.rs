@@ -2,11 +2,13 @@
 //! guarantees. Changes are written before any message is sent, and a crash between two effects
 //! loses the later ones.
 
+mod candidate;
 mod decide;
 
 use super::clock::{Clock, Time, earlier};
-use super::disk::Disk;
+use super::disk::{Disk, Log};
 use super::network::{ConnectionId, Up};
+use super::shared::SharedStore;
 use super::truth::Truth;
 use buildpool_pool::{Change, ClientRef, Completed, Config, Effect, Input, LiveJob, Now, Pool, Session};
 use buildpool_protocol::error::LinkError;
@@ -15,6 +17,7 @@ use buildpool_protocol::limits::SILENCE_MAX;
 use buildpool_protocol::outcome::{Acted, Ending, Outcome};
 use buildpool_protocol::report::Verdict;
 use buildpool_protocol::worker_link::{FromWorker, ToWorker};
+use candidate::{Candidate, Leading};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -68,12 +71,20 @@ struct Running {
     completing: BTreeMap<AttemptId, Completing>,
     sync_at: Option<Time>,
     to_acknowledge: BTreeSet<(Session, Lease)>,
+    /// Set if the records are in the shared store.
+    leading: Option<Leading>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Coordinator {
     pub(crate) config: Config,
-    pub(crate) disk: Disk,
+    index: usize,
+    /// True if it shares its records with others.
+    is_shared: bool,
+    candidate: Option<Candidate>,
+    holders: u64,
+    /// The logs in its data directory.
+    logs: BTreeMap<AttemptId, Log>,
     running: Option<Running>,
     restart_at: Time,
     pub(crate) stopped_until: Time,
@@ -87,10 +98,14 @@ pub(crate) struct Coordinator {
 }
 
 impl Coordinator {
-    pub(crate) fn new(config: Config) -> Self {
+    pub(crate) fn new(config: Config, index: usize, is_shared: bool) -> Self {
         Self {
             config,
-            disk: Disk::default(),
+            index,
+            is_shared,
+            candidate: None,
+            holders: 0,
+            logs: BTreeMap::new(),
             running: None,
             restart_at: Time::ZERO,
             stopped_until: Time::ZERO,
@@ -118,7 +133,10 @@ impl Coordinator {
         running.pool.live_ids().filter_map(|id| running.pool.live_job(at, id)).collect()
     }
 
-    pub(crate) fn wake(&self, now: Time) -> Option<Time> {
+    pub(crate) fn wake(&self, now: Time, shared: &SharedStore) -> Option<Time> {
+        if self.is_shared {
+            return self.wake_shared(now, shared);
+        }
         let Some(running) = &self.running else { return Some(self.restart_at) };
         let mut at = match &running.batch {
             Some(batch) => Some(batch.done_at.max(self.full_until)),
@@ -126,11 +144,17 @@ impl Coordinator {
             None => running.pool.next_deadline().map(|at| running.clock.when(at)),
         };
         at = earlier(at, running.sync_at.map(|at| at.max(self.full_until)));
-        let silent = running.connections.values().map(|connected| connected.heard_at + SILENCE_MAX).min();
-        earlier(at, silent).map(|at| at.max(self.stopped_until))
+        earlier(at, Self::silent_at(running)).map(|at| at.max(self.stopped_until))
+    }
+
+    fn silent_at(running: &Running) -> Option<Time> {
+        running.connections.values().map(|connected| connected.heard_at + SILENCE_MAX).min()
     }
 
     pub(crate) fn step(&mut self, now: Time, truth: &mut Truth) {
+        if self.is_shared {
+            return self.step_shared(now, truth);
+        }
         if self.running.is_none() && self.restart_at <= now {
             self.start(now, truth);
         }
@@ -150,8 +174,15 @@ impl Coordinator {
     fn start(&mut self, now: Time, truth: &mut Truth) {
         let rate = 997_000 + truth.dice.below(6_000);
         let clock = Clock::new(now, truth.dice.seconds(0, 100_000), rate);
+        let running = self.restore(&truth.disk, clock, now);
+        truth.note(now, || format!("coordinator starts with {} live jobs", running.pool.live_ids().count()));
+        truth.check(running.pool.audit());
+        self.running = Some(running);
+    }
+
+    fn restore(&self, disk: &Disk, clock: Clock, now: Time) -> Running {
         let mut running = Running {
-            pool: Pool::new(self.config.clone(), self.disk.epoch_base()),
+            pool: Pool::new(self.config.clone(), disk.epoch_base()),
             clock,
             connections: BTreeMap::new(),
             sessions: BTreeMap::new(),
@@ -162,35 +193,38 @@ impl Coordinator {
             completing: BTreeMap::new(),
             sync_at: None,
             to_acknowledge: BTreeSet::new(),
+            leading: None,
         };
         let at = self.now(&running, now);
-        for worker in self.disk.workers.values() {
+        for worker in disk.workers.values() {
             running.pool.restore_worker(at, worker.clone());
         }
-        let mut jobs: Vec<_> =
-            self.disk.jobs.values().filter(|job| !self.disk.done.contains_key(&job.job)).collect();
+        let mut jobs: Vec<_> = disk.jobs.values().filter(|job| !disk.done.contains_key(&job.job)).collect();
         jobs.sort_by_key(|job| job.order);
         for job in jobs {
-            let attempts = self.disk.attempts.get(&job.job).map(|all| all.values().cloned().collect());
-            let cancel = self.disk.cancels.get(&job.job).cloned();
+            let attempts = disk.attempts.get(&job.job).map(|all| all.values().cloned().collect());
+            let cancel = disk.cancels.get(&job.job).cloned();
             running.pool.restore_job(at, job.clone(), attempts.unwrap_or_default(), cancel);
         }
-        for job in self.disk.attachable.iter().filter_map(|job| self.disk.jobs.get(job)) {
+        for job in disk.attachable.iter().filter_map(|job| disk.jobs.get(job)) {
             running.pool.restore_attachable(job.job, &job.submitter, &job.spec);
         }
-        truth.note(now, || format!("coordinator starts with {} live jobs", running.pool.live_ids().count()));
-        truth.check(running.pool.audit());
-        self.running = Some(running);
+        running
     }
 
     pub(crate) fn crash(&mut self, now: Time, truth: &mut Truth, down: Duration, says_so: bool) {
-        let Some(running) = self.running.take() else { return };
+        let running = self.running.take();
+        if running.is_none() && self.candidate.is_none() {
+            return;
+        }
+        self.candidate = None;
+        truth.shared.forget(self.index);
         truth.counts.coordinator_crashes += 1;
-        truth.note(now, || format!("coordinator crashes at boundary {}", self.boundaries));
-        for id in running.connections.keys() {
+        truth.note(now, || format!("coordinator {} crashes at boundary {}", self.index, self.boundaries));
+        for id in running.iter().flat_map(|running| running.connections.keys()) {
             truth.network.close_coordinator(now, *id, says_so);
         }
-        self.disk.crash();
+        self.logs.values_mut().for_each(Log::crash);
         self.restart_at = now + down;
     }
 
@@ -277,7 +311,7 @@ impl Coordinator {
         if running.logs.get(&lease.attempt) != Some(&(session, lease)) {
             return;
         }
-        let log = self.disk.logs.entry(lease.attempt).or_default();
+        let log = self.logs.entry(lease.attempt).or_default();
         if log.append(from, to, execution) {
             running.to_acknowledge.insert((session, lease));
             running.sync_at.get_or_insert(now + SYNC_EVERY);
@@ -295,16 +329,16 @@ impl Coordinator {
             return;
         }
         running.sync_at = None;
-        self.disk.logs.values_mut().for_each(super::disk::Log::sync);
+        self.logs.values_mut().for_each(Log::sync);
         for (session, lease) in std::mem::take(&mut running.to_acknowledge) {
-            let position = self.disk.logs.get(&lease.attempt).map_or(0, super::disk::Log::length);
+            let position = self.logs.get(&lease.attempt).map_or(0, Log::length);
             if let Some(id) = running.sessions.get(&session) {
                 truth.network.send_down(now, &mut truth.dice, *id, ToWorker::Position { lease, position });
             }
         }
-        let disk = &self.disk;
+        let logs = &mut self.logs;
         let is_whole = |id: &AttemptId, completing: &Completing| {
-            disk.logs.get(id).map_or(0, super::disk::Log::durable) == completing.outcome.log_length
+            logs.get(id).map_or(0, Log::durable) == completing.outcome.log_length
         };
         let whole: Vec<_> =
             running.completing.iter().filter(|(id, it)| is_whole(id, it)).map(|(id, _)| *id).collect();
@@ -312,7 +346,17 @@ impl Coordinator {
             let Some(Completing { lease, outcome, execution }) = running.completing.remove(&id) else {
                 continue;
             };
-            if disk.logs.get(&id).is_some_and(|log| !log.is_all_of(execution)) {
+            if logs.get(&id).is_some_and(|log| !log.is_all_of(execution)) {
+                if truth.is_forgotten(id.job) {
+                    // Its checksum differs from the worker's, so all of it is sent again.
+                    logs.remove(&id);
+                    let session = running.logs.get(&id).map(|(session, _)| *session);
+                    if let Some(id) = session.and_then(|session| running.sessions.get(&session)) {
+                        let again = ToWorker::Position { lease, position: 0 };
+                        truth.network.send_down(now, &mut truth.dice, *id, again);
+                    }
+                    continue;
+                }
                 truth.fail(format!("prefix: the log of {id} has bytes of more than one execution"));
             }
             if outcome.acted == Some(Acted::CutOff) {
@@ -322,6 +366,12 @@ impl Coordinator {
             // Treat every failure as an infrastructure failure, so that jobs with retries use them.
             let infrastructure = verdict == Verdict::Failed;
             let completed = Completed { lease, outcome, verdict, cause: None, infrastructure };
+            let sealed = logs.entry(id).or_default().seal();
+            if let Some(leading) = &mut running.leading {
+                leading.publish(sealed, completed);
+                continue;
+            }
+            truth.disk.sealed.insert(id, sealed);
             running.inbox.push_back(Input::Completed(Box::new(completed)));
         }
     }
@@ -342,7 +392,11 @@ impl Coordinator {
     /// Returns true if records wait for a full disk.
     fn is_refused(&self, now: Time) -> bool {
         let batch = self.running.as_ref().and_then(|running| running.batch.as_ref());
-        self.full_until > now && batch.is_some_and(|batch| batch.done_at <= now)
+        let leading = self.running.as_ref().and_then(|running| running.leading.as_ref());
+        match leading {
+            Some(leading) => batch.is_some() && leading.is_refused(),
+            None => self.full_until > now && batch.is_some_and(|batch| batch.done_at <= now),
+        }
     }
 
     /// Handles connects and disconnects of workers while the disk is full. Effects are sent after

@@ -7,7 +7,7 @@ use super::clock::{Time, earlier};
 use super::host::{Entry, Host};
 use super::keeper::{Keeper, outcome};
 use super::network::{ConnectionId, Up};
-use super::truth::Truth;
+use super::truth::{Presence, Truth};
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::ids::{AttemptId, BootId, Lease};
 use buildpool_protocol::limits::{GRACE, LOST_AFTER, REPORT_EVERY, SELF_FENCE_MARGIN, SILENCE_MAX};
@@ -24,6 +24,9 @@ use std::time::Duration;
 const SETTLE: Duration = Duration::from_millis(50);
 const STREAM_EVERY: Duration = Duration::from_secs(5);
 pub(crate) const BACKOFF_MAX_MILLIS: u64 = 30_000;
+/// Redirects that it follows in a row, and the time for each.
+const REDIRECTS_MAX: u32 = 4;
+const REDIRECT_TAKES: Duration = Duration::from_millis(2);
 const LAST_WORDS: Duration = Duration::from_secs(30);
 
 /// An attempt with a workspace in preparation. It is lost with the daemon.
@@ -61,6 +64,10 @@ pub(crate) struct Daemon {
     link: Option<Link>,
     connect_at: Time,
     backoff_millis: u64,
+    /// The coordinator to dial next, and the failures and redirects since the last connection.
+    coordinator: usize,
+    failures: usize,
+    redirects: u32,
     contact_at: Option<Duration>,
     /// The value from the coordinator.
     lost_after: Option<Duration>,
@@ -81,6 +88,9 @@ impl Daemon {
             link: None,
             connect_at: now,
             backoff_millis: 200,
+            coordinator: 0,
+            failures: 0,
+            redirects: 0,
             contact_at: None,
             lost_after: None,
             is_draining: false,
@@ -195,12 +205,10 @@ impl Daemon {
         if self.link.is_some() || self.connect_at > now {
             return;
         }
-        if !truth.coordinator_listens || truth.network.is_blocked(host.index, now) {
-            self.connect_at = now + truth.dice.millis(self.backoff_millis / 2, self.backoff_millis);
-            self.backoff_millis = (self.backoff_millis * 2).min(BACKOFF_MAX_MILLIS);
+        if !self.finds_leader(host, now, truth) {
             return;
         }
-        let id = truth.network.connect(host.index);
+        let id = truth.network.connect(host.index, self.coordinator);
         self.link = Some(Link {
             id,
             is_registered: false,
@@ -233,6 +241,34 @@ impl Daemon {
             format!("{} registers with {held:?}", host.name)
         });
         self.send(now, truth, Up::Message(Box::new(FromWorker::Register(Box::new(register)))));
+    }
+
+    /// Dials the next coordinator. Returns true if it serves links. If not, it sets the time of the next attempt.
+    fn finds_leader(&mut self, host: &Host, now: Time, truth: &mut Truth) -> bool {
+        let count = truth.presence.len();
+        let is_blocked = truth.network.is_blocked(host.index, now);
+        match truth.presence.get(self.coordinator).filter(|_| !is_blocked) {
+            Some(Presence::Leading) => {
+                (self.failures, self.redirects) = (0, 0);
+                return true;
+            }
+            Some(Presence::Standby(Some(leader))) if self.redirects < REDIRECTS_MAX => {
+                self.coordinator = *leader;
+                self.redirects += 1;
+                self.connect_at = now + REDIRECT_TAKES;
+                return false;
+            }
+            _ => {}
+        }
+        (self.coordinator, self.redirects) = ((self.coordinator + 1) % count, 0);
+        self.failures += 1;
+        if self.failures.is_multiple_of(count) {
+            self.connect_at = now + truth.dice.millis(self.backoff_millis / 2, self.backoff_millis);
+            self.backoff_millis = (self.backoff_millis * 2).min(BACKOFF_MAX_MILLIS);
+        } else {
+            self.connect_at = now + REDIRECT_TAKES;
+        }
+        false
     }
 
     pub(crate) fn closed(&mut self, id: ConnectionId, now: Time, truth: &mut Truth) {

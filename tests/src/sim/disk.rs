@@ -1,5 +1,5 @@
-//! The coordinator's store: the state that survives its crash. Each change is checked against the
-//! invariants.
+//! The records of the pool, and a coordinator's logs: the state that survives a crash. Each change is checked against
+//! the invariants.
 
 use buildpool_pool::{AttemptRecord, Change, DoneRecord, JobRecord, WorkerRecord};
 use buildpool_protocol::ids::{AttemptId, JobId, WorkerId};
@@ -43,7 +43,7 @@ impl Log {
         self.durable = self.length();
     }
 
-    fn crash(&mut self) {
+    pub(crate) fn crash(&mut self) {
         let durable = self.durable;
         let mut begin = 0;
         self.parts.retain_mut(|(end, _)| {
@@ -54,13 +54,26 @@ impl Log {
         });
     }
 
+    /// Returns its length and origin.
+    pub(crate) fn seal(&self) -> Sealed {
+        Sealed { length: self.durable, executions: self.parts.iter().map(|(_, of)| *of).collect() }
+    }
+
     /// Returns true if all bytes come from this execution.
     pub(crate) fn is_all_of(&self, execution: u64) -> bool {
         self.parts.iter().all(|(_, of)| *of == execution)
     }
 }
 
-#[derive(Debug, Default)]
+/// A complete log: its length, and the executions that wrote it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Sealed {
+    pub(crate) length: u64,
+    pub(crate) executions: BTreeSet<u64>,
+}
+
+/// The records, and the complete logs.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Disk {
     pub(crate) jobs: BTreeMap<JobId, Arc<JobRecord>>,
     pub(crate) attempts: BTreeMap<JobId, BTreeMap<u32, AttemptRecord>>,
@@ -68,8 +81,10 @@ pub(crate) struct Disk {
     pub(crate) done: BTreeMap<JobId, Arc<DoneRecord>>,
     pub(crate) attachable: BTreeSet<JobId>,
     pub(crate) workers: BTreeMap<WorkerId, WorkerRecord>,
-    pub(crate) logs: BTreeMap<AttemptId, Log>,
+    pub(crate) sealed: BTreeMap<AttemptId, Sealed>,
     epoch: u64,
+    /// Number of a leader's start. 0 if there is only one coordinator.
+    start: u64,
 }
 
 impl Disk {
@@ -153,7 +168,7 @@ impl Disk {
         }
         if let Some(outcome) = &record.outcome {
             let id = AttemptId { job, number: record.attempt };
-            let durable = self.logs.get(&id).map_or(0, Log::durable);
+            let durable = self.sealed.get(&id).map_or(0, |sealed| sealed.length);
             if durable != outcome.log_length {
                 return Err(format!(
                     "sealed_before_done: job {job} ends with {durable} of {} bytes",
@@ -165,12 +180,21 @@ impl Disk {
         Ok(())
     }
 
-    pub(crate) fn crash(&mut self) {
-        self.logs.values_mut().for_each(Log::crash);
+    /// Counts the start of a leader.
+    pub(crate) fn begin(&mut self, start: u64) {
+        self.start = start;
     }
 
-    /// Returns a number higher than any granted epoch.
+    /// Returns a number that is not lower than any granted epoch.
     pub(crate) fn epoch_base(&self) -> u64 {
-        self.epoch
+        if self.start > 0 { self.start << 24 } else { self.epoch }
+    }
+
+    /// Returns true if the other disk has the same records of a job.
+    pub(crate) fn is_equal(&self, other: &Self, job: JobId) -> bool {
+        let number = |disk: &Self| disk.attempts.get(&job).map(|all| all.keys().copied().collect::<Vec<_>>());
+        self.jobs.contains_key(&job) == other.jobs.contains_key(&job)
+            && number(self) == number(other)
+            && self.done.contains_key(&job) == other.done.contains_key(&job)
     }
 }

@@ -78,6 +78,37 @@ pub(crate) enum Fault {
     LostAfter {
         lost_after: Duration,
     },
+    /// Crashes a coordinator that may be the leader.
+    LeaderCrash {
+        down: Duration,
+        says_so: bool,
+    },
+    /// Pauses a coordinator that may be the leader.
+    LeaderStop {
+        time: Duration,
+    },
+    /// Cuts a coordinator off from the shared store.
+    StoreCut {
+        time: Duration,
+    },
+    /// The shared store is slow, and some of its answers get lost.
+    SharedSlow {
+        time: Duration,
+    },
+    /// The server with the records does not answer.
+    SharedAway {
+        time: Duration,
+    },
+    /// Objects can't be written.
+    ObjectsAway {
+        time: Duration,
+    },
+    /// The asynchronous standby server stops following, so that its state becomes stale.
+    StandbyLags,
+    /// The primary server is lost, and the standby server takes over after this time.
+    StandbyPromoted {
+        takes: Duration,
+    },
     /// No workspace can be prepared.
     FullDisk {
         host: usize,
@@ -126,6 +157,41 @@ pub(crate) fn plan_more(seed: u64, hosts: usize, until: Duration) -> Vec<(Time, 
             Fault::LostAfter { lost_after: Duration::from_secs([91, 120, 300, 900][dice.index(4)]) }
         };
         faults.push((at, fault));
+    }
+    faults
+}
+
+/// Returns the faults of several coordinators and their shared store.
+pub(crate) fn plan_shared(seed: u64, until: Duration) -> Vec<(Time, Fault)> {
+    let mut dice = Dice::new(seed.rotate_left(32) ^ 0x5a5a);
+    let mut faults = Vec::new();
+    let end = u64::try_from(until.as_millis()).unwrap_or(1_001).max(1_001);
+    let enabled = dice.throw() | dice.throw();
+    // Each kind is absent from some runs. A stale standby server is rare, because it excuses losses.
+    let is_asynchronous = dice.percent(20);
+    for _ in 0..dice.below(60) {
+        let at = dice.millis(1_000, end);
+        let time = if dice.percent(70) { dice.millis(100, 8_000) } else { dice.millis(3_000, 90_000) };
+        let kind = dice.below(7);
+        let fault = match kind {
+            0 => Fault::LeaderCrash { down: time, says_so: dice.percent(70) },
+            1 => Fault::LeaderStop { time },
+            2 => Fault::StoreCut { time },
+            3 => Fault::SharedSlow { time },
+            4 => Fault::SharedAway { time },
+            5 => Fault::ObjectsAway { time },
+            _ => {
+                let lag = dice.millis(10, 10_000);
+                if is_asynchronous {
+                    faults.push((at, Fault::StandbyLags));
+                    faults.push((at + lag, Fault::StandbyPromoted { takes: time }));
+                }
+                continue;
+            }
+        };
+        if enabled >> kind & 1 == 1 {
+            faults.push((at, fault));
+        }
     }
     faults
 }

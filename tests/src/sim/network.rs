@@ -61,6 +61,7 @@ impl<M> Lane<M> {
 #[derive(Debug)]
 struct Connection {
     host: usize,
+    coordinator: usize,
     worker_open: bool,
     coordinator_open: bool,
     up: Lane<Up>,
@@ -77,12 +78,13 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    pub(crate) fn connect(&mut self, host: usize) -> ConnectionId {
+    pub(crate) fn connect(&mut self, host: usize, coordinator: usize) -> ConnectionId {
         self.next += 1;
         let id = ConnectionId(self.next);
         let (up, down) = self.blocked.get(&host).copied().unwrap_or_default();
         let mut connection = Connection {
             host,
+            coordinator,
             worker_open: true,
             coordinator_open: true,
             up: Lane::new(),
@@ -180,36 +182,40 @@ impl Network {
     }
 
     /// Returns the time of the next arrival at an end that listens.
-    pub(crate) fn next(&self, listens: impl Fn(usize) -> bool, coordinator_listens: bool) -> Option<Time> {
+    pub(crate) fn next(
+        &self,
+        listens: impl Fn(usize) -> bool,
+        coordinator_listens: impl Fn(usize) -> bool,
+    ) -> Option<Time> {
         self.connections
             .values()
             .map(|connection| {
-                let up = connection.up.next().filter(|_| coordinator_listens);
+                let up = connection.up.next().filter(|_| coordinator_listens(connection.coordinator));
                 earlier(up, connection.down.next().filter(|_| listens(connection.host)))
             })
             .fold(None, earlier)
     }
 
-    /// Returns the next arrival that is due.
+    /// Returns the next arrival that is due, with its host and its coordinator.
     pub(crate) fn arrive(
         &mut self,
         now: Time,
         listens: impl Fn(usize) -> bool,
-        coordinator_listens: bool,
-    ) -> Option<(ConnectionId, usize, Arrival)> {
+        coordinator_listens: impl Fn(usize) -> bool,
+    ) -> Option<(ConnectionId, (usize, usize), Arrival)> {
         for (id, connection) in &mut self.connections {
-            let host = connection.host;
-            if coordinator_listens
+            let (host, coordinator) = (connection.host, connection.coordinator);
+            if coordinator_listens(coordinator)
                 && connection.up.next().is_some_and(|at| at <= now)
                 && let Some((_, message)) = connection.up.queue.pop_front()
             {
-                return Some((*id, host, message.map_or(Arrival::ClosedUp, Arrival::Up)));
+                return Some((*id, (host, coordinator), message.map_or(Arrival::ClosedUp, Arrival::Up)));
             }
             if listens(host)
                 && connection.down.next().is_some_and(|at| at <= now)
                 && let Some((_, message)) = connection.down.queue.pop_front()
             {
-                return Some((*id, host, message.map_or(Arrival::ClosedDown, Arrival::Down)));
+                return Some((*id, (host, coordinator), message.map_or(Arrival::ClosedDown, Arrival::Down)));
             }
         }
         None

@@ -1,9 +1,12 @@
-//! Facts that the product code cannot access: behaviour of jobs, living processes, and violated
-//! invariants.
+//! The parts that all simulated programs share (network, records), and facts that the product code cannot access:
+//! behaviour of jobs, living processes, and violated invariants.
 
 use super::clock::Time;
 use super::dice::Dice;
+use super::disk::Disk;
 use super::network::Network;
+use super::shared::SharedStore;
+use buildpool_pool::Change;
 use buildpool_protocol::ids::JobId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -50,6 +53,12 @@ pub struct Counts {
     pub fenced: u64,
     /// Simulated time in seconds.
     pub seconds: u64,
+    /// Coordinators that began to lead, if there are several.
+    pub leaderships: u64,
+    /// Transactions that the shared store refused, because another coordinator led.
+    pub fenced_commits: u64,
+    /// Promotions of a standby server that lost commits.
+    pub lost_commits: u64,
 }
 
 impl Counts {
@@ -67,18 +76,35 @@ impl Counts {
         self.cut_offs += other.cut_offs;
         self.fenced += other.fenced;
         self.seconds += other.seconds;
+        self.leaderships += other.leaderships;
+        self.fenced_commits += other.fenced_commits;
+        self.lost_commits += other.lost_commits;
     }
+}
+
+/// State of a coordinator for its peers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Presence {
+    /// It answers nothing.
+    Away,
+    /// It does not lead, and names the leader that it knows.
+    Standby(Option<usize>),
+    /// It serves links.
+    Leading,
 }
 
 #[derive(Debug)]
 pub(crate) struct Truth {
     pub(crate) dice: Dice,
     pub(crate) network: Network,
+    pub(crate) disk: Disk,
+    /// The server with the records, if there are several coordinators.
+    pub(crate) shared: SharedStore,
     pub(crate) behaviours: BTreeMap<JobId, Behaviour>,
     pub(crate) counts: Counts,
     /// Jobs with a recorded cancel. Such a job may end without its worker.
     pub(crate) cancelled: BTreeSet<JobId>,
-    pub(crate) coordinator_listens: bool,
+    pub(crate) presence: Vec<Presence>,
     /// True if no job crashes its machine.
     pub(crate) is_calm: bool,
     pub(crate) trace: Option<Vec<String>>,
@@ -90,10 +116,12 @@ impl Truth {
         Self {
             dice,
             network: Network::default(),
+            disk: Disk::default(),
+            shared: SharedStore::default(),
             behaviours: BTreeMap::new(),
             counts: Counts::default(),
             cancelled: BTreeSet::new(),
-            coordinator_listens: true,
+            presence: vec![Presence::Leading],
             is_calm: false,
             trace: traces.then(Vec::new),
             violation: None,
@@ -121,8 +149,42 @@ impl Truth {
         }
     }
 
+    /// Writes a change to the records, and counts it.
+    pub(crate) fn write(&mut self, change: &Change, now: Time) {
+        match change {
+            Change::CancelAsked { job, .. } => drop(self.cancelled.insert(*job)),
+            Change::Attempt { job, attempt } => {
+                self.counts.losses += u64::from(attempt.counted && !self.cancelled.contains(job));
+                self.counts.retries += u64::from(attempt.retried);
+            }
+            _ => {}
+        }
+        self.note(now, || format!("  writes {}", describe(change)));
+        let written = self.disk.write(change);
+        self.check(written);
+    }
+
+    /// Returns true if records of the job were lost with a primary server.
+    pub(crate) fn is_forgotten(&self, job: JobId) -> bool {
+        self.shared.forgotten.contains(&job)
+    }
+
     pub(crate) fn next_execution(&mut self) -> u64 {
         self.counts.executions += 1;
         self.counts.executions
+    }
+}
+
+fn describe(change: &Change) -> String {
+    match change {
+        Change::Submitted(record) => format!("job {}", record.job),
+        Change::Attempt { job, attempt } => {
+            format!("attempt {job}/{} on {}: lost {:?}", attempt.number, attempt.worker_name, attempt.lost)
+        }
+        Change::CancelAsked { job, .. } => format!("cancel of {job}"),
+        Change::Done { job, record } => format!("end of {job}: {:?} {:?}", record.verdict, record.cause),
+        Change::Attachable { job, attachable } => format!("job {job} attachable: {attachable}"),
+        Change::Worker(record) => format!("worker {}", record.name),
+        Change::WorkerForgotten(worker) => format!("worker {worker} is forgotten"),
     }
 }

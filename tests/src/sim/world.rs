@@ -9,6 +9,7 @@ use super::faults::{self, Fault};
 use super::host::{Host, Power};
 use super::keeper::Clocks;
 use super::network::Arrival;
+use super::shared::{self, SharedStore};
 use super::truth::{Counts, Truth};
 use buildpool_pool::{ClientRef, Config, Input};
 use buildpool_protocol::ids::JobId;
@@ -26,6 +27,10 @@ pub struct Options {
     pub crash_at: Option<u64>,
     /// True for no faults except `crash_at`.
     pub is_calm: bool,
+    /// Number of coordinators. With 0 or 1, it has its records on its own disk.
+    pub coordinators: usize,
+    /// True to accept transactions of any leader, so that a test sees the invariants fail.
+    pub without_fence: bool,
     /// Number of jobs. Random if absent.
     pub jobs: Option<u64>,
     /// True to keep a trace.
@@ -46,7 +51,7 @@ pub struct Failure {
 pub(crate) struct World {
     now: Time,
     truth: Truth,
-    coordinator: Coordinator,
+    coordinators: Vec<Coordinator>,
     hosts: Vec<Host>,
     clients: Clients,
     faults: Vec<(Time, Fault)>,
@@ -81,12 +86,26 @@ impl World {
         let mut truth = Truth::new(dice, options.traces);
         truth.is_calm = options.is_calm;
         truth.network.latency_max = truth.dice.millis(1, 400);
-        let mut coordinator = Coordinator::new(config);
-        coordinator.crash_at = options.crash_at.map(|at| (at, Duration::from_secs(2)));
+        truth.shared = SharedStore::new(!options.without_fence);
+        let is_shared = options.coordinators > 1;
+        let mut coordinators: Vec<Coordinator> = (0..options.coordinators.max(1))
+            .map(|index| Coordinator::new(config.clone(), index, is_shared))
+            .collect();
+        if is_shared && !options.is_calm {
+            // A shared store has no disk of its own that fills.
+            faults.retain(|(_, fault)| !matches!(fault, Fault::FullStore { .. } | Fault::SlowStore { .. }));
+            faults.extend(faults::plan_shared(options.seed, heal_at));
+            faults.sort_by_key(|(at, _)| *at);
+        }
+        for coordinator in coordinators.iter_mut().skip(1) {
+            // Clocks of the machines differ.
+            coordinator.wall_offset_ms += i64::try_from(truth.dice.below(10_000)).unwrap_or(0) - 5_000;
+        }
+        coordinators[0].crash_at = options.crash_at.map(|at| (at, Duration::from_secs(2)));
         Self {
             now: Time::ZERO,
             truth,
-            coordinator,
+            coordinators,
             hosts,
             clients,
             faults,
@@ -102,12 +121,12 @@ impl World {
         faults: impl FnOnce(Duration) -> Vec<(Time, Fault)>,
     ) -> Self {
         let mut world = Self::new(&Options { is_calm: true, ..options.clone() });
-        world.faults = faults(world.coordinator.config.lost_after);
+        world.faults = faults(world.coordinators[0].config.lost_after);
         world
     }
 
     pub(crate) fn run(mut self) -> Result<Counts, Box<Failure>> {
-        let lost_after = self.coordinator.config.lost_after;
+        let lost_after = self.coordinators[0].config.lost_after;
         self.advance(self.heal_at, false);
         self.heal();
         self.advance(self.heal_at + lost_after * 6 + Duration::from_secs(7_200), true);
@@ -116,7 +135,7 @@ impl World {
         self.check_end();
         match self.truth.violation() {
             None => {
-                self.truth.counts.boundaries = self.coordinator.boundaries();
+                self.truth.counts.boundaries = self.coordinators.iter().map(Coordinator::boundaries).sum();
                 self.truth.counts.seconds = self.now.as_secs();
                 Ok(self.truth.counts)
             }
@@ -131,10 +150,14 @@ impl World {
     fn next(&self) -> Option<Time> {
         let listens = |index: usize| self.hosts.get(index).is_some_and(|host| host.listens(self.now));
         let mut at = self.faults.first().map(|(at, _)| *at);
-        at = earlier(at, self.truth.network.next(listens, self.coordinator.listens(self.now)));
-        at = earlier(at, self.coordinator.wake(self.now));
+        let serves = |index: usize| self.coordinators.get(index).is_some_and(|it| it.listens(self.now));
+        at = earlier(at, self.truth.network.next(listens, serves));
+        at = earlier(at, self.truth.shared.wake());
+        for coordinator in &self.coordinators {
+            at = earlier(at, coordinator.wake(self.now, &self.truth.shared));
+            at = earlier(at, coordinator.mail.iter().map(|(at, ..)| *at).min());
+        }
         at = earlier(at, self.clients.wake());
-        at = earlier(at, self.coordinator.mail.iter().map(|(at, ..)| *at).min());
         at = earlier(at, self.poisoned.values().copied().min());
         self.hosts.iter().map(|host| host.wake(self.now)).fold(at, earlier)
     }
@@ -158,7 +181,7 @@ impl World {
 
     /// Returns true if every accepted job has ended and no machine holds an attempt.
     fn is_quiet(&self) -> bool {
-        let done = &self.coordinator.disk.done;
+        let done = &self.truth.disk.done;
         self.clients.are_answered()
             && self.clients.accepted().all(|job| done.contains_key(&job))
             && self.hosts.iter().all(|host| host.is_on() && host.spool.is_empty())
@@ -175,18 +198,30 @@ impl World {
             host.step(now, &mut self.truth);
         }
         self.deliver();
-        self.truth.coordinator_listens = self.coordinator.listens(now);
-        self.coordinator.step(now, &mut self.truth);
-        self.truth.coordinator_listens = self.coordinator.listens(now);
-        while let Some(due) = self.coordinator.mail.iter().position(|(at, ..)| *at <= now) {
-            let (_, client, reply) = self.coordinator.mail.remove(due);
-            self.clients.take_mail(client, reply, &mut self.truth);
+        shared::step(now, &mut self.truth);
+        self.note_presence();
+        for coordinator in &mut self.coordinators {
+            coordinator.step(now, &mut self.truth);
+        }
+        self.note_presence();
+        for coordinator in &mut self.coordinators {
+            while let Some(due) = coordinator.mail.iter().position(|(at, ..)| *at <= now) {
+                let (_, client, reply) = coordinator.mail.remove(due);
+                self.clients.take_mail(client, reply, &mut self.truth);
+            }
         }
         if self.clients.wake().is_some_and(|at| at <= now) {
-            self.clients.step(now, &mut self.coordinator, &mut self.truth);
+            self.clients.step(now, &mut self.coordinators, &mut self.truth);
         }
         self.poison();
         self.check();
+    }
+
+    fn note_presence(&mut self) {
+        self.truth.presence.clear();
+        self.truth
+            .presence
+            .extend(self.coordinators.iter().map(|coordinator| coordinator.presence(self.now)));
     }
 
     fn deliver(&mut self) {
@@ -194,11 +229,13 @@ impl World {
         loop {
             let hosts = &self.hosts;
             let listens = |index: usize| hosts.get(index).is_some_and(|host: &Host| host.listens(now));
-            let arrival = self.truth.network.arrive(now, listens, self.coordinator.listens(now));
-            let Some((id, index, arrival)) = arrival else { return };
+            let coordinators = &self.coordinators;
+            let serves = |index: usize| coordinators.get(index).is_some_and(|it| it.listens(now));
+            let arrival = self.truth.network.arrive(now, listens, serves);
+            let Some((id, (index, to), arrival)) = arrival else { return };
             match arrival {
-                Arrival::Up(message) => self.coordinator.hear(id, message, now, &mut self.truth),
-                Arrival::ClosedUp => self.coordinator.closed(id, now, &mut self.truth),
+                Arrival::Up(message) => self.coordinators[to].hear(id, message, now, &mut self.truth),
+                Arrival::ClosedUp => self.coordinators[to].closed(id, now, &mut self.truth),
                 Arrival::Down(message) => self.with_daemon(index, |daemon, host, truth| {
                     daemon.obey(host, id, *message, now, truth);
                 }),
@@ -243,7 +280,9 @@ impl World {
         let now = self.now;
         self.truth.counts.faults += 1;
         self.truth.note(now, || format!("FAULT {fault:?}"));
+        let struck = self.struck_coordinator();
         let truth = &mut self.truth;
+        let coordinator = &mut self.coordinators[struck];
         match *fault {
             Fault::Cut { host } => truth.network.cut(now, &mut truth.dice, host),
             Fault::Stall { host, up, down } => truth.network.stall(host, now + up, now + down),
@@ -269,29 +308,59 @@ impl World {
                     daemon.be_moody(true);
                 }
             }
-            Fault::CoordinatorCrash { down, says_so } => self.coordinator.crash(now, truth, down, says_so),
-            Fault::CoordinatorCrashAt { boundaries, down } => {
-                self.coordinator.crash_at = Some((self.coordinator.boundaries() + boundaries, down));
+            Fault::CoordinatorCrash { down, says_so } | Fault::LeaderCrash { down, says_so } => {
+                coordinator.crash(now, truth, down, says_so);
             }
-            Fault::CoordinatorStop { time } => self.coordinator.stopped_until = now + time,
-            Fault::SlowStore { time } => self.coordinator.slow_until = now + time,
-            Fault::FullStore { time } => self.coordinator.full_until = now + time,
-            Fault::WallJump { millis } => self.coordinator.wall_offset_ms += millis,
+            Fault::StoreCut { time } => truth.shared.block(struck, now + time),
+            Fault::SharedSlow { time } => truth.shared.slow_down(now + time),
+            Fault::SharedAway { time } => truth.shared.stop(now + time),
+            Fault::ObjectsAway { time } => truth.shared.lose_objects(now + time),
+            Fault::StandbyLags => truth.shared.keep_copy(&truth.disk),
+            Fault::StandbyPromoted { takes } => {
+                shared::promote(now, truth, takes);
+                let (jobs, shared) = (&truth.disk.jobs, &truth.shared);
+                self.clients.forget(|job| shared.forgotten.contains(&job) && !jobs.contains_key(&job));
+            }
+            Fault::CoordinatorCrashAt { boundaries, down } => {
+                coordinator.crash_at = Some((coordinator.boundaries() + boundaries, down));
+            }
+            Fault::CoordinatorStop { time } | Fault::LeaderStop { time } => {
+                coordinator.stopped_until = now + time;
+            }
+            Fault::SlowStore { time } => coordinator.slow_until = now + time,
+            Fault::FullStore { time } => coordinator.full_until = now + time,
+            Fault::WallJump { millis } => coordinator.wall_offset_ms += millis,
             Fault::Drain { host, deadline } => self.drain(host, true, deadline),
             Fault::Resume { host } => self.drain(host, false, None),
             Fault::LostAfter { lost_after } => {
-                self.coordinator.config.lost_after = lost_after;
-                self.coordinator.crash(now, truth, Duration::from_secs(1), true);
+                for coordinator in &mut self.coordinators {
+                    coordinator.config.lost_after = lost_after;
+                    coordinator.crash(now, truth, Duration::from_secs(1), true);
+                }
             }
             Fault::FullDisk { host, time } => self.hosts[host].full_until = now + time,
+        }
+    }
+
+    /// Returns the coordinator that a fault strikes: mostly the leader.
+    fn struck_coordinator(&mut self) -> usize {
+        let count = self.coordinators.len();
+        if count == 1 {
+            return 0;
+        }
+        let leader = self.coordinators.iter().position(|coordinator| coordinator.listens(self.now));
+        match leader {
+            Some(leader) if self.truth.dice.percent(75) => leader,
+            _ => self.truth.dice.index(count),
         }
     }
 
     fn drain(&mut self, host: usize, draining: bool, deadline: Option<Duration>) {
         let client = ClientRef { connection: 0, request: 0 };
         let worker = self.hosts[host].name.clone();
-        if self.coordinator.listens(self.now) {
-            self.coordinator.ask(Input::Drain { client, worker, draining, deadline });
+        let now = self.now;
+        for coordinator in self.coordinators.iter_mut().filter(|coordinator| coordinator.listens(now)) {
+            coordinator.ask(Input::Drain { client, worker: worker.clone(), draining, deadline });
         }
     }
 
@@ -301,10 +370,13 @@ impl World {
         self.truth.note(now, || "HEALED".to_owned());
         self.faults.clear();
         self.truth.network.heal(now);
-        self.coordinator.crash_at = None;
-        self.coordinator.stopped_until = now;
-        self.coordinator.slow_until = now;
-        self.coordinator.full_until = now;
+        self.truth.shared.heal(now);
+        for coordinator in &mut self.coordinators {
+            coordinator.crash_at = None;
+            coordinator.stopped_until = now;
+            coordinator.slow_until = now;
+            coordinator.full_until = now;
+        }
         for host in &mut self.hosts {
             host.wake_up(now);
             host.stopped_until = now;
@@ -324,7 +396,8 @@ impl World {
     /// Cancels jobs that wait forever for a wiped worker. They must report that.
     fn cancel_what_waits_for_ever(&mut self) {
         self.clients.stop();
-        for live in self.coordinator.live_jobs(self.now) {
+        let live: Vec<_> = self.coordinators.iter().flat_map(|it| it.live_jobs(self.now)).collect();
+        for live in live {
             let job = live.record.job;
             let waits_for_ever =
                 live.record.spec.on_lost == buildpool_protocol::spec::OnLost::Wait && !live.connected;
@@ -347,6 +420,11 @@ impl World {
     // ---- invariants
 
     fn check(&mut self) {
+        let leading: Vec<_> =
+            (0..self.coordinators.len()).filter(|index| self.coordinators[*index].leads(self.now)).collect();
+        if leading.len() > 1 {
+            self.truth.fail(format!("single_leader: the coordinators {leading:?} act as the leader at once"));
+        }
         let mut running: BTreeMap<JobId, (usize, u64)> = BTreeMap::new();
         let orphans = self.hosts.iter().filter(|host| host.is_on()).flat_map(|host| {
             let living = host.orphans.iter().filter(|(_, orphan)| orphan.until > self.now);
@@ -360,7 +438,9 @@ impl World {
                 for (name, count) in &entry.spec.resources {
                     *used.entry(name.as_str()).or_insert(0) += count;
                 }
+                // An attempt whose grant was lost with a primary server runs until its worker connects.
                 if keeper.runs()
+                    && !self.truth.is_forgotten(keeper.lease.attempt.job)
                     && let Some((other, execution)) =
                         running.insert(keeper.lease.attempt.job, (host.index, keeper.execution))
                 {
@@ -380,7 +460,7 @@ impl World {
 
     fn check_end(&mut self) {
         let unfinished: Vec<JobId> =
-            self.clients.accepted().filter(|job| !self.coordinator.disk.done.contains_key(job)).collect();
+            self.clients.accepted().filter(|job| !self.truth.disk.done.contains_key(job)).collect();
         if let Some(job) = unfinished.first() {
             self.truth.fail(format!("liveness: {} accepted jobs have no end, {job} first", unfinished.len()));
         }

@@ -2,7 +2,7 @@
 //! between two effects loses the later ones.
 
 use super::super::clock::Time;
-use super::super::disk::Log;
+use super::super::disk::{Disk, Log};
 use super::super::truth::Truth;
 use super::{Batch, Coordinator, Reply};
 use buildpool_pool::{Change, ClientRef, Effect, Input, JobRecord, Session, Submit, Wish};
@@ -13,11 +13,11 @@ use std::time::Duration;
 
 impl Coordinator {
     /// Returns the recorded job that a submit repeats.
-    fn known(&self, changes: &[Change], submit: &Submit) -> Option<JobId> {
+    fn known(disk: &Disk, changes: &[Change], submit: &Submit) -> Option<JobId> {
         let is_known = |id: &JobId| {
             let is_written =
                 changes.iter().any(|change| matches!(change, Change::Done { job, .. } if job == id));
-            is_written || self.disk.jobs.contains_key(id) || self.disk.done.contains_key(id)
+            is_written || disk.jobs.contains_key(id) || disk.done.contains_key(id)
         };
         let by_id = Some(submit.job).filter(|id| is_known(id));
         by_id.or_else(|| {
@@ -25,7 +25,7 @@ impl Coordinator {
             let of_submitter = |record: &JobRecord| {
                 record.client_request_id.as_ref() == Some(text) && record.submitter == submit.submitter.name
             };
-            self.disk.jobs.values().find(|record| of_submitter(record)).map(|record| record.job)
+            disk.jobs.values().find(|record| of_submitter(record)).map(|record| record.job)
         })
     }
 
@@ -38,27 +38,7 @@ impl Coordinator {
             let batch = running.batch.take().unwrap_or_default();
             return self.commit(batch, now, truth);
         }
-        let is_due = running.pool.next_deadline().is_some_and(|at| running.clock.when(at) <= now);
-        if running.inbox.is_empty() && !is_due {
-            return;
-        }
-        let mut batch = Batch::default();
-        let most = 1 + truth.dice.index(8);
-        for taken in 0..most {
-            let Some(running) = &mut self.running else { return };
-            let input = match running.inbox.pop_front() {
-                Some(input) => input,
-                None if taken == 0 => Input::Tick,
-                None => break,
-            };
-            self.decide(input, &mut batch, now, truth);
-            if self.dies_here(now, truth) {
-                return;
-            }
-        }
-        if batch.changes.is_empty() {
-            return self.carry_out(batch.effects, now, truth);
-        }
+        let Some(mut batch) = self.take_batch(now, truth) else { return };
         let slow = if self.slow_until > now { truth.dice.millis(1_000, 8_000) } else { Duration::ZERO };
         batch.done_at = now + truth.dice.millis(1, 15) + slow;
         if let Some(running) = &mut self.running {
@@ -66,9 +46,37 @@ impl Coordinator {
         }
     }
 
+    /// Passes inputs to the pool. Returns its decisions if they need a record. Others are carried out here.
+    pub(super) fn take_batch(&mut self, now: Time, truth: &mut Truth) -> Option<Batch> {
+        let running = self.running.as_ref()?;
+        let is_due = running.pool.next_deadline().is_some_and(|at| running.clock.when(at) <= now);
+        if running.inbox.is_empty() && !is_due {
+            return None;
+        }
+        let mut batch = Batch::default();
+        let most = 1 + truth.dice.index(8);
+        for taken in 0..most {
+            let running = self.running.as_mut()?;
+            let input = match running.inbox.pop_front() {
+                Some(input) => input,
+                None if taken == 0 => Input::Tick,
+                None => break,
+            };
+            self.decide(input, &mut batch, now, truth);
+            if self.dies_here(now, truth) {
+                return None;
+            }
+        }
+        if batch.changes.is_empty() {
+            self.carry_out(batch.effects, now, truth);
+            return None;
+        }
+        Some(batch)
+    }
+
     pub(super) fn decide(&mut self, mut input: Input, batch: &mut Batch, now: Time, truth: &mut Truth) {
         if let Input::Submit { submit, .. } = &mut input {
-            submit.known = self.known(&batch.changes, submit);
+            submit.known = Self::known(&truth.disk, &batch.changes, submit);
         }
         let Some(at) = self.running.as_ref().map(|running| self.now(running, now)) else { return };
         let Some(running) = &mut self.running else { return };
@@ -87,24 +95,23 @@ impl Coordinator {
         truth.check(running.pool.audit());
     }
 
-    fn commit(&mut self, mut batch: Batch, now: Time, truth: &mut Truth) {
+    fn commit(&mut self, batch: Batch, now: Time, truth: &mut Truth) {
         if self.dies_here(now, truth) {
             return;
         }
         for change in &batch.changes {
-            if let Change::CancelAsked { job, .. } = change {
-                truth.cancelled.insert(*job);
-            }
-            if let Change::Attempt { job, attempt } = change {
-                truth.counts.losses += u64::from(attempt.counted && !truth.cancelled.contains(job));
-                truth.counts.retries += u64::from(attempt.retried);
-            }
+            truth.write(change, now);
+        }
+        self.carry_out_written(batch, now, truth);
+    }
+
+    /// Carries out the effects of changes that are written.
+    pub(super) fn carry_out_written(&mut self, mut batch: Batch, now: Time, truth: &mut Truth) {
+        for change in &batch.changes {
             if let Change::Attempt { job, attempt } = change {
                 let newest = AttemptId { job: *job, number: attempt.number };
                 batch.effects.retain(|effect| !is_superseded(effect, newest));
             }
-            truth.note(now, || format!("  writes {}", describe(change)));
-            truth.check(self.disk.write(change));
         }
         self.carry_out(batch.effects, now, truth);
     }
@@ -122,7 +129,7 @@ impl Coordinator {
         match effect {
             Effect::Persist(_) | Effect::Note(_) | Effect::Changed { .. } => {}
             Effect::Accepted { client, job, .. } => {
-                if !self.disk.jobs.contains_key(&job) {
+                if !truth.disk.jobs.contains_key(&job) && !truth.is_forgotten(job) {
                     truth.fail(format!("liveness: job {job} is accepted and not on disk"));
                 }
                 self.reply(client, Reply::Accepted { job }, now, truth);
@@ -146,7 +153,7 @@ impl Coordinator {
             }
             Effect::OpenLog { session, lease } => self.open_log(session, lease, truth),
             Effect::Grant { session, grant } => {
-                truth.check(self.check_grant(grant.lease));
+                truth.check(Self::check_grant(truth, grant.lease));
                 truth.note(now, || format!("  grants {}", grant.lease.attempt));
                 self.send(session, ToWorker::Grant(grant), now, truth);
             }
@@ -159,7 +166,7 @@ impl Coordinator {
                 }
             }
             Effect::Done { job, .. } => {
-                if !self.disk.done.contains_key(&job) {
+                if !truth.disk.done.contains_key(&job) && !truth.is_forgotten(job) {
                     truth.fail(format!("absorbing: the end of job {job} is reported and not on disk"));
                 }
             }
@@ -174,8 +181,8 @@ impl Coordinator {
 
     fn open_log(&mut self, session: Session, lease: Lease, truth: &mut Truth) {
         let AttemptId { job, number } = lease.attempt;
-        let newest = self.disk.attempts.get(&job).and_then(|all| all.keys().next_back().copied());
-        if newest != Some(number) {
+        let newest = truth.disk.attempts.get(&job).and_then(|all| all.keys().next_back().copied());
+        if newest != Some(number) && !truth.is_forgotten(job) {
             truth.fail(format!("fenced: the log of {job}/{number} is opened, the newest is {newest:?}"));
         }
         if let Some(running) = &mut self.running {
@@ -184,17 +191,18 @@ impl Coordinator {
     }
 
     /// Checks that a grant is on disk and is the newest.
-    fn check_grant(&self, lease: Lease) -> Result<(), String> {
+    fn check_grant(truth: &Truth, lease: Lease) -> Result<(), String> {
         let AttemptId { job, number } = lease.attempt;
-        let newest = self.disk.attempts.get(&job).and_then(|all| all.values().next_back());
+        let newest = truth.disk.attempts.get(&job).and_then(|all| all.values().next_back());
         match newest {
             Some(newest) if newest.number == number && newest.epoch == lease.epoch => Ok(()),
+            _ if truth.is_forgotten(job) => Ok(()),
             _ => Err(format!("single_lease: {job}/{number} is granted, on disk is {newest:?}")),
         }
     }
 
     pub(super) fn desired(&self, wishes: Vec<Wish>) -> Vec<Desired> {
-        let position = |lease: Lease| self.disk.logs.get(&lease.attempt).map_or(0, Log::length);
+        let position = |lease: Lease| self.logs.get(&lease.attempt).map_or(0, Log::length);
         wishes
             .into_iter()
             .map(|wish| match wish {
@@ -229,18 +237,4 @@ fn is_superseded(effect: &Effect, newest: AttemptId) -> bool {
         _ => return false,
     };
     lease.attempt.job == newest.job && lease.attempt.number < newest.number
-}
-
-fn describe(change: &Change) -> String {
-    match change {
-        Change::Submitted(record) => format!("job {}", record.job),
-        Change::Attempt { job, attempt } => {
-            format!("attempt {job}/{} on {}: lost {:?}", attempt.number, attempt.worker_name, attempt.lost)
-        }
-        Change::CancelAsked { job, .. } => format!("cancel of {job}"),
-        Change::Done { job, record } => format!("end of {job}: {:?} {:?}", record.verdict, record.cause),
-        Change::Attachable { job, attachable } => format!("job {job} attachable: {attachable}"),
-        Change::Worker(record) => format!("worker {}", record.name),
-        Change::WorkerForgotten(worker) => format!("worker {worker} is forgotten"),
-    }
 }
