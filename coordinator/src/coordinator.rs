@@ -25,8 +25,8 @@ use crate::recent_jobs::RecentJobs;
 use crate::revocations;
 use crate::runtime::{Parts, Runtime, StartError};
 use crate::stdin::Inputs;
-use crate::store::{Lookup, Retention, Server, SourceError, Store, StoreError, make_directory};
-use crate::test_history::TestHistory;
+use crate::store::{Lookup, Retention, Server, SourceError, Store, StoreError, TestRuns, make_directory};
+use crate::test_history::{SharedRuns, TestHistory};
 use crate::tls::{Tls, TlsError, TlsSource};
 use crate::transfer::TransferStore;
 use crate::trust::Trust;
@@ -250,7 +250,9 @@ impl Coordinator {
         }
         let transfers = TransferStore::new(&config.data_dir, store.objects());
         let branches = transfers.clone();
-        let tests = TestHistory::open(&config.data_dir, move |spec| branches.branch(spec))?;
+        let place = server.as_ref().map_or_else(String::new, |server| server.url().to_string());
+        let runs = SharedRuns { place, rows: TestRuns::new(store.reader()) };
+        let tests = TestHistory::open(&config.data_dir, runs, move |spec| branches.branch(spec))?;
         let connections = Arc::new(Connections::default());
         let metrics = Arc::new(Metrics::default());
         let finished = Arc::new(RecentJobs::default());

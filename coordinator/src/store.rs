@@ -23,6 +23,7 @@ mod records;
 mod reserve;
 mod ring;
 pub(crate) mod sql;
+mod test_runs;
 mod writer;
 
 pub use backup::{BackedUp, BackupError, backup};
@@ -51,6 +52,7 @@ pub use records::{
 pub use ring::{CompletedLog, Ring};
 pub use sql::Error as DatabaseError;
 pub use sql::server::{Server, SourceError, StoreUrl};
+pub(crate) use test_runs::{TestRunRow, TestRuns};
 pub use writer::Writer;
 
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,16 +1,19 @@
 //! History of tests: the results of each test in the last jobs of its project and command.
 //!
-//! A thread with low priority writes to `tests.db`. The end of a job only puts its results in a queue; if the queue is
+//! A thread with low priority writes to `tests.db`. With several coordinators, it also adds each run to the shared records,
+//! and a new leader copies the runs of earlier ones from there. The end of a job only puts its results in a queue; if the queue is
 //! full, they are dropped and counted. So the history never delays a job, and a lost history costs no result.
 
+mod shared;
 mod stats;
 mod table;
 
 pub(crate) use stats::{Flaky, Point, TestOutcome};
+use table::AGE_MS;
 pub(crate) use table::{HistoryQuery, Position, Scope, TESTS_FILE, Table, Test};
 
 use crate::priority::{Niceness, give_way};
-use crate::store::{JobRecord, StoreError};
+use crate::store::{JobRecord, StoreError, TestRuns};
 use buildpool_digest::{Digest, TestResult};
 use buildpool_protocol::evidence::TestStatus;
 use buildpool_protocol::report::{TestCounts, Verdict};
@@ -30,6 +33,14 @@ const NOTES_MAX: usize = 5;
 const QUARANTINED: &str =
     "Each failed test is quarantined: it is known to be flaky. Run the job again before you change the code.";
 
+/// Branch of a run.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Branch {
+    /// The thread looks up the branch of this job's snapshot.
+    Of(Arc<JobSpec>),
+    Known(Option<String>),
+}
+
 /// Results of one job.
 #[derive(Clone, Debug)]
 pub(crate) struct TestRun {
@@ -40,8 +51,7 @@ pub(crate) struct TestRun {
     pub(crate) command: String,
     pub(crate) submitter: String,
     pub(crate) worker: String,
-    /// Names the branch, which the thread looks up.
-    pub(crate) spec: Arc<JobSpec>,
+    pub(crate) branch: Branch,
     /// Id of the snapshot, if the job had one.
     pub(crate) tree: Option<String>,
     /// The whole command passed.
@@ -52,6 +62,13 @@ pub(crate) struct TestRun {
 }
 
 impl TestRun {
+    fn known_branch(&self) -> Option<&str> {
+        match &self.branch {
+            Branch::Known(branch) => branch.as_deref(),
+            Branch::Of(_) => None,
+        }
+    }
+
     /// Returns the results of a job, or `None` if it ran no tests.
     pub(crate) fn from_record(record: &JobRecord, results: Vec<TestResult>) -> Option<Self> {
         let done = record.done.as_ref()?;
@@ -67,7 +84,7 @@ impl TestRun {
             command: record.spec.command.to_string(),
             submitter: record.principal.clone(),
             worker: record.attempts.last().map(|attempt| attempt.worker_name.clone()).unwrap_or_default(),
-            spec: record.spec.clone(),
+            branch: Branch::Of(record.spec.clone()),
             tree: tree(&record.spec),
             passed: done.verdict == Verdict::Passed,
             all_passed: counts.is_some_and(is_good),
@@ -113,12 +130,13 @@ pub(crate) struct TestHistory {
 }
 
 impl TestHistory {
-    /// Opens the history of a data directory, and starts its thread. The thread ends with the last handle.
+    /// Opens the history of a data directory, and starts its thread, which first copies the shared runs of earlier leaders. The thread ends with the last handle.
     ///
     /// # Errors
     /// [`StoreError`] if the database can't be opened or the thread can't be started.
     pub(crate) fn open(
         directory: &Path,
+        shared: SharedRuns,
         branch: impl Fn(&JobSpec) -> Option<String> + Send + 'static,
     ) -> Result<Self, StoreError> {
         let (queue, runs) = sync_channel(QUEUED_RUNS);
@@ -126,7 +144,7 @@ impl TestHistory {
             [Table::open(directory)?, Table::open(directory)?, Table::open(directory)?];
         std::thread::Builder::new()
             .name("test-history".to_owned())
-            .spawn(move || write_all(writer, &runs, branch))
+            .spawn(move || write_all(writer, shared, &runs, branch))
             .map_err(StoreError::file("start a thread for", directory))?;
         Ok(Self { queue, lists: Arc::new(Mutex::new(lists)), notes: Arc::new(Mutex::new(notes)) })
     }
@@ -195,17 +213,83 @@ fn notes(known: &[(String, Flaky)]) -> Vec<String> {
     notes
 }
 
-fn write_all(mut table: Table, runs: &Receiver<TestRun>, branch: impl Fn(&JobSpec) -> Option<String>) {
-    give_way(Niceness::Housekeeping);
-    let mut written: u32 = 0;
-    for run in runs {
-        if let Err(error) = table.write(&run, branch(&run.spec).as_deref()) {
-            tracing::warn!(error = &error as &dyn std::error::Error, "the results of tests can't be stored");
+/// Runs that several coordinators share.
+pub(crate) struct SharedRuns {
+    /// Name of the records, so that another place is copied from its beginning.
+    pub(crate) place: String,
+    pub(crate) rows: TestRuns,
+}
+
+impl SharedRuns {
+    /// Copies the rows that this machine lacks.
+    fn copy_to(&self, table: &mut Table) -> Result<(), StoreError> {
+        let copied = table.copied(&self.place)?;
+        // Rows after the newest one belong to records that were replaced by a backup.
+        let mut last = if copied > self.rows.newest()? { 0 } else { copied };
+        loop {
+            let rows = self.rows.after(last)?;
+            let Some(newest) = rows.last() else { return Ok(()) };
+            last = newest.seq;
+            for row in &rows {
+                match shared::decode(row) {
+                    Some(TestRun { branch: Branch::Of(_), .. }) | None => {
+                        tracing::warn!(row = row.seq, "a stored run of tests does not parse");
+                    }
+                    Some(run) => table.write(&run, run.known_branch())?,
+                }
+            }
+            table.set_copied(&self.place, last)?;
         }
-        if written.is_multiple_of(PRUNE_EVERY)
-            && let Err(error) = table.prune(run.at_ms)
-        {
-            tracing::warn!(error = &error as &dyn std::error::Error, "old results of tests can't be removed");
+    }
+
+    fn add(&mut self, run: &TestRun, branch: Option<&str>, table: &mut Table) -> Result<(), StoreError> {
+        let Some(body) = shared::encode(run, branch) else { return Ok(()) };
+        match self.rows.add(run.job, run.at_ms, &body)? {
+            Some(seq) => table.set_copied(&self.place, seq),
+            None => Ok(()),
+        }
+    }
+}
+
+fn write_all(
+    mut table: Table,
+    mut shared: SharedRuns,
+    runs: &Receiver<TestRun>,
+    branch: impl Fn(&JobSpec) -> Option<String>,
+) {
+    give_way(Niceness::Housekeeping);
+    let failed = |doing: &str, error: StoreError| {
+        tracing::warn!(
+            doing,
+            error = &error as &dyn std::error::Error,
+            "the results of tests are not complete"
+        );
+    };
+    let mut is_copied = false;
+    let mut written: u32 = 0;
+    for run in std::iter::once(None).chain(runs.iter().map(Some)) {
+        if !is_copied {
+            // Tried again with the next run.
+            let copied =
+                shared.copy_to(&mut table).map_err(|error| failed("read from the shared records", error));
+            is_copied = copied.is_ok();
+        }
+        let Some(run) = run else { continue };
+        let looked_up = match &run.branch {
+            Branch::Of(spec) => branch(spec),
+            Branch::Known(branch) => branch.clone(),
+        };
+        if let Err(error) = table.write(&run, looked_up.as_deref()) {
+            failed("stored", error);
+        }
+        if is_copied && let Err(error) = shared.add(&run, looked_up.as_deref(), &mut table) {
+            failed("shared", error);
+        }
+        if written.is_multiple_of(PRUNE_EVERY) {
+            let pruned = table.prune(run.at_ms).and_then(|()| shared.rows.prune(run.at_ms - AGE_MS));
+            if let Err(error) = pruned {
+                failed("removed", error);
+            }
         }
         written = written.wrapping_add(1);
     }

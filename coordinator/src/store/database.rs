@@ -31,7 +31,7 @@ impl Format {
 pub(crate) const RECORDS: Format = Format {
     name: "records",
     application_id: 0x6270_6c31,
-    migrations: &[RECORDS_1, RECORDS_2, RECORDS_3, RECORDS_4],
+    migrations: &[RECORDS_1, RECORDS_2, RECORDS_3, RECORDS_4, RECORDS_5],
 };
 
 const RECORDS_1: &str = "
@@ -106,6 +106,16 @@ CREATE TABLE objects(
 ) WITHOUT ROWID;
 ";
 
+/// Adds the results of tests that several coordinators share ([`super::test_runs`]).
+const RECORDS_5: &str = "
+CREATE TABLE test_runs(
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    job BLOB NOT NULL UNIQUE,
+    at_ms INTEGER NOT NULL,
+    body BLOB NOT NULL
+);
+";
+
 /// Format of the tokens and the audit log ([`crate::auth`]).
 pub(crate) const AUTH: Format =
     Format { name: "auth", application_id: 0x6270_6c32, migrations: &[AUTH_1, AUTH_2, AUTH_3, AUTH_4] };
@@ -176,7 +186,7 @@ CREATE INDEX deliveries_due ON deliveries(webhook, dead, next_ms, event);
 
 /// Format of the history of tests ([`crate::test_history`]).
 pub(crate) const TESTS: Format =
-    Format { name: "tests", application_id: 0x6270_6c34, migrations: &[TESTS_1] };
+    Format { name: "tests", application_id: 0x6270_6c34, migrations: &[TESTS_1, TESTS_2] };
 
 const TESTS_1: &str = "
 CREATE TABLE tests(
@@ -214,6 +224,11 @@ CREATE TABLE results(
     duration_ms INTEGER,
     PRIMARY KEY(test, run)
 ) WITHOUT ROWID;
+";
+
+/// Adds the last copied row of each place with shared results.
+const TESTS_2: &str = "
+CREATE TABLE copied(place TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID;
 ";
 
 /// Where a database is.

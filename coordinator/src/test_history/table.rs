@@ -15,7 +15,7 @@ const TESTS_MAX: i64 = 50_000;
 /// Limit on runs. The results of older runs are removed.
 const RUNS_MAX: i64 = 20_000;
 /// Time that a test and a run are kept, in milliseconds.
-const AGE_MS: i64 = 90 * 24 * 60 * 60 * 1000;
+pub(super) const AGE_MS: i64 = 90 * 24 * 60 * 60 * 1000;
 /// Newest durations that the percentile of a test without failures is computed from.
 const DURATIONS_READ: u32 = 30;
 
@@ -113,6 +113,22 @@ impl Table {
             transaction.commit()
         };
         act().map_err(StoreError::database(WRITING))
+    }
+
+    /// Returns the last row that was copied from a place. 0 for none.
+    pub(super) fn copied(&self, place: &str) -> Result<i64, StoreError> {
+        self.connection
+            .query_row("SELECT seq FROM copied WHERE place = ?1", params![place], |row| row.get(0))
+            .optional()
+            .map(Option::unwrap_or_default)
+            .map_err(StoreError::database(READING))
+    }
+
+    pub(super) fn set_copied(&self, place: &str, seq: i64) -> Result<(), StoreError> {
+        self.connection
+            .execute("INSERT OR REPLACE INTO copied(place, seq) VALUES(?1, ?2)", params![place, seq])
+            .map(drop)
+            .map_err(StoreError::database(WRITING))
     }
 
     pub(super) fn list(&self, wanted: &HistoryQuery) -> Result<(Vec<Test>, Option<Position>), StoreError> {
