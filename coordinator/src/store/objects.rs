@@ -12,6 +12,7 @@ mod bucket;
 mod error;
 mod remote;
 mod rows;
+mod turns;
 mod upload;
 mod url;
 
@@ -30,12 +31,16 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
+use turns::Turns;
 use upload::Upload;
 use uuid::Uuid;
 
 /// Age after which bytes without a row are removed, in milliseconds. An upload of this start may be under way.
 const SWEEP_AFTER_MS: i64 = 24 * 60 * 60 * 1000;
+
+/// Age after which the progress of an upload is removed.
+const ABANDONED_AFTER: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Interval between sweeps. Each lists the whole bucket.
 const SWEEP_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -90,6 +95,7 @@ struct Inner {
     connection: Mutex<Option<Connection>>,
     /// Number of the leader's start.
     start: u64,
+    turns: Turns,
     /// Time of the last sweep.
     swept_at: Mutex<Option<Instant>>,
 }
@@ -121,6 +127,7 @@ impl Objects {
             reader,
             connection: Mutex::default(),
             start,
+            turns: Turns::default(),
             swept_at: Mutex::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -168,6 +175,7 @@ impl Objects {
         let id = blake3::hash(format!("{}/{}/{}", key.kind.name(), key.owner, key.item).as_bytes());
         let progress = self.inner.uploads.join(format!("{}.json", &id.to_hex().as_str()[..32]));
         let upload = Upload { path: progress, blake3, bytes };
+        let _turn = self.inner.turns.take(key.kind);
         let name = measured(&OBJECTS, || self.inner.bucket.put_file(self.new_name(key), path, &upload))?;
         self.name(key, Item::new(key.item, name, upload.bytes, upload.blake3.clone()))?;
         upload.forget();
@@ -296,6 +304,9 @@ impl Objects {
         let mut swept_at = self.inner.swept_at.lock().unwrap_or_else(PoisonError::into_inner);
         if swept_at.is_none_or(|at| at.elapsed() > SWEEP_EVERY) {
             *swept_at = Some(Instant::now());
+            // The bucket removes the parts of an upload that nobody goes on with.
+            let now = SystemTime::now();
+            buildpool_objects::incoming::remove_stale(&self.inner.uploads, ABANDONED_AFTER, now);
             let removed = self.sweep(super::now_ms())?;
             tracing::info!(removed, "objects that no row names were removed");
         }

@@ -2,6 +2,7 @@
 //! each project and trust class, and artifacts by job. With several coordinators, [`shared`] copies them to the shared
 //! objects, and back when they are needed.
 
+mod changing;
 mod shared;
 
 use crate::store::Objects;
@@ -13,6 +14,7 @@ use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits::BASES_MAX;
 use buildpool_protocol::spec::{JobSpec, Source};
 use buildpool_protocol::transfer::{Checksum, Manifest, ObjectFormat, ObjectId, SnapshotName};
+use changing::Owners;
 use nix::fcntl::{Flock, FlockArg};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -45,6 +47,8 @@ pub(crate) struct TransferStore {
     stop: Stop,
     /// What several coordinators share. The directory is a copy of a part of it then.
     objects: Option<Objects>,
+    /// Owners whose shared chains are changed.
+    owners: Owners,
 }
 
 /// Limit on attempts to create a pack. An attempt fails if the pack is removed at once, because
@@ -99,7 +103,8 @@ pub(crate) struct Fetch {
 impl TransferStore {
     pub(crate) fn new(data_directory: &Path, objects: Option<Objects>) -> Self {
         let root = data_directory.join("transfer");
-        let store = Self { root, class: String::new(), stop: Stop::default(), objects };
+        let store =
+            Self { root, class: String::new(), stop: Stop::default(), objects, owners: Owners::default() };
         // Create these here, so that directories created below them are not accessible to others.
         // An earlier version left them readable.
         for directory in [store.root.clone(), store.incoming(), store.outgoing(), store.root.join("projects")]
@@ -274,8 +279,10 @@ impl TransferStore {
 
     /// Returns the bytes of the stored snapshots of this class. Blocks.
     pub(crate) fn class_bytes(&self) -> u64 {
-        let of_class = self.caches().filter(|cache| cache.class == class_of(&self.class));
-        of_class.map(|cache| tree_bytes(&cache.directory)).sum()
+        let class = class_of(&self.class);
+        let of_class = self.caches().filter(|cache| cache.class == class);
+        let here = of_class.map(|cache| tree_bytes(&cache.directory)).sum();
+        self.shared_bytes().get(&class).copied().unwrap_or_default().max(here)
     }
 
     /// Returns the bytes of the stored snapshots of each of these classes. Blocks.
@@ -284,6 +291,10 @@ impl TransferStore {
         for Cache { class, directory } in self.caches() {
             *stored.entry(class).or_default() += tree_bytes(&directory);
         }
+        for (class, bytes) in self.shared_bytes() {
+            let stored = stored.entry(class).or_default();
+            *stored = bytes.max(*stored);
+        }
         let bytes = |class: &str| stored.get(&class_of(class)).copied().unwrap_or_default();
         classes.into_iter().map(|class| (class.clone(), bytes(&class))).collect()
     }
@@ -291,9 +302,7 @@ impl TransferStore {
     fn caches(&self) -> impl Iterator<Item = Cache> + use<> {
         directories(&self.root.join("projects")).map(|directory| {
             let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            // `PROJECT.FORMAT` or `PROJECT.CLASS.FORMAT`.
-            let class = name.split('.').rev().nth(1).filter(|_| name.split('.').count() == 3);
-            Cache { class: class.unwrap_or_default().to_owned(), directory }
+            Cache { class: class_in(name).to_owned(), directory }
         })
     }
 
@@ -343,7 +352,8 @@ impl TransferStore {
         }
         self.limit_artifacts(artifact_bytes);
         if let Some(objects) = &self.objects
-            && let Err(error) = self.tidy_shared(objects, pinned, artifact_bytes, &is_known)
+            && let Err(error) =
+                self.tidy_shared(objects, pinned, Limits { artifact_bytes, class_bytes }, &is_known)
         {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(error, "shared snapshots and artifacts could not be tidied");
@@ -371,6 +381,12 @@ struct Cache {
     /// Part of the directory's name that stands for the class. Empty for the class of everybody.
     class: String,
     directory: PathBuf,
+}
+
+/// Returns the class in the name of a project's directory: `PROJECT.FORMAT` or `PROJECT.CLASS.FORMAT`.
+fn class_in(name: &str) -> &str {
+    let class = name.split('.').rev().nth(1).filter(|_| name.split('.').count() == 3);
+    class.unwrap_or_default()
 }
 
 fn class_of(class: &str) -> String {
@@ -415,8 +431,12 @@ fn bounded<T>(ids: &[T]) -> &[T] {
 
 fn opened(directory: &Path) -> Result<ObjectCache, CacheError> {
     let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let format = if name.ends_with(".sha256") { ObjectFormat::Sha256 } else { ObjectFormat::Sha1 };
-    ObjectCache::open(Git::find_for_service(&Stop::default())?, directory, format)
+    ObjectCache::open(Git::find_for_service(&Stop::default())?, directory, format_of(name))
+}
+
+/// Returns the format in the name of a project's directory.
+fn format_of(name: &str) -> ObjectFormat {
+    if name.ends_with(".sha256") { ObjectFormat::Sha256 } else { ObjectFormat::Sha1 }
 }
 
 /// Removes the snapshots of a project, unless a live job needs one or a transfer uses them. Returns true if they are

@@ -4,10 +4,13 @@
 //! what the snapshots before it in the chain lack. So a small change is a small object, and a chain is short.
 //! An object is the manifest and the base tree as one line of JSON, and then the pack.
 
-use super::{IDLE_AFTER, TransferStore, create_private, directories, log_failure, opened};
+use super::{
+    IDLE_AFTER, Limits, TransferStore, class_in, class_of, create_private, directories, format_of,
+    log_failure, opened,
+};
 use crate::store::{Item, Key, Kind, ObjectError, Objects, now_ms};
 use buildpool_objects::cache::ObjectCache;
-use buildpool_objects::{CacheError, GitError, record};
+use buildpool_objects::{CacheError, Git, GitError, record};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::transfer::{Checksum, Manifest, ObjectId, SnapshotName};
 use serde::{Deserialize, Serialize};
@@ -15,7 +18,6 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
 /// Maximum snapshots of a chain.
@@ -24,19 +26,10 @@ const CHAIN_MAX: usize = 16;
 const CHAINS_KEPT: usize = 3;
 /// Age before which no chain is removed, in milliseconds: the job of a new snapshot may not be submitted yet.
 const CHAIN_AGE_MIN_MS: i64 = 24 * 60 * 60 * 1000;
+/// Age in milliseconds before which a chain is not removed although its class has too many bytes.
+const NEW_MS: i64 = 60 * 60 * 1000;
 /// Limit on the first line of an object, in bytes.
 const HEADER_BYTES_MAX: u64 = 64 << 20;
-/// Projects that are changed at a time.
-const LOCKS: usize = 16;
-
-/// One task at a time changes the chains of a project.
-static CHANGING: [Mutex<()>; LOCKS] = [const { Mutex::new(()) }; LOCKS];
-
-fn changing(owner: &str) -> MutexGuard<'static, ()> {
-    let index = usize::from(blake3::hash(owner.as_bytes()).as_bytes()[0]) % LOCKS;
-    CHANGING[index].lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// First line of an object.
 #[derive(Serialize, Deserialize)]
 struct Header {
@@ -91,7 +84,7 @@ impl TransferStore {
         cache: &ObjectCache,
         manifest: &Manifest,
     ) -> Result<(), CacheError> {
-        let _alone = changing(owner);
+        let _alone = self.owners.alone(owner);
         let items = objects.items(Kind::Snapshot, owner).map_err(unusable)?;
         let links: Vec<(Link, u64)> =
             items.iter().filter_map(|item| Some((Link::read(&item.item)?, item.bytes))).collect();
@@ -130,13 +123,24 @@ impl TransferStore {
         if ObjectCache::holds(&self.project(project, name.tree.format()), name) {
             return Ok(());
         }
-        let owner = self.owner(project, &name.tree);
-        let _alone = changing(&owner);
-        let items = objects.items(Kind::Snapshot, &owner).map_err(unusable)?;
+        self.fetch_chain(objects, &self.owner(project, &name.tree), |link| link.fits(name))
+    }
+
+    /// Copies the newest snapshot that `is_wanted` and the ones before it in its chain, unless they are here.
+    fn fetch_chain(
+        &self,
+        objects: &Objects,
+        owner: &str,
+        is_wanted: impl Fn(&Link) -> bool,
+    ) -> Result<(), CacheError> {
+        let _alone = self.owners.alone(owner);
+        let items = objects.items(Kind::Snapshot, owner).map_err(unusable)?;
         let links: Vec<(Link, &Item)> =
             items.iter().filter_map(|item| Some((Link::read(&item.item)?, item))).collect();
-        let Some(last) = links.iter().rposition(|(link, _)| link.fits(name)) else { return Ok(()) };
-        let cache = self.cache(project, name.tree.format())?;
+        let Some(last) = links.iter().rposition(|(link, _)| is_wanted(link)) else { return Ok(()) };
+        let directory = self.root.join("projects").join(owner);
+        create_private(&directory).map_err(GitError::io(format!("creating {}", directory.display())))?;
+        let cache = ObjectCache::open(Git::find_for_service(&self.stop)?, &directory, format_of(owner))?;
         let known: Vec<Checksum> = cache.manifests().iter().map(record::key).collect();
         let chain = links[..=last].iter().filter(|(link, _)| link.chain == links[last].0.chain);
         for (link, item) in chain {
@@ -159,20 +163,12 @@ impl TransferStore {
     pub(super) fn fetch_tree(&self, tree: &ObjectId) {
         let Some(objects) = &self.objects else { return };
         let fetch = || -> Result<(), CacheError> {
+            let is_own =
+                |owner: &str| class_in(owner) == class_of(&self.class) && format_of(owner) == tree.format();
             for owner in objects.owners(Kind::Snapshot).map_err(unusable)? {
-                let items = objects.items(Kind::Snapshot, &owner.name).map_err(unusable)?;
-                let found = items
-                    .iter()
-                    .rev()
-                    .find(|item| Link::read(&item.item).is_some_and(|link| link.tree == *tree));
-                let Some(item) = found else { continue };
-                // The manifest names the project, which decides about the class.
-                let work = Work::new(self)?;
-                let file = File::create_new(&work.object).map_err(work.failed())?;
-                objects.read(item, file).map_err(unusable)?;
-                let Header { manifest, .. } = work.split().map_err(work.failed())?;
-                if self.owner(&manifest.project, tree) == owner.name {
-                    return self.fetch_snapshot(&manifest.project, &record::name(&manifest));
+                // The name states the class, so no object of another class is read.
+                if is_own(&owner.name) {
+                    self.fetch_chain(objects, &owner.name, |link| link.tree == *tree)?;
                 }
             }
             Ok(())
@@ -298,7 +294,7 @@ impl TransferStore {
         &self,
         objects: &Objects,
         pinned: &[SnapshotName],
-        artifact_bytes: u64,
+        Limits { artifact_bytes, class_bytes }: Limits,
         is_known: &impl Fn(JobId) -> bool,
     ) -> Result<(), ObjectError> {
         let artifacts = objects.owners(Kind::Artifact)?;
@@ -312,10 +308,55 @@ impl TransferStore {
             }
         }
         for owner in objects.owners(Kind::Snapshot)? {
-            let _alone = changing(&owner.name);
-            tidy_chains(objects, &owner.name, pinned)?;
+            let _alone = self.owners.alone(&owner.name);
+            tidy_chains(objects, &owner.name, pinned, idle_chains)?;
         }
+        self.limit_shared(objects, pinned, class_bytes)?;
         objects.sweep_sometimes()
+    }
+
+    /// Returns the bytes of the shared snapshots of each class.
+    pub(super) fn shared_bytes(&self) -> BTreeMap<String, u64> {
+        let mut stored = BTreeMap::new();
+        let Some(objects) = &self.objects else { return stored };
+        match objects.owners(Kind::Snapshot) {
+            Ok(owners) => {
+                for owner in owners {
+                    *stored.entry(class_in(&owner.name).to_owned()).or_default() += owner.bytes;
+                }
+            }
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(
+                    error,
+                    "the shared snapshots can't be counted; only those on this machine are"
+                );
+            }
+        }
+        stored
+    }
+
+    /// Removes the shared snapshots of a class that were stored the longest time ago, project by project, until the class
+    /// has at most three quarters of `most` bytes.
+    fn limit_shared(&self, objects: &Objects, pinned: &[SnapshotName], most: u64) -> Result<(), ObjectError> {
+        let mut totals = self.shared_bytes();
+        totals.retain(|_, bytes| *bytes > most / 4 * 3);
+        if totals.is_empty() {
+            return Ok(());
+        }
+        let mut owners = objects.owners(Kind::Snapshot)?;
+        owners.sort_by_key(|owner| owner.stored_at_ms);
+        for owner in owners {
+            let Some(total) = totals.get_mut(class_in(&owner.name)).filter(|total| **total > most / 4 * 3)
+            else {
+                continue;
+            };
+            let _alone = self.owners.alone(&owner.name);
+            // The job of a new snapshot may not be submitted yet.
+            let may_go = |_, age_ms| age_ms > NEW_MS;
+            *total -= tidy_chains(objects, &owner.name, pinned, may_go)?.min(*total);
+        }
+        Ok(())
     }
 }
 
@@ -323,24 +364,36 @@ fn name_of(path: &Path) -> String {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned()
 }
 
-/// Removes the older chains of a project, and all chains of a project that was not used for long.
-fn tidy_chains(objects: &Objects, owner: &str, pinned: &[SnapshotName]) -> Result<(), ObjectError> {
+/// Returns true for the older chains of a project, and for all chains of a project that was not used for long. `rank` is
+/// 0 for the newest chain.
+fn idle_chains(rank: usize, age_ms: i64) -> bool {
+    let idle_ms = i64::try_from(IDLE_AFTER.as_millis()).unwrap_or(i64::MAX);
+    age_ms > if rank < CHAINS_KEPT { idle_ms } else { CHAIN_AGE_MIN_MS }
+}
+
+/// Removes the chains of a project for which `may_go(rank, age)` is true, unless a live job needs one. Returns their bytes.
+fn tidy_chains(
+    objects: &Objects,
+    owner: &str,
+    pinned: &[SnapshotName],
+    may_go: impl Fn(usize, i64) -> bool,
+) -> Result<u64, ObjectError> {
     let mut chains: BTreeMap<u64, Vec<Item>> = BTreeMap::new();
     for item in objects.items(Kind::Snapshot, owner)? {
         let chain = Link::read(&item.item).map_or(0, |link| link.chain);
         chains.entry(chain).or_default().push(item);
     }
-    let idle_ms = i64::try_from(IDLE_AFTER.as_millis()).unwrap_or(i64::MAX);
+    let mut removed = 0;
     for (rank, items) in chains.into_values().rev().enumerate() {
-        let age = now_ms() - items.iter().map(|item| item.stored_at_ms).max().unwrap_or(0);
+        let age_ms = now_ms() - items.iter().map(|item| item.stored_at_ms).max().unwrap_or(0);
         let links = items.iter().filter_map(|item| Link::read(&item.item));
         let is_pinned = links.into_iter().any(|link| pinned.iter().any(|name| link.fits(name)));
-        let is_old = age > if rank < CHAINS_KEPT { idle_ms } else { CHAIN_AGE_MIN_MS };
-        if is_old && !is_pinned {
+        if !is_pinned && may_go(rank, age_ms) {
             objects.remove(Kind::Snapshot, owner, |item| items.contains(item))?;
+            removed += items.iter().map(|item| item.bytes).sum::<u64>();
         }
     }
-    Ok(())
+    Ok(removed)
 }
 
 /// Files of one copy. They are removed on drop.
