@@ -4,6 +4,7 @@
 
 mod copies;
 mod input;
+mod removals;
 mod shares;
 
 pub(crate) use copies::{export_input, import_input, inputs_in};
@@ -17,6 +18,7 @@ use buildpool_protocol::outcome::Seal;
 use buildpool_protocol::stdin::StdinEnd;
 use copies::Copies;
 use dashmap::DashMap;
+use removals::{Removal, Removals};
 use shares::Shares;
 use std::collections::VecDeque;
 use std::fs::{self, DirBuilder, File};
@@ -51,6 +53,7 @@ pub(crate) struct Inputs {
     /// Whole inputs of jobs that are done, oldest first, with their lengths.
     kept: Mutex<VecDeque<(JobId, u64)>>,
     shares: Arc<Shares>,
+    removals: Removals,
 }
 
 impl Inputs {
@@ -58,6 +61,7 @@ impl Inputs {
     pub(crate) fn new(data_dir: &Path, objects: Option<Objects>, patience: Duration, free: Free) -> Self {
         Self {
             directory: data_dir.join(DIRECTORY),
+            removals: Removals::start(objects.clone()),
             objects,
             opening: Mutex::default(),
             patience,
@@ -192,18 +196,13 @@ impl Inputs {
 
     /// Removes the files of a job that does not read its input any more.
     fn remove_files(&self, job: JobId) {
-        let path = self.path(job);
-        // Freeing a long file takes the disk a while, and the caller decides about all jobs.
-        std::thread::spawn(move || {
-            remove(&path.with_extension(END));
-            remove(&path);
-        });
+        self.removals.add(Removal::Files(self.path(job)));
         self.remove_copies(job);
     }
 
     fn remove_copies(&self, job: JobId) {
-        if let Some(objects) = self.objects.clone() {
-            std::thread::spawn(move || copies::remove(&objects, &job.to_string()));
+        if self.objects.is_some() {
+            self.removals.add(Removal::Copies(job));
         }
     }
 
