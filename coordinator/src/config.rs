@@ -235,6 +235,12 @@ impl Config {
             self.store.advertise = Some(url.parse().map_err(|reason| format!("advertise: {reason}"))?);
         }
         self.store.proxy = file.proxy.unwrap_or(self.store.proxy);
+        if self.store.proxy && self.store.url.is_none() {
+            return Err(
+                "proxy: only a coordinator with `store.url` passes connections on; set [store], or remove it"
+                    .into(),
+            );
+        }
         if let Some(secs) = file.lease_secs {
             if !LEASE_SECS.contains(&secs) {
                 return Err(format!("lease_secs: {secs}: valid are 1 to 60"));
@@ -403,6 +409,7 @@ mod tests {
             ),
             ("[store]\nobjects = \"ftp://a\"", "store.objects: `ftp://a`"),
             ("[store]\nurl = \"postgres://a@db/x\"", "set together"),
+            ("proxy = true", "only a coordinator with `store.url`"),
         ] {
             let reason = merge(text).expect_err(text);
             assert!(reason.contains(key), "{text}: {reason}");
