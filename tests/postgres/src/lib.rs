@@ -27,6 +27,8 @@ pub struct Postgres {
     port: u16,
     guard: Option<(Child, ChildStdin)>,
     databases: AtomicU32,
+    /// Whether commits are synced to the disk. Tests don't need that.
+    is_durable: bool,
 }
 
 impl Postgres {
@@ -39,6 +41,15 @@ impl Postgres {
 
     /// Starts a server, or returns `None` with a message if PostgreSQL is not installed.
     pub fn start() -> Option<Self> {
+        Self::start_as(false)
+    }
+
+    /// As [`Postgres::start`], for a server that syncs each commit to the disk. For benchmarks.
+    pub fn start_durable() -> Option<Self> {
+        Self::start_as(true)
+    }
+
+    fn start_as(is_durable: bool) -> Option<Self> {
         let Some(programs) = programs() else {
             eprintln!("SKIPPED, NOT PASSED: PostgreSQL is not on this machine (package postgresql)");
             return None;
@@ -49,8 +60,15 @@ impl Postgres {
         if let Some(user) = &user {
             chown(directory.path(), Some(user.uid), Some(user.gid)).unwrap();
         }
-        let mut server =
-            Self { programs, user, directory, port: free_port(), guard: None, databases: AtomicU32::new(0) };
+        let mut server = Self {
+            programs,
+            user,
+            directory,
+            port: free_port(),
+            guard: None,
+            databases: AtomicU32::new(0),
+            is_durable,
+        };
         let data = server.data();
         let made =
             server.program("initdb").args(["-A", "trust", "-U", "pool", "-N", "-D"]).arg(&data).output();
@@ -76,7 +94,7 @@ impl Postgres {
             "-c",
             "listen_addresses=127.0.0.1",
             "-c",
-            "fsync=off",
+            if self.is_durable { "fsync=on" } else { "fsync=off" },
             "-c",
             "max_connections=200",
         ]);
@@ -109,7 +127,8 @@ impl Postgres {
         }
         let (programs, user) = (self.programs.clone(), self.user.clone());
         let databases = AtomicU32::new(0);
-        let mut standby = Self { programs, user, directory, port: free_port(), guard: None, databases };
+        let mut standby =
+            Self { programs, user, directory, port: free_port(), guard: None, databases, is_durable: false };
         let port = self.port.to_string();
         let arguments =
             ["-h", "127.0.0.1", "-p", &port, "-U", "pool", "-X", "stream", "-c", "fast", "-R", "-D"];
@@ -126,6 +145,52 @@ impl Postgres {
             std::thread::sleep(Duration::from_millis(20));
         }
         standby
+    }
+
+    /// Makes commits of this primary server not wait for a standby server any more.
+    pub fn wait_for_no_standby(&self) {
+        let sql = ["ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()"];
+        assert!(sql.iter().all(|sql| self.psql("postgres", sql)), "the server refuses");
+    }
+
+    /// Waits until the standby server has all commits of this moment.
+    pub fn wait_until_followed(&self) {
+        let sql = "SELECT 1 / (count(*) FILTER (WHERE replay_lsn >= pg_current_wal_lsn())) FROM pg_stat_replication";
+        let deadline = Instant::now() + PATIENCE;
+        // Fails by a division by zero before the standby has them.
+        while !self.psql("postgres", sql) {
+            assert!(Instant::now() < deadline, "the standby does not follow");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Makes this standby server receive nothing more.
+    pub fn stop_following(&self) {
+        let sql = ["ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()"];
+        assert!(sql.iter().all(|sql| self.psql("postgres", sql)), "the standby refuses");
+        let deadline = Instant::now() + PATIENCE;
+        // Fails by a division by zero while it receives.
+        while !self.psql("postgres", "SELECT 1 / (1 - count(*)) FROM pg_stat_wal_receiver") {
+            assert!(Instant::now() < deadline, "the standby still follows");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Writes a dump of a database, with the arguments of the documentation, and returns its path.
+    pub fn dump(&self, url: &str) -> PathBuf {
+        let file = self.directory.path().join("pool.dump");
+        let mut command = self.program("pg_dump");
+        let output = command.arg("--format=custom").arg("--file").arg(&file).arg(url).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        file
+    }
+
+    /// Restores a dump, with the arguments of the documentation.
+    pub fn restore(&self, url: &str, dump: &Path) {
+        let mut command = self.program("pg_restore");
+        command.args(["--clean", "--if-exists"]).arg(format!("--dbname={url}")).arg(dump);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
     /// Makes a standby server the primary one.

@@ -15,7 +15,13 @@ use std::time::{Duration, Instant};
 /// Time in which the server starts, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The tested version.
-const PACKAGE: &str = "moto[server]==5.*";
+macro_rules! moto_version {
+    () => {
+        "5.2.5"
+    };
+}
+/// Its package.
+const PACKAGE: &str = concat!("moto[server]==", moto_version!());
 /// Runs the server, and stops it by its id when the test's end of the pipe is closed.
 const GUARD: &str = r#""$@" & pid=$!; trap '' INT TERM; read -r word; kill -KILL $pid; wait $pid"#;
 
@@ -127,7 +133,7 @@ impl Drop for S3 {
 /// Returns the path of the server, which is installed if necessary.
 fn program() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
-    let home = target.join("moto");
+    let home = target.join(concat!("moto-", moto_version!()));
     let program = home.join("bin/moto_server");
     std::fs::create_dir_all(&target).ok()?;
     // Another test process may be installing it.

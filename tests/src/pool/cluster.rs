@@ -4,7 +4,7 @@ use super::{Pool, Process};
 use crate::{Place, wait_for, wait_until};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// Coordinators, and a pool of workers that know all of them.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Cluster {
         let objects = place.home().join("objects");
         std::fs::create_dir_all(&objects).unwrap();
         let objects = format!("file://{}", objects.display());
-        Self::start_in(place, databases, workers, &objects, "")
+        Self::start_in(place, databases, &vec![2; workers], &objects, "")
     }
 
     /// Starts a cluster whose coordinators share the bucket of this URL, with the settings of its client. `keys` are
@@ -39,14 +39,24 @@ impl Cluster {
         (objects, environment): (&str, Vec<(String, String)>),
         keys: &str,
     ) -> Self {
+        Self::start_loaded(databases, (objects, environment), keys, &[2])
+    }
+
+    /// As [`Cluster::start_on_bucket`], with one worker for each of these numbers of slots.
+    pub fn start_loaded(
+        databases: &[String],
+        (objects, environment): (&str, Vec<(String, String)>),
+        keys: &str,
+        slots: &[u32],
+    ) -> Self {
         let mut place = Place::new();
         for (name, value) in environment {
             place.set(&name, value);
         }
-        Self::start_in(place, databases, 1, objects, keys)
+        Self::start_in(place, databases, slots, objects, keys)
     }
 
-    fn start_in(mut place: Place, databases: &[String], workers: usize, objects: &str, keys: &str) -> Self {
+    fn start_in(mut place: Place, databases: &[String], slots: &[u32], objects: &str, keys: &str) -> Self {
         for (index, url) in databases.iter().enumerate() {
             let text = format!("lease_secs = 3\n{keys}\n[store]\nurl = \"{url}\"\nobjects = \"{objects}\"\n");
             std::fs::write(place.home().join(format!("c{index}.toml")), text).unwrap();
@@ -74,8 +84,8 @@ impl Cluster {
         };
         let mut cluster = Self { pool, coordinators };
         cluster.leader();
-        for _ in 0..workers {
-            cluster.pool.add_worker(vec!["--slots".into(), "2".into()]);
+        for slots in slots {
+            cluster.pool.add_worker(vec!["--slots".into(), slots.to_string()]);
         }
         cluster.pool.wait_for_workers();
         cluster
@@ -83,16 +93,14 @@ impl Cluster {
 
     /// Waits until one coordinator is the leader, and returns its number.
     pub fn leader(&self) -> usize {
-        wait_for("a coordinator leads", || {
-            (0..self.coordinators.len()).find(|index| self.ready(*index).as_deref() == Some("ready\n"))
-        })
+        wait_for("a coordinator leads", || (0..self.coordinators.len()).find(|index| self.leads(*index)))
     }
 
     /// Waits until another coordinator than this one is the leader, and returns its number.
     pub fn leader_after(&self, old: usize) -> usize {
         wait_for("another coordinator leads", || {
             let mut others = (0..self.coordinators.len()).filter(|index| *index != old);
-            others.find(|index| self.ready(*index).as_deref() == Some("ready\n"))
+            others.find(|index| self.leads(*index))
         })
     }
 
@@ -109,6 +117,12 @@ impl Cluster {
 
     /// Returns the whole answer to a GET request, or `None` if the coordinator does not answer within a second.
     pub fn get(&self, index: usize, path: &str) -> Option<String> {
+        if let Some(address) = self.coordinators[index].url.strip_prefix("wss") {
+            let mut command = Command::new("curl");
+            command.args(["--silent", "--insecure", "--include", "--max-time", "1"]);
+            let output = command.arg(format!("https{address}{path}")).output().unwrap();
+            return output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned());
+        }
         let address: SocketAddr = self.coordinators[index].url.rsplit('/').next()?.parse().ok()?;
         let limit = std::time::Duration::from_secs(1);
         let mut stream = TcpStream::connect_timeout(&address, limit).ok()?;
@@ -138,6 +152,11 @@ impl Cluster {
     pub fn start_again(&mut self, index: usize) {
         let address = self.coordinators[index].url.rsplit('/').next().unwrap().to_owned();
         self.coordinators[index] = Member::start(&self.pool.place, index, &address);
+    }
+
+    /// Returns true if a coordinator answers that it leads.
+    pub fn leads(&self, index: usize) -> bool {
+        self.ready(index).as_deref() == Some("ready\n")
     }
 
     /// Returns the log of a coordinator.

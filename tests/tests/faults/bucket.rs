@@ -2,16 +2,27 @@
 
 use buildpool_test_postgres::Postgres;
 use buildpool_test_s3::S3;
-use buildpool_tests::{Cluster, wait_until};
+use buildpool_tests::{Cluster, Peer, wait_until};
 use std::process::{Command, Stdio};
 
 fn start(keys: &str) -> Option<(Postgres, Cluster)> {
-    let (postgres, server) = (Postgres::start()?, S3::shared()?);
+    let (postgres, (objects, settings)) = (Postgres::start()?, bucket()?);
     let database = postgres.database();
-    let objects = format!("s3://{}/pool", server.bucket());
-    let cluster =
-        Cluster::start_on_bucket(&[database.clone(), database], (&objects, server.environment()), keys);
+    let cluster = Cluster::start_on_bucket(&[database.clone(), database], (&objects, settings), keys);
     Some((postgres, cluster))
+}
+
+/// Returns the URL of an empty bucket and the settings of its client. `BUILDPOOL_TEST_OBJECTS` names another one than that
+/// of the S3 server of the tests, as `az://CONTAINER`. The provider's variables are its settings then.
+fn bucket() -> Option<(String, Vec<(String, String)>)> {
+    if let Ok(url) = std::env::var("BUILDPOOL_TEST_OBJECTS") {
+        let providers = ["AWS_", "GOOGLE_", "AZURE_", "AZURITE_"];
+        let is_setting = |name: &str| providers.iter().any(|provider| name.starts_with(provider));
+        let settings = std::env::vars().filter(|(name, _)| is_setting(name)).collect();
+        return Some((format!("{url}/{}", uuid::Uuid::now_v7()), settings));
+    }
+    let server = S3::shared()?;
+    Some((format!("s3://{}/pool", server.bucket()), server.environment()))
 }
 
 /// The next leader has an empty data directory, so it gets everything from the bucket.
@@ -85,6 +96,82 @@ fn a_standby_with_proxy_passes_links_and_requests_on() {
     cluster.kill(leader);
     cluster.leader_after(leader);
     cluster.pool.buildpool(&["run", "--no-snapshot", "--coordinator", &url, "--", "true"]).expect(0);
+}
+
+/// The peers trust the certificate by its fingerprint in their tokens, and the standby by its own certificate file.
+#[test]
+fn a_standby_with_proxy_reaches_the_leader_over_tls() {
+    let (Some(postgres), Some((objects, settings))) = (Postgres::start(), bucket()) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate =
+        rcgen::CertificateParams::new(vec!["127.0.0.1".into()]).unwrap().self_signed(&key).unwrap();
+    let (file, key_file) = (directory.path().join("own.pem"), directory.path().join("key.pem"));
+    std::fs::write(&file, certificate.pem()).unwrap();
+    std::fs::write(&key_file, key.serialize_pem()).unwrap();
+    let keys =
+        format!("proxy = true\ntls_cert = \"{}\"\ntls_key = \"{}\"", file.display(), key_file.display());
+    let database = postgres.database();
+    let mut cluster = Cluster::start_on_bucket(&[database.clone(), database], (&objects, settings), &keys);
+    let leader = cluster.leader();
+    let url = cluster.url(1 - leader).to_owned();
+    assert!(url.starts_with("wss://"), "{url}");
+    cluster.wait_for_standby(1 - leader);
+    let run =
+        ["run", "--no-snapshot", "--output", "stream", "--coordinator", &url, "--", "seq", "1", "50000"];
+    let output = cluster.pool.buildpool(&run).expect(0).out();
+    assert_eq!((output.lines().count(), output.lines().last()), (50_000, Some("50000")));
+    cluster.kill(leader);
+    cluster.leader_after(leader);
+    cluster.pool.buildpool(&["run", "--no-snapshot", "--coordinator", &url, "--", "true"]).expect(0);
+}
+
+/// A link through a standby ends with the leader, so the peer connects again.
+#[test]
+fn a_link_through_a_standby_ends_with_its_leader() {
+    let Some((_postgres, mut cluster)) = start("proxy = true") else { return };
+    let leader = cluster.leader();
+    cluster.wait_for_standby(1 - leader);
+    let address = cluster.url(1 - leader).rsplit('/').next().unwrap().to_owned();
+    let token = cluster.pool.token().to_owned();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let mut peer = runtime.block_on(async {
+        let dialled = Peer::dial(address.parse().unwrap(), "/v1/client", Some(&token)).await;
+        let mut peer = dialled.expect("the standby passes it on");
+        assert!(peer.ping().await);
+        peer
+    });
+    cluster.kill(leader);
+    let end = runtime.block_on(tokio::time::timeout(buildpool_tests::PATIENCE, peer.last_words()));
+    end.expect("the standby closes the link");
+}
+
+#[test]
+fn a_client_behind_a_standby_gets_the_reason_when_postgresql_is_away() {
+    let Some((mut postgres, cluster)) = start("proxy = true") else { return };
+    postgres.stop();
+    wait_until("no coordinator leads", || {
+        (0..2).all(|index| {
+            cluster.get(index, "/readyz").is_some_and(|answer| answer.starts_with("HTTP/1.1 503"))
+        })
+    });
+    let failed = cluster.pool.buildpool(&["jobs"]).err();
+    assert!(failed.contains("the PostgreSQL server of `store.url` does not answer"), "{failed}");
+    postgres.run();
+}
+
+#[test]
+fn the_history_of_tests_is_known_to_the_next_leader() {
+    let Some((_postgres, mut cluster)) = start("") else { return };
+    let script = "echo \"<testsuite name='s'><testcase classname='a' name='shaky'><failure message='no'/></testcase></testsuite>\" >out.xml; exit 1";
+    let run = ["run", "--no-snapshot", "--report", "out.xml", "--", "sh", "-c", script];
+    assert_eq!(cluster.pool.buildpool(&run).code(), 1);
+    let lists = |cluster: &Cluster| cluster.pool.buildpool(&["tests", "--json"]).out().contains("shaky");
+    wait_until("the leader lists the test", || lists(&cluster));
+    let old = cluster.leader();
+    cluster.kill(old);
+    cluster.leader_after(old);
+    wait_until("the next leader lists the test", || lists(&cluster));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Tests that take the leader away while jobs write: killed, paused, and cut off from PostgreSQL.
 
 use buildpool_test_postgres::Postgres;
+use buildpool_test_s3::S3;
 use buildpool_tests::{Cluster, Direction, Flow, Proxy, Workload, signal, wait_until};
 use nix::sys::signal::Signal;
 use std::time::{Duration, Instant};
@@ -110,40 +111,91 @@ fn a_leader_that_stops_hands_over_at_once() {
     end(&cluster, &workload);
 }
 
-/// Loses the leader again and again while a job for it is submitted, and prints the time until the new leader has
-/// granted the job. `BUILDPOOL_FAILOVERS` sets the number.
+/// A fault of the leader.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Loss {
+    Killed,
+    Paused,
+    /// Its connection to PostgreSQL carries no more bytes.
+    CutOffFromRecords,
+    /// It is killed while no coordinator reaches the bucket.
+    KilledWithoutBucket,
+}
+
+const LOSSES: [Loss; 4] = [Loss::Killed, Loss::Paused, Loss::CutOffFromRecords, Loss::KilledWithoutBucket];
+
+fn set(proxy: &Proxy, flow: Flow) {
+    for direction in [Direction::Up, Direction::Down] {
+        proxy.set(direction, flow);
+    }
+}
+
+/// Loses the leader again and again while jobs print, and prints the time until the new leader has granted a job that was
+/// submitted after the loss. `BUILDPOOL_FAILOVERS` sets the number, `BUILDPOOL_LOAD` the number of printing jobs.
 #[test]
 fn leaders_are_lost_again_and_again() {
-    let Some(postgres) = Postgres::start() else { return };
-    let count = std::env::var("BUILDPOOL_FAILOVERS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
+    let (Some(postgres), Some(server)) = (Postgres::start(), S3::shared()) else { return };
+    let number =
+        |name: &str, default| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
+    let (count, load) = (number("BUILDPOOL_FAILOVERS", LOSSES.len()), number("BUILDPOOL_LOAD", 4));
     let database = postgres.database();
-    let mut cluster = Cluster::start(&[database.clone(), database], 2);
+    let name = database.rsplit('/').next().unwrap();
+    let at = |port: u16| Proxy::start(([127, 0, 0, 1], port).into());
+    let (records, bucket) = ([at(postgres.port()), at(postgres.port())], at(server.port()));
+    let urls = records.each_ref().map(|proxy| postgres.url_at(proxy.address().port(), name));
+    let objects = format!("s3://{}/pool", server.bucket());
+    let environment = S3::environment_at(bucket.address().port());
+    let slots = u32::try_from(load / 2 + 2).unwrap();
+    let mut cluster = Cluster::start_loaded(&urls, (&objects, environment), "", &[slots, slots]);
     let mut workload = Workload::new(&cluster.pool);
-    let mut times: Vec<Duration> = Vec::new();
+    let mut trace = Vec::new();
     for round in 0..count {
-        let running = workload.submit(&cluster.pool, BYTES, Duration::from_secs(6), &[]);
-        running.wait_for_bytes(BYTES / 20);
-        let old = cluster.leader();
+        while workload.running().len() < load {
+            workload.submit(&cluster.pool, BYTES, Duration::from_secs(20), &[]).wait_for_start();
+        }
+        let (old, loss) = (cluster.leader(), LOSSES[round % LOSSES.len()]);
         let pid = i32::try_from(cluster.pid(old)).unwrap();
         let lost_at = Instant::now();
-        if round % 2 == 0 {
-            cluster.kill(old);
-        } else {
-            signal(pid, Signal::SIGSTOP);
+        match loss {
+            Loss::Killed => cluster.kill(old),
+            Loss::Paused => assert!(signal(pid, Signal::SIGSTOP)),
+            Loss::CutOffFromRecords => set(&records[old], Flow::Hold),
+            Loss::KilledWithoutBucket => {
+                set(&bucket, Flow::Hold);
+                cluster.kill(old);
+            }
         }
         let next = workload.submit(&cluster.pool, 1_000, Duration::ZERO, &[]);
-        if round % 2 == 1 {
-            // A paused leader does not close its links, so the workers would stay with it for a while.
+        let accepted = lost_at.elapsed();
+        if loss == Loss::Paused {
+            // A paused leader does not close its links, so the workers would stay with it until they miss its answers.
             signal(pid, Signal::SIGCONT);
         }
         wait_until("the new leader grants a job", || next.has_started());
-        times.push(lost_at.elapsed());
-        if round % 2 == 0 {
-            cluster.start_again(old);
+        let granted = lost_at.elapsed();
+        match loss {
+            Loss::Killed | Loss::KilledWithoutBucket => cluster.start_again(old),
+            Loss::Paused | Loss::CutOffFromRecords => {}
         }
+        set(&records[old], Flow::Pass);
+        set(&bucket, Flow::Pass);
         cluster.wait_for_standby(old);
+        println!("{loss:?}: submit accepted after {accepted:.2?}, job granted after {granted:.2?}");
+        trace.push((loss, granted));
     }
+    for loss in LOSSES {
+        let mut times: Vec<_> = trace.iter().filter(|(of, _)| *of == loss).map(|(_, time)| *time).collect();
+        times.sort_unstable();
+        println!("{loss:?}, from the loss to a grant: {times:.2?}");
+    }
+    let mut times: Vec<_> = trace.iter().map(|(_, time)| *time).collect();
     times.sort_unstable();
-    println!("from the loss to a grant: {times:?}");
+    let of = |percent: usize| times[(times.len() - 1) * percent / 100];
+    println!(
+        "{count} losses, {load} printing jobs: p50 {:.2?}, p99 {:.2?}, longest {:.2?}",
+        of(50),
+        of(99),
+        of(100)
+    );
     end(&cluster, &workload);
 }

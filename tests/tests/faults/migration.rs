@@ -5,6 +5,7 @@ use buildpool_test_s3::S3;
 use buildpool_tests::{Pool, PoolBuilder};
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -64,7 +65,7 @@ fn a_pool_moves_to_postgresql_and_a_bucket_and_back_although_the_move_is_killed(
     let text = |path: &Path| path.to_str().unwrap().to_owned();
     let forth =
         ["coordinator", "migrate", "--to", &database, "--objects", &objects, "--from-data-dir", &text(&data)];
-    killed_again_and_again(&pool, &forth);
+    killed_in_a_copy(&pool, &forth, &postgres, &database);
     let moved = pool.buildpool(&[&forth[..], &["--json"]].concat()).expect(0).json();
     assert_eq!((&moved["rows"]["jobs"], moved["objects"].as_u64()), (&2.into(), Some(3)), "{moved}");
     assert_eq!(files(&data), intact, "the source stays as it is");
@@ -98,6 +99,26 @@ fn a_pool_moves_to_postgresql_and_a_bucket_and_back_although_the_move_is_killed(
     pool.start_worker(0);
     pool.wait_for_state(&queued, "done");
     assert_eq!(pool.buildpool(&["logs", &queued]).expect(0).out(), "one\n");
+}
+
+/// Kills the command while it copies: its mark is in the target, and the copy is not complete.
+fn killed_in_a_copy(pool: &Pool, arguments: &[&str], postgres: &Postgres, database: &str) {
+    let name = database.rsplit('/').next().unwrap();
+    // Each fails by a division by zero if it is not so.
+    let is_copying =
+        || postgres.psql(name, "SELECT 1 / count(*) FROM meta WHERE key = 'migrating' AND value = 1");
+    for _ in 0..3 {
+        let mut command = pool.command(arguments);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        buildpool_tests::wait_until("the copy is under way", || {
+            is_copying() || child.try_wait().unwrap().is_some()
+        });
+        child.kill().unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!(status.signal(), Some(9), "the copy was under way: {status}");
+        assert!(is_copying(), "the copy is not complete");
+    }
+    killed_again_and_again(pool, arguments);
 }
 
 /// Kills the command at several moments of its run.
