@@ -1,6 +1,6 @@
 //! State that all connections share.
 
-use crate::auth::{Actor, Principal, Tokens};
+use crate::auth::{Actor, AuthError, Principal, Tokens};
 use crate::config::Config;
 use crate::connections::Connections;
 use crate::leader::Leadership;
@@ -220,8 +220,10 @@ impl AppState {
         loop {
             // Subscribe before the check, so that no change is missed between the two.
             let changed = self.tokens.changed();
-            if let Err(error) = self.tokens.check(principal.token) {
-                return LinkError::new(ErrorCode::Unauthorized, error.to_string());
+            match self.tokens.check(principal.token) {
+                // Tokens that can't be read are checked again.
+                Ok(_) | Err(AuthError::Store(_)) => {}
+                Err(error) => return LinkError::new(ErrorCode::Unauthorized, error.to_string()),
             }
             // Expiry and changes by other processes cause no notification, so check periodically.
             let _ = tokio::time::timeout(TOKEN_CHECK_EVERY, changed).await;
@@ -252,6 +254,10 @@ impl AppState {
 
 pub(crate) fn internal(error: StoreError) -> LinkError {
     tracing::error!(error = &error as &dyn std::error::Error, "records can't be read");
+    if error.is_server_away() {
+        let text = "the PostgreSQL server of `store.url` does not answer the coordinator; try again";
+        return LinkError::new(ErrorCode::Unavailable, text);
+    }
     LinkError::new(ErrorCode::Internal, "the coordinator can't read its records; its log has the reason")
 }
 

@@ -16,7 +16,7 @@ pub use rows::Actor;
 pub(crate) use rows::{CANCEL, Note, SUBMIT};
 
 use crate::store::sql::{self, Connection, params};
-use crate::store::{AUTH, Database, Disk, Server, StoreError, make_directory, now_ms, setup_lock};
+use crate::store::{AUTH, Database, Disk, Server, StoreError, locked, make_directory, now_ms, setup_lock};
 use buildpool_protocol::TokenId;
 use buildpool_protocol::client_link::{Role, TokenCreated, TokenSummary};
 use buildpool_protocol::spec::{Restriction, check_name};
@@ -391,7 +391,7 @@ impl Tokens {
     }
 
     fn connection(&self) -> MutexGuard<'_, Connection> {
-        self.inner.connection.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.inner.connection)
     }
 
     fn stored(&self, id: TokenId) -> Option<StoredToken> {

@@ -131,7 +131,8 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    /// Starts the task that competes for the lease, and then renews it. It also waits for a server that can't be reached.
+    /// Starts the thread that competes for the lease, and then renews it. It also waits for a server that can't be reached.
+    /// It ends with the last [`Leadership`].
     ///
     /// # Errors
     /// If the thread can't be started.
@@ -162,7 +163,9 @@ impl Candidate {
             renewed: candidate.renewed.clone(),
             url: candidate.url.as_str().into(),
         };
-        tokio::spawn(candidate.run());
+        // Busy threads of the caller's runtime must not delay the end of a leadership.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        std::thread::Builder::new().name("leader".into()).spawn(move || runtime.block_on(candidate.run()))?;
         Ok(leadership)
     }
 
@@ -211,6 +214,8 @@ impl Candidate {
                     self.election.answered(self.started.elapsed(), answer);
                     self.note_leader();
                 }
+                // The coordinator has ended.
+                () = self.part.closed() => return self.end(),
                 () = self.resigned.notified() => {
                     if let Some(asking) = asking.take() {
                         // The lease must not be renewed after it was given back.

@@ -26,6 +26,7 @@ pub(crate) mod sql;
 mod test_runs;
 mod writer;
 
+pub(crate) use background::locked;
 pub use backup::{BackedUp, BackupError, backup};
 pub use check::{Depth, Remark, Weight, check};
 pub(crate) use database::{AUTH, Database, RECORDS, TESTS, WEBHOOKS, migrate, open as open_database};

@@ -6,7 +6,7 @@ use super::requests::submitter;
 use crate::app_state::{AppState, internal};
 use crate::runtime::Command;
 use crate::store::limits::JOBS_ROOM_BYTES;
-use crate::store::{HistoryKey, Lookup};
+use crate::store::{HistoryKey, Lookup, StoreError};
 use buildpool_pool::{ClientRef, Input, LiveJob, Submit};
 use buildpool_protocol::client_link::{Role, SubmitMessage, View};
 use buildpool_protocol::error::{ErrorCode, LinkError};
@@ -18,7 +18,7 @@ use buildpool_protocol::stdin::Stdin;
 use buildpool_protocol::transfer::SnapshotName;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Label of the workers that can run a job without a network.
 const NO_NETWORK_LABEL: (&str, &str) = ("isolation", "bubblewrap");
@@ -37,6 +37,11 @@ impl AppState {
         Some(LinkError::new(ErrorCode::Unavailable, text))
     }
 }
+
+/// Maximum time that a submit waits for the PostgreSQL server.
+const SERVER_PATIENCE: Duration = Duration::from_secs(30);
+/// Delay before it is asked again.
+const SERVER_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 /// Returns the error for new jobs while records can't be written.
 pub(crate) fn without_records(why: &str) -> LinkError {
@@ -72,7 +77,7 @@ async fn admit(back: &Back, request: u32, message: SubmitMessage) -> Result<Subm
     let shared = &back.shared;
     let bytes = text_bytes(&message);
     let turn = shared.turns.submit(&back.principal.name, bytes).await;
-    let known = known(back, &message)?;
+    let known = known(back, &message).await?;
     let refused = match shared.refuses_jobs() {
         None if known.is_none() => match back.principal.only.excludes(&message.spec) {
             Some(reason) => Some(LinkError::new(ErrorCode::Forbidden, reason)),
@@ -188,7 +193,7 @@ pub(crate) async fn retry(
         follow: false,
         progress: false,
     };
-    if known(back, &message)?.is_none() && has_its_snapshot(shared, &message).await.is_err() {
+    if known(back, &message).await?.is_none() && has_its_snapshot(shared, &message).await.is_err() {
         let text =
             format!("the snapshot of job {job} is not kept any more; submit it again with `buildpool run`");
         return Err(LinkError::new(ErrorCode::NotFound, text));
@@ -245,20 +250,49 @@ async fn has_its_snapshot(shared: &Arc<AppState>, message: &SubmitMessage) -> Re
     Err(LinkError::new(ErrorCode::NotFound, text))
 }
 
-/// Returns the stored job that this submit repeats, live or finished.
-fn known(back: &Back, message: &SubmitMessage) -> Result<Option<JobId>, LinkError> {
+/// Returns the stored job that this submit repeats, live or finished. While the PostgreSQL server does not answer, this waits:
+/// either it answers again, or another coordinator leads and gets the submit.
+async fn known(back: &Back, message: &SubmitMessage) -> Result<Option<JobId>, LinkError> {
+    let since = Instant::now();
+    loop {
+        match known_now(back, message) {
+            Err(Unknown::Store(error)) if error.is_server_away() && since.elapsed() < SERVER_PATIENCE => {
+                // No event reports that the server answers again.
+                tokio::time::sleep(SERVER_AGAIN_AFTER).await;
+            }
+            Err(Unknown::Store(error)) => return Err(internal(error)),
+            Err(Unknown::Refused(error)) => return Err(error),
+            Ok(job) => return Ok(job),
+        }
+    }
+}
+
+/// Reason why it is not known whether a job is stored.
+enum Unknown {
+    Store(StoreError),
+    Refused(LinkError),
+}
+
+impl From<StoreError> for Unknown {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+fn known_now(back: &Back, message: &SubmitMessage) -> Result<Option<JobId>, Unknown> {
     let reader = &back.shared.reader;
-    if let Lookup::Found(record) = reader.job(message.job).map_err(internal)? {
+    if let Lookup::Found(record) = reader.job(message.job)? {
         if record.principal != back.principal.name {
-            return Err(LinkError::new(ErrorCode::Conflict, format!("job id {} is in use", message.job)));
+            let text = format!("job id {} is in use", message.job);
+            return Err(Unknown::Refused(LinkError::new(ErrorCode::Conflict, text)));
         }
         return Ok(Some(message.job));
     }
     let Some(text) = &message.client_request_id else { return Ok(None) };
-    let Some(job) = reader.by_client_request(&back.principal.name, text).map_err(internal)? else {
+    let Some(job) = reader.by_client_request(&back.principal.name, text)? else {
         return Ok(None);
     };
-    match reader.job(job).map_err(internal)? {
+    match reader.job(job)? {
         Lookup::Found(_) => Ok(Some(job)),
         Lookup::Evicted | Lookup::Unknown => Ok(None),
     }

@@ -3,8 +3,8 @@
 use super::idle::RequestCount;
 use super::listen::Listener;
 use super::{api, client_conn, page, standby, worker_conn};
-use crate::app_state::AppState;
-use crate::auth::{Actor, Principal};
+use crate::app_state::{AppState, internal};
+use crate::auth::{Actor, AuthError, Principal};
 use crate::metrics;
 use axum::extract::connect_info::{ConnectInfo, Connected};
 use axum::extract::ws::WebSocketUpgrade;
@@ -200,11 +200,14 @@ pub(super) fn authenticate(
         let text = "no token was given; make one with `buildpool token create` on the coordinator's machine and pass it by --token or BUILDPOOL_TOKEN";
         return Err(LinkError::new(ErrorCode::Unauthorized, text));
     };
-    let principal = shared
-        .tokens
-        .verify(bearer)
-        .inspect_err(|error| refused("unknown", &error.to_string()))
-        .map_err(|error| LinkError::new(ErrorCode::Unauthorized, error.to_string()))?;
+    let principal = shared.tokens.verify(bearer).map_err(|error| match error {
+        // It is not known whether the token is valid, so its holder must try again.
+        AuthError::Store(error) => internal(error),
+        error => {
+            refused("unknown", &error.to_string());
+            LinkError::new(ErrorCode::Unauthorized, error.to_string())
+        }
+    })?;
     if !roles.contains(&principal.role) {
         refused(&principal.name, "its role does not allow it");
         let wanted: Vec<_> = roles.iter().map(|role| role.name()).collect();

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 use tokio::runtime::{Handle, Runtime, RuntimeFlavor};
 
@@ -35,11 +36,27 @@ impl Background {
             let unlimited = tokio::task::unconstrained(limited);
             futures_executor::block_on(unlimited).ok()
         };
-        let is_worker =
-            Handle::try_current().is_ok_and(|here| here.runtime_flavor() == RuntimeFlavor::MultiThread);
-        // Other tasks of this thread move to another one.
-        if is_worker { tokio::task::block_in_place(block) } else { block() }
+        blocking(block)
     }
+}
+
+/// Locks a connection to a database. While another thread holds it and waits for a server, other tasks of this thread move
+/// to another one: a server that does not answer must not stop all connections.
+pub(crate) fn locked<T>(connection: &Mutex<T>) -> MutexGuard<'_, T> {
+    match connection.try_lock() {
+        Ok(locked) => locked,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => {
+            blocking(|| connection.lock().unwrap_or_else(PoisonError::into_inner))
+        }
+    }
+}
+
+/// Blocks. Other tasks of this thread move to another one.
+fn blocking<T>(block: impl FnOnce() -> T) -> T {
+    let is_worker =
+        Handle::try_current().is_ok_and(|here| here.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if is_worker { tokio::task::block_in_place(block) } else { block() }
 }
 
 impl Drop for Background {

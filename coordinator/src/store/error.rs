@@ -91,6 +91,11 @@ impl StoreError {
         }
     }
 
+    /// Returns true if a PostgreSQL server did not answer. A retry can succeed, perhaps on another coordinator.
+    pub fn is_server_away(&self) -> bool {
+        matches!(self, Self::Database { source, .. } if source.is_server_away())
+    }
+
     /// Returns true if another coordinator is the leader, so that no later write of this one can succeed.
     pub fn is_fenced(&self) -> bool {
         matches!(self, Self::Database { source: sql::Error::Fenced | sql::Error::Rewound, .. })

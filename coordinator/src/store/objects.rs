@@ -325,7 +325,7 @@ impl Objects {
         &self,
         act: impl FnOnce(&Connection) -> Result<T, super::StoreError>,
     ) -> Result<T, ObjectError> {
-        let mut place = self.inner.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = super::background::locked(&self.inner.connection);
         let connection = match place.take() {
             Some(connection) => connection,
             None => self.inner.reader.writing()?,

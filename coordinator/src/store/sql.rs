@@ -61,6 +61,19 @@ impl Error {
     }
 }
 
+impl Error {
+    /// Returns true if the server did not answer, or ended the connection.
+    pub(crate) fn is_server_away(&self) -> bool {
+        match self {
+            Self::Late => true,
+            Self::Server(error) => {
+                error.as_db_error().is_none_or(|error| error.code().code().starts_with("57P"))
+            }
+            _ => false,
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -4,10 +4,10 @@ use super::plan::QUEUED_MAX;
 use super::sign::Secret;
 use crate::store::sql::{self, Connection, OptionalExtension, Row, params};
 use crate::store::{
-    Database, Disk, EventKind, Server, StoreError, WEBHOOKS, make_directory, now_ms, setup_lock,
+    Database, Disk, EventKind, Server, StoreError, WEBHOOKS, locked, make_directory, now_ms, setup_lock,
 };
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -138,7 +138,7 @@ impl Webhooks {
     }
 
     fn connection(&self) -> MutexGuard<'_, Connection> {
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.connection)
     }
 
     fn with<T>(&self, act: impl FnOnce(&Connection) -> sql::Result<T>) -> Result<T, StoreError> {
