@@ -242,12 +242,10 @@ impl SharedRuns {
         }
     }
 
-    fn add(&mut self, run: &TestRun, branch: Option<&str>, table: &mut Table) -> Result<(), StoreError> {
-        let Some(body) = shared::encode(run, branch) else { return Ok(()) };
-        match self.rows.add(run.job, run.at_ms, &body)? {
-            Some(seq) => table.set_copied(&self.place, seq),
-            None => Ok(()),
-        }
+    /// Adds a run. Returns the number of its row, if it has one.
+    fn add(&mut self, run: &TestRun, branch: Option<&str>) -> Result<Option<i64>, StoreError> {
+        let Some(body) = shared::encode(run, branch) else { return Ok(None) };
+        self.rows.add(run.job, run.at_ms, &body)
     }
 }
 
@@ -279,11 +277,20 @@ fn write_all(
             Branch::Of(spec) => branch(spec),
             Branch::Known(branch) => branch.clone(),
         };
-        if let Err(error) = table.write(&run, looked_up.as_deref()) {
+        // Shared first: a result that is listed here is known to the next leader.
+        let shared_row = match shared.add(&run, looked_up.as_deref()) {
+            Ok(row) => row,
+            Err(error) => {
+                failed("shared", error);
+                None
+            }
+        };
+        let stored = table.write(&run, looked_up.as_deref()).and_then(|()| match shared_row {
+            Some(seq) if is_copied => table.set_copied(&shared.place, seq),
+            _ => Ok(()),
+        });
+        if let Err(error) = stored {
             failed("stored", error);
-        }
-        if is_copied && let Err(error) = shared.add(&run, looked_up.as_deref(), &mut table) {
-            failed("shared", error);
         }
         if written.is_multiple_of(PRUNE_EVERY) {
             let pruned = table.prune(run.at_ms).and_then(|()| shared.rows.prune(run.at_ms - AGE_MS));
