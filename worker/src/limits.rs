@@ -88,6 +88,8 @@ pub const BACKOFF_MAX: Duration = Duration::from_secs(30);
 pub const FAILOVER_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Time limit for a connection, TLS and the WebSocket handshake included.
 pub const CONNECT_WITHIN: Duration = Duration::from_secs(15);
+/// The same for one of several coordinators.
+pub const CONNECT_ONE_WITHIN: Duration = Duration::from_secs(4);
 /// Size of the queue of control messages for the link.
 pub const CONTROL_QUEUE: usize = 256;
 /// Size of the event queue of the daemon.

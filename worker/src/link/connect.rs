@@ -1,7 +1,7 @@
 //! Opens a connection: TCP, optional TLS, and the WebSocket handshake with the token.
 
 use crate::config::Config;
-use crate::limits::CONNECT_WITHIN;
+use crate::limits::{CONNECT_ONE_WITHIN, CONNECT_WITHIN};
 use buildpool_dial::{DialError, PoolUrl, Route, Socket, UrlError};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::worker_link::PATH;
@@ -10,6 +10,7 @@ use rustls::ClientConfig;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite;
 use tokio_tungstenite::tungstenite::http::StatusCode;
@@ -63,8 +64,8 @@ pub enum ConnectError {
     Unknown,
     /// The token has another role, with the coordinator's message. A retry never succeeds.
     WrongRole(String),
-    /// No connection within [`CONNECT_WITHIN`].
-    TooSlow,
+    /// No connection within this time.
+    TooSlow(Duration),
     /// TCP failed, or the transport below the TLS handshake.
     Io(io::Error),
     /// The TLS handshake failed: see [`Distrust::from_error`].
@@ -99,7 +100,7 @@ impl fmt::Display for ConnectError {
             Self::Unexpected(status, None) => {
                 write!(f, "no WebSocket: the server answered {status}, as a proxy does while the coordinator is away")
             }
-            Self::TooSlow => write!(f, "no connection within {} s", CONNECT_WITHIN.as_secs()),
+            Self::TooSlow(within) => write!(f, "no connection within {} s", within.as_secs()),
             Self::Io(error) => write!(f, "no connection: {error}"),
             Self::Tls(error) => match Distrust::from_error(error) {
                 Distrust::NoTls => f.write_str(
@@ -159,7 +160,9 @@ impl Dialler {
     /// # Errors
     /// See [`ConnectError`].
     pub async fn connect(&self, url: &PoolUrl) -> Result<Socket, ConnectError> {
-        timeout(CONNECT_WITHIN, self.open(url)).await.unwrap_or(Err(ConnectError::TooSlow))
+        // A stopped machine refuses no connection, so another coordinator is tried soon.
+        let within = if self.route().has_several() { CONNECT_ONE_WITHIN } else { CONNECT_WITHIN };
+        timeout(within, self.open(url)).await.unwrap_or(Err(ConnectError::TooSlow(within)))
     }
 
     async fn open(&self, url: &PoolUrl) -> Result<Socket, ConnectError> {
