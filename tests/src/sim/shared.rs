@@ -109,6 +109,9 @@ pub(crate) struct SharedStore {
     pub(crate) has_fence: bool,
     /// Newest leadership with an accepted transaction, to check the order.
     newest: Fence,
+    /// A promoted standby server may have lost renewals too. Until then, two coordinators may act as the leader, and one
+    /// of them can commit.
+    pub(crate) overlaps_until: Time,
     /// Jobs of which the records were lost with a primary server.
     pub(crate) forgotten: BTreeSet<JobId>,
 }
@@ -363,6 +366,7 @@ fn commit(request: Request, coordinator: usize, now: Time, truth: &mut Truth) ->
 pub(crate) fn promote(now: Time, truth: &mut Truth, takes: Duration) {
     truth.shared.stop(now + takes);
     let Some((rows, disk)) = truth.shared.copy.take() else { return };
+    truth.shared.overlaps_until = now + LEASE + LEASE / 8;
     let old = std::mem::replace(&mut truth.disk, disk);
     truth.shared.rows = rows;
     // The next claim has a number that was perhaps used before, by another holder.

@@ -98,34 +98,6 @@ fn a_standby_with_proxy_passes_links_and_requests_on() {
     cluster.pool.buildpool(&["run", "--no-snapshot", "--coordinator", &url, "--", "true"]).expect(0);
 }
 
-/// The peers trust the certificate by its fingerprint in their tokens, and the standby by its own certificate file.
-#[test]
-fn a_standby_with_proxy_reaches_the_leader_over_tls() {
-    let (Some(postgres), Some((objects, settings))) = (Postgres::start(), bucket()) else { return };
-    let directory = tempfile::tempdir().unwrap();
-    let key = rcgen::KeyPair::generate().unwrap();
-    let certificate =
-        rcgen::CertificateParams::new(vec!["127.0.0.1".into()]).unwrap().self_signed(&key).unwrap();
-    let (file, key_file) = (directory.path().join("own.pem"), directory.path().join("key.pem"));
-    std::fs::write(&file, certificate.pem()).unwrap();
-    std::fs::write(&key_file, key.serialize_pem()).unwrap();
-    let keys =
-        format!("proxy = true\ntls_cert = \"{}\"\ntls_key = \"{}\"", file.display(), key_file.display());
-    let database = postgres.database();
-    let mut cluster = Cluster::start_on_bucket(&[database.clone(), database], (&objects, settings), &keys);
-    let leader = cluster.leader();
-    let url = cluster.url(1 - leader).to_owned();
-    assert!(url.starts_with("wss://"), "{url}");
-    cluster.wait_for_standby(1 - leader);
-    let run =
-        ["run", "--no-snapshot", "--output", "stream", "--coordinator", &url, "--", "seq", "1", "50000"];
-    let output = cluster.pool.buildpool(&run).expect(0).out();
-    assert_eq!((output.lines().count(), output.lines().last()), (50_000, Some("50000")));
-    cluster.kill(leader);
-    cluster.leader_after(leader);
-    cluster.pool.buildpool(&["run", "--no-snapshot", "--coordinator", &url, "--", "true"]).expect(0);
-}
-
 /// A link through a standby ends with the leader, so the peer connects again.
 #[test]
 fn a_link_through_a_standby_ends_with_its_leader() {
@@ -142,8 +114,8 @@ fn a_link_through_a_standby_ends_with_its_leader() {
         peer
     });
     cluster.kill(leader);
-    let end = runtime.block_on(tokio::time::timeout(buildpool_tests::PATIENCE, peer.last_words()));
-    end.expect("the standby closes the link");
+    // Fails if the standby keeps the link.
+    runtime.block_on(peer.last_words());
 }
 
 #[test]

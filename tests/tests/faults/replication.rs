@@ -69,7 +69,7 @@ fn a_standby_server_without_the_last_commits_costs_only_their_jobs() {
     let cluster = Cluster::start(&[url.clone(), url], 2);
     let mut workload = Workload::new(&cluster.pool);
     workload.hold();
-    for _ in 0..JOBS / 2 {
+    for _ in 0..3 {
         workload.submit(&cluster.pool, 100_000, Duration::from_secs(1), &[]);
     }
     for job in &workload.jobs()[..3] {
