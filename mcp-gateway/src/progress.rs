@@ -3,6 +3,7 @@
 
 use buildpool_protocol::JobState;
 use buildpool_protocol::client_link::Progress;
+use buildpool_protocol::shown::{counted, thousands};
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RoleServer};
 use std::fmt::Write;
@@ -101,7 +102,12 @@ impl Reporter {
                 let done = jobs.iter().filter(|job| job.state == JobState::Done).count();
                 let current: Vec<String> =
                     jobs.iter().filter(|job| job.state != JobState::Done).take(3).map(sentence).collect();
-                format!("{done} of {} jobs done; {}, {} s", jobs.len(), current.join("; "), elapsed.as_secs())
+                format!(
+                    "{done} of {} done; {}, {} s",
+                    counted(jobs.len() as u64, "job"),
+                    current.join("; "),
+                    elapsed.as_secs()
+                )
             }
         }
     }
@@ -121,19 +127,15 @@ fn sentence(job: &Progress) -> String {
     }
     let mut so_far = Vec::new();
     if job.errors > 0 {
-        so_far.push(format!(
-            "{} {} so far",
-            thousands(job.errors),
-            if job.errors == 1 { "error" } else { "errors" }
-        ));
+        so_far.push(format!("{} so far", counted(job.errors, "error")));
     }
     match job.tests_total {
-        Some(total) => so_far.push(format!("{} of {} tests", thousands(job.tests_done), thousands(total))),
-        None if job.tests_done > 0 => so_far.push(format!("{} tests", thousands(job.tests_done))),
+        Some(total) => so_far.push(format!("{} of {}", thousands(job.tests_done), counted(total, "test"))),
+        None if job.tests_done > 0 => so_far.push(counted(job.tests_done, "test")),
         None => {}
     }
     if job.lines > 0 {
-        so_far.push(format!("{} {}", thousands(job.lines), if job.lines == 1 { "line" } else { "lines" }));
+        so_far.push(counted(job.lines, "line"));
     }
     so_far.extend(job.running_test.as_ref().map(|test| format!("test `{test}`")));
     so_far.extend(
@@ -148,22 +150,9 @@ fn sentence(job: &Progress) -> String {
     crate::render::one_line(&text)
 }
 
-/// Formats a number with thousands separators: `1,204`.
-fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{sentence, thousands};
+    use super::sentence;
     use buildpool_protocol::JobState;
     use buildpool_protocol::client_link::Progress;
 
@@ -187,6 +176,5 @@ mod tests {
         );
         job.connected = false;
         assert!(sentence(&job).contains("out of reach"));
-        assert_eq!([0, 7, 999, 1_000, 1_234_567].map(thousands), ["0", "7", "999", "1,000", "1,234,567"]);
     }
 }

@@ -16,6 +16,9 @@ use crate::spec::Verbosity;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+/// Name of the omission of a running job's output before its last lines.
+pub const EARLIER_OUTPUT: &str = "earlier_output";
+
 /// Warnings, each once.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Warnings {

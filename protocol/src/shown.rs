@@ -108,10 +108,34 @@ fn string_length(bytes: &[u8]) -> usize {
     0
 }
 
+/// Formats a number with its noun: `1 line`, `2,048 lines`.
+pub fn counted(count: u64, what: &str) -> String {
+    format!("{} {what}{}", thousands(count), if count == 1 { "" } else { "s" })
+}
+
+/// Formats a number with thousands separators.
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{escaped, is_plain, one_line, printable};
+    use super::{counted, escaped, is_plain, one_line, printable, thousands};
     use proptest::prelude::*;
+
+    #[test]
+    fn numbers_are_grouped_and_nouns_agree_with_them() {
+        assert_eq!([0, 7, 999, 1_000, 1_234_567].map(thousands), ["0", "7", "999", "1,000", "1,234,567"]);
+        assert_eq!([0, 1, 2_048].map(|count| counted(count, "line")), ["0 lines", "1 line", "2,048 lines"]);
+    }
 
     #[test]
     fn only_plain_text_is_left() {

@@ -7,6 +7,7 @@ use crate::terminal;
 use buildpool_coordinator::Config;
 use buildpool_coordinator::backup;
 use buildpool_coordinator::store::BackedUp;
+use buildpool_protocol::shown::counted;
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
@@ -70,14 +71,16 @@ fn config_of(place: &DataPlace) -> Result<Config, Failure> {
 
 fn show(done: &BackedUp, into: &Path, form: Form) -> Result<ExitCode, Failure> {
     if done.incomplete > 0 {
-        terminal::warn(&format!("{} logs could not be read to their ends", done.incomplete));
+        let logs = counted(done.incomplete as u64, "log");
+        terminal::warn(&format!("{logs} could not be read completely"));
     }
     if form.json {
         terminal::print_json(&json!({
             "directory": into, "jobs": done.jobs, "logs": done.logs, "incomplete": done.incomplete,
         }))?;
     } else {
-        terminal::print(&format!("{} jobs and {} log files in {}\n", done.jobs, done.logs, into.display()))?;
+        let (jobs, logs) = (counted(done.jobs as u64, "job"), counted(done.logs as u64, "log file"));
+        terminal::print(&format!("{jobs} and {logs} in {}\n", into.display()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

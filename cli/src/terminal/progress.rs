@@ -3,6 +3,7 @@
 use crate::durations;
 use buildpool_protocol::client_link::Progress;
 use buildpool_protocol::report::JobState;
+use buildpool_protocol::shown::{counted, thousands};
 use std::time::{Duration, Instant};
 
 /// Seconds without output after which the line shows them.
@@ -62,17 +63,12 @@ impl ProgressLine {
             parts.push("its worker can't be reached".to_owned());
         }
         parts.extend(progress.waiting.as_ref().map(|waiting| super::one_line(&waiting.reason)));
-        for (count, one, many) in [(progress.lines, "line", "lines"), (progress.errors, "error", "errors")] {
-            match count {
-                0 => {}
-                1 => parts.push(format!("1 {one}")),
-                count => parts.push(format!("{count} {many}")),
-            }
-        }
+        let facts = [(progress.lines, "line"), (progress.errors, "error")];
+        parts.extend(facts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| counted(*count, what)));
         match (progress.tests_done, progress.tests_total) {
             (0, None) => {}
-            (done, None) => parts.push(format!("{done} tests")),
-            (done, Some(total)) => parts.push(format!("{done} of {total} tests")),
+            (done, None) => parts.push(counted(done, "test")),
+            (done, Some(total)) => parts.push(format!("{} of {}", thousands(done), counted(total, "test"))),
         }
         match progress.silent_secs {
             Some(secs) if secs >= SILENCE_SECS => {

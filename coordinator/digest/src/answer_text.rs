@@ -4,16 +4,17 @@
 use crate::verdict::{CHILD_CRASHED, NO_TEST_RAN};
 use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::{
-    Cause, CrashReport, Finding, FindingSummary, HIDDEN_TESTS_HEADING, JobResult, JobState, KnownFrom,
-    Location, Omission, Severity, TestCounts, Verdict,
+    Cause, CrashReport, EARLIER_OUTPUT, Finding, FindingSummary, HIDDEN_TESTS_HEADING, JobResult, JobState,
+    KnownFrom, Location, Omission, Severity, TestCounts, Verdict,
 };
+pub(crate) use buildpool_protocol::shown::{counted, thousands};
 use buildpool_protocol::shown::{one_line, printable};
 use std::fmt::{Display, Write};
 
 /// Maximum length of the command in the first line, in characters.
 pub const COMMAND_CHARS_MAX: usize = 100;
 /// The same above a complete log, which often begins with the command.
-const COMMAND_CHARS_BESIDE_LOG: usize = 40;
+const COMMAND_CHARS_BESIDE_LOG: usize = 32;
 /// Maximum number of characters next to a complete log. Further pointers are left out, because the
 /// log contains the lines.
 const BESIDE_WHOLE_LOG_CHARS: usize = 190;
@@ -551,33 +552,17 @@ fn details(page: &mut TextPage, result: &JobResult) {
     page.line(about.join(", "));
 }
 
-/// Formats a number with its noun: `1 line`, `2,048 lines`.
-pub(crate) fn counted(count: u64, what: &str) -> String {
-    format!("{} {what}{}", thousands(count), if count == 1 { "" } else { "s" })
-}
-
-/// Formats a number with thousands separators.
-pub(crate) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 /// Describes an omitted part: `231 lines of stdout`, `1 other finding`.
 fn cut(omission: &Omission) -> String {
     if omission.lines == 0 && omission.bytes > 0 {
-        return format!("{} of {}", counted(omission.bytes, "byte"), omission.what);
+        let what = omission.what.replace('_', " ");
+        return format!("{} of {what}", counted(omission.bytes, "byte"));
     }
     let lines = counted(omission.lines, "line");
     match omission.what.as_str() {
         "stdout" | "stderr" => format!("{lines} of {}", omission.what),
         "filtered_output" => format!("{lines} of the filtered output"),
+        EARLIER_OUTPUT => format!("{lines} of earlier output"),
         crate::render::ORIGINAL => "the original of this compressed text".to_owned(),
         list => counted(omission.lines, &list.trim_end_matches('s').replace('_', " ")),
     }

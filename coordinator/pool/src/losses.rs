@@ -10,6 +10,7 @@ use crate::submit::cancelled_by;
 use buildpool_protocol::ids::{JobId, Lease, WorkerId};
 use buildpool_protocol::limits;
 use buildpool_protocol::report::{Cause, KnownFrom, Verdict};
+use buildpool_protocol::shown::counted;
 use buildpool_protocol::spec::OnLost;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -113,8 +114,9 @@ impl Pool {
             // An attempt that never started cannot have crashed a worker.
             let hint = if loss == Loss::Unbegun { "" } else { " The job itself may end its workers." };
             return lost(format!(
-                "Given up after {losses} attempts were lost on {} worker(s), the last one because {reason}.{hint}",
-                workers.len()
+                "Given up: {} lost on {}, the last one because {reason}.{hint}",
+                counted(losses as u64, "attempt"),
+                counted(workers.len() as u64, "worker")
             ));
         }
         None

@@ -5,6 +5,7 @@ use crate::pool::Pool;
 use crate::reserve::Reserved;
 use crate::roster::Worker;
 use buildpool_protocol::ids::{JobId, WorkerId};
+use buildpool_protocol::shown::counted;
 use buildpool_protocol::spec::JobSpec;
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -193,7 +194,8 @@ impl Obstacle {
             Self::PoolDraining => "the coordinator is draining and grants nothing".to_owned(),
             Self::Group(holder) => format!("job {holder} of the same concurrency group is running"),
             Self::Quota { submitter, running } => {
-                format!("{running} jobs of `{submitter}` run already, which is the quota (running_jobs)")
+                let running = counted(*running as u64, "job");
+                format!("`{submitter}` has {running} running already, which is the quota (running_jobs)")
             }
             Self::Secrets(names) => format!(
                 "the values of its secrets ({}) were lost when the coordinator restarted; they are never stored; a `run` that still waits gives them again, without one the job ends after a while and is to be submitted again",

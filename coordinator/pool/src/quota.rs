@@ -6,6 +6,7 @@ use crate::queue::Class;
 use crate::share::Share;
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::limits;
+use buildpool_protocol::shown::counted;
 use buildpool_protocol::spec::JobSpec;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -117,12 +118,12 @@ impl Pool {
         if share.live >= free {
             let text = match free {
                 0 => format!(
-                    "{} jobs wait or run already, which is the limit of this pool; try again later",
-                    self.jobs.len()
+                    "{} waiting or running already, which is the limit of this pool; try again later",
+                    counted(self.jobs.len() as u64, "job")
                 ),
                 free => format!(
-                    "{} jobs of `{name}` wait or run; the other {free} places of this pool are kept for other submitters; submit again when some jobs are done",
-                    share.live
+                    "`{name}` has {} waiting or running; the other {free} places of this pool are kept for other submitters; submit again when some jobs are done",
+                    counted(share.live as u64, "job")
                 ),
             };
             return Err(LinkError::new(ErrorCode::Exhausted, text));
@@ -162,7 +163,8 @@ impl Pool {
         let queued = self.share(name).queued();
         if let Some(most) = quota.queued_jobs.filter(|most| queued >= *most) {
             let text = format!(
-                "{queued} jobs of `{name}` wait already; the quota (queued_jobs) is {most}: cancel some, or submit again when some have begun"
+                "`{name}` has {} waiting already; the quota (queued_jobs) is {most}: cancel some, or submit again when some have begun",
+                counted(queued as u64, "job")
             );
             return Err(LinkError::new(ErrorCode::Exhausted, text));
         }

@@ -6,7 +6,7 @@ use buildpool_digest::TextPage as Page;
 use buildpool_digest::manifest::{self, JobFindings, Ranked};
 use buildpool_protocol::Finding;
 use buildpool_protocol::report::{FindingSummary, JobResult, JobState, Omission, Verdict};
-use buildpool_protocol::shown::one_line;
+use buildpool_protocol::shown::{counted, one_line};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -322,10 +322,10 @@ fn assemble(answer: &BuildAnswer, shown: &Shown) -> Answer {
     let verdict = answer.verdict().map_or("none yet", Verdict::name);
     let ended = if cancelled > 0 { format!(", {cancelled} cancelled") } else { String::new() };
     page.line(format_args!(
-        "BUILD {}: {} failed, {passed} passed{ended}, of {} jobs; state {state}, verdict {verdict}",
+        "BUILD {}: {} failed, {passed} passed{ended}, of {}; state {state}, verdict {verdict}",
         answer.status().to_uppercase(),
         failed.len(),
-        answer.jobs.len()
+        counted(answer.jobs.len() as u64, "job")
     ));
     let name = answer.request_id.as_deref().unwrap_or("of several calls, listed by its jobs");
     page.line(format_args!("build {name}, at {}", answer.timestamp));

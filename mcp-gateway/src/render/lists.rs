@@ -7,7 +7,7 @@ use buildpool_digest::TextPage as Page;
 use buildpool_protocol::client_link::{JobSummary, WorkerSummary};
 use buildpool_protocol::limits::JOBS_PAGE_MAX;
 use buildpool_protocol::report::{JobState, Omission};
-use buildpool_protocol::shown::one_line;
+use buildpool_protocol::shown::{counted, one_line};
 use buildpool_protocol::spec::TemplateSpec;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -152,7 +152,7 @@ pub(crate) fn jobs(jobs: &[JobSummary], asked: &JobsAsked, budget: &Budget) -> A
         Some(job) => vec![call("get_job", &json!({"job_id": job.job_id}))],
         None => Vec::new(),
     };
-    let title = format!("{} jobs, newest first", jobs.len());
+    let title = format!("{}, newest first", counted(jobs.len() as u64, "job"));
     let has_more = asked.has_more && asked.limit < JOBS_PAGE_MAX as u64;
     let further = has_more.then(|| Omission {
         what: "older jobs, at least".to_owned(),
@@ -185,7 +185,7 @@ fn job_entry(job: &JobSummary, most: usize) -> Entry {
         let _ = write!(line, ", worker {worker}");
     }
     if let Some(secs) = job.duration_secs {
-        let _ = write!(line, ", {secs} s");
+        let _ = write!(line, ", {secs:.1} s");
     }
     let submitter = short(&job.submitter, most, &mut gone);
     structured["submitter"] = json!(submitter);
@@ -208,15 +208,14 @@ fn job_entry(job: &JobSummary, most: usize) -> Entry {
 /// Renders workers, in the given order.
 pub(crate) fn workers(workers: &[WorkerSummary], budget: &Budget) -> Answer {
     let connected = workers.iter().filter(|worker| worker.connected).count();
-    let title = format!("{} workers, {connected} connected", workers.len());
-    let next = if workers.is_empty() {
-        vec!["start a worker: buildpool worker --coordinator URL --token TOKEN".to_owned()]
-    } else {
-        Vec::new()
+    let start = match workers {
+        [] => "; a person starts one by `buildpool worker --coordinator URL --token TOKEN`",
+        _ => "",
     };
+    let title = format!("{}, {connected} connected{start}", counted(workers.len() as u64, "worker"));
     // The list has no second page, so no call returns the rest.
     let more = "a person has them by `buildpool workers`".to_owned();
-    let rest = Rest { name: "workers", title, more, next, ..Rest::default() };
+    let rest = Rest { name: "workers", title, more, ..Rest::default() };
     list(|_| workers.iter().map(worker_entry).collect(), rest, budget)
 }
 
@@ -286,7 +285,7 @@ pub(crate) fn templates(
     let file = file.map(one_line);
     let from =
         if file.is_some() { "built in and from the configuration file" } else { "no configuration file" };
-    let title = format!("{} templates ({from})", templates.len());
+    let title = format!("{} ({from})", counted(templates.len() as u64, "template"));
     let more = "the configuration file has them all".to_owned();
     let (mut omitted, mut gone) = (Vec::new(), 0);
     let notes = problems.iter().map(|problem| short(problem, PROBLEM_BYTES, &mut gone)).collect();

@@ -27,7 +27,7 @@ fn a_submit_beyond_a_quota_is_refused_in_words_that_help() {
     pool.wait_for_state(&first, "running");
     hold(&pool);
     let refused = pool.buildpool(&["run", "--no-snapshot", "--", "true"]).expect(125);
-    assert!(refused.err().contains("1 jobs of `admin` wait already"), "{refused}");
+    assert!(refused.err().contains("`admin` has 1 job waiting already"), "{refused}");
     assert!(refused.err().contains("queued_jobs"), "{refused}");
     let long = pool.buildpool(&["run", "--no-snapshot", "--timeout", "2h", "--", "true"]).expect(125);
     assert!(long.err().contains("the quota (job_secs) of `admin` is 60 s"), "{long}");

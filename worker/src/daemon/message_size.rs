@@ -8,6 +8,7 @@ use buildpool_protocol::ids::Lease;
 use buildpool_protocol::limiter;
 use buildpool_protocol::limits::CONTROL_MESSAGE_BYTES_MAX;
 use buildpool_protocol::outcome::Outcome;
+use buildpool_protocol::shown::counted;
 use buildpool_protocol::worker_link::FromWorker;
 
 /// Number of notes kept if an outcome is too long.
@@ -55,7 +56,8 @@ fn notes(outcome: &mut Outcome) {
 
 fn artifacts(outcome: &mut Outcome) {
     let count = std::mem::take(&mut outcome.artifacts).len();
-    let text = format!("the result was too long for one message: {count} artifacts were left out");
+    let text =
+        format!("the result was too long for one message, without {}", counted(count as u64, "artifact"));
     outcome.evidence.notes.push(text);
 }
 

@@ -7,6 +7,7 @@ use buildpool_objects::incoming::checksum_of;
 use buildpool_protocol::frame::encoded_length;
 use buildpool_protocol::limits::{ARTIFACTS_MAX, ARTIFACTS_NAMED_BYTES_MAX, PATH_BYTES_MAX};
 use buildpool_protocol::report::ArtifactEntry;
+use buildpool_protocol::shown::counted;
 use buildpool_protocol::spec::check_artifact;
 use globset::{GlobBuilder, GlobMatcher};
 use std::collections::BTreeSet;
@@ -117,7 +118,8 @@ pub fn collect(place: Collection<'_>, patterns: &[String]) -> Result<Collected, 
     problems.tell("artifacts", &mut collected.notes);
     if left > 0 {
         collected.notes.push(format!(
-            "{left} artifacts stayed behind: at most {ARTIFACTS_MAX} files, {} bytes, and {ARTIFACTS_NAMED_BYTES_MAX} bytes of paths and checksums are taken",
+            "{} stayed behind: at most {ARTIFACTS_MAX} files, {} bytes, and {ARTIFACTS_NAMED_BYTES_MAX} bytes of paths and checksums are taken",
+            counted(left as u64, "artifact"),
             place.bytes_max
         ));
     }
@@ -147,7 +149,10 @@ impl Problems {
     fn tell(self, whose: &str, notes: &mut Vec<String>) {
         notes.extend(self.named.into_iter().map(|why| format!("{whose}: {why}")));
         if self.more > 0 {
-            notes.push(format!("{whose}: {} files more could not be taken", self.more));
+            notes.push(format!(
+                "{whose}: {} could not be taken either",
+                counted(self.more as u64, "other file")
+            ));
         }
     }
 }
@@ -385,7 +390,7 @@ mod tests {
         let all = made.collect(&["out/**"], 1 << 20);
         assert_eq!(all.entries.len(), names.len());
         assert_eq!(
-            (all.notes.len(), all.notes[10].ends_with("17 files more could not be taken")),
+            (all.notes.len(), all.notes[10].ends_with("17 other files could not be taken either")),
             (11, true)
         );
     }

@@ -3,6 +3,7 @@
 
 use super::{Check, State};
 use buildpool_client::PoolUrl;
+use buildpool_protocol::shown::counted;
 use buildpool_trust::{Trust, client_config};
 use jiff::fmt::rfc2822::DateTimeParser;
 use jiff::{SignedDuration, Timestamp};
@@ -198,7 +199,7 @@ pub(super) fn certificate(der: &[u8], now: Timestamp) -> Check {
         return Check::new("certificate", State::Failed, format!("it has expired on {ends}"))
             .mended_by(remedy);
     }
-    let text = format!("good for {days} days, until {ends}");
+    let text = format!("good for {}, until {ends}", counted(days.unsigned_abs(), "day"));
     if left < EXPIRES_SOON {
         return Check::new("certificate", State::Warning, text).mended_by(remedy);
     }

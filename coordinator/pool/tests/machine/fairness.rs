@@ -93,7 +93,7 @@ fn who_is_at_the_quota_of_running_jobs_leaves_slots_to_others_and_hears_why_it_w
     for number in 1..=3 {
         scene.send(submit(number, "a", spec()));
     }
-    assert!(scene.reason(2).contains("1 jobs of `a` run already, which is the quota (running_jobs)"));
+    assert!(scene.reason(2).contains("`a` has 1 job running already, which is the quota (running_jobs)"));
     assert_eq!(granted(&scene.send(submit(11, "b", spec()))), [11]);
     assert_eq!(granted(&scene.send(submit(12, "b", spec()))), [12], "no quota for b");
     let lease = scene.lease(1);
@@ -110,7 +110,9 @@ fn a_submit_beyond_the_quota_of_waiting_jobs_is_refused_until_one_has_begun() {
     }
     let error = refusal(&scene.send(submit(4, "a", spec())));
     assert_eq!(error.code, ErrorCode::Exhausted);
-    assert!(error.message.contains("2 jobs of `a` wait already") && error.message.contains("queued_jobs"));
+    assert!(
+        error.message.contains("`a` has 2 jobs waiting already") && error.message.contains("queued_jobs")
+    );
     assert!(accepted(&scene.send(submit(3, "a", spec()))).is_some(), "an earlier job again is no new one");
     let lease = scene.lease(1);
     scene.pass_job(lease);
