@@ -149,28 +149,19 @@ fn explain_missing(result: &mut JobResult) {
     }
     if let Some(install) = &missed.install {
         let both = quoted(&format!("{install} && {}", result.command));
-        let calls = [
-            format!("buildpool run -- sh -c {both}"),
-            format!("set `setup: {install}` in .buildpool/config.yaml: each workspace then runs it"),
-        ];
-        result.next.splice(0..0, calls);
+        result.next.insert(0, format!("buildpool run -- sh -c {both}"));
         result.next.truncate(NEXT_MAX);
     }
 }
 
+/// Commands that return something that the answer lacks. A job without an attempt has no log.
 fn next_without_result(record: &JobRecord, verdict: Verdict) -> Vec<String> {
-    let job = record.job;
+    let logs = (!record.attempts.is_empty()).then(|| format!("buildpool logs {}", record.job));
+    let workers = "buildpool workers".to_owned();
     match verdict {
-        Verdict::Rejected => vec![
-            "`buildpool workers` lists the workers and their labels".to_owned(),
-            "submit with `--wait-for-worker DURATION` to wait for a worker that has not joined yet"
-                .to_owned(),
-        ],
-        Verdict::Lost => vec![
-            format!("`buildpool logs {job}` shows the output that had arrived"),
-            "`buildpool workers` shows which workers are there; submit again when one is".to_owned(),
-        ],
-        Verdict::Cancelled => vec![format!("`buildpool logs {job}` shows its output")],
+        Verdict::Rejected => vec![workers],
+        Verdict::Lost => logs.into_iter().chain([workers]).collect(),
+        Verdict::Cancelled => logs.into_iter().collect(),
         Verdict::Passed | Verdict::Failed | Verdict::Crashed | Verdict::TimedOut | Verdict::Inconclusive => {
             Vec::new()
         }

@@ -65,7 +65,13 @@ impl Missed {
     /// Sentence that is appended to a cause.
     pub fn sentence(&self) -> String {
         let more = if self.more == 0 { String::new() } else { format!(" and {} more", self.more) };
-        format!("Left behind, so not in the workspace: {}{more}.", self.names.join(", "))
+        let left = format!("Left behind, so not in the workspace: {}{more}.", self.names.join(", "));
+        match &self.install {
+            Some(install) => {
+                format!("{left} `setup: {install}` in .buildpool/config.yaml installs it before a job.")
+            }
+            None => left,
+        }
     }
 }
 
@@ -118,8 +124,9 @@ mod tests {
         ] {
             let missed = missed(&failed(said)).unwrap();
             assert_eq!(missed.install.as_deref(), Some("npm ci"));
-            let sentence = missed.sentence();
-            assert_eq!(sentence, "Left behind, so not in the workspace: node_modules, app/node_modules.");
+            let expected = "Left behind, so not in the workspace: node_modules, app/node_modules. \
+                            `setup: npm ci` in .buildpool/config.yaml installs it before a job.";
+            assert_eq!(missed.sentence(), expected);
         }
     }
 
@@ -133,7 +140,9 @@ mod tests {
         result.verdict = Some(Verdict::Passed);
         assert_eq!(missed(&result), None);
         let mut result = failed("Cannot find module 'x'");
-        result.snapshot.as_mut().unwrap().left_behind = vec!["a -> /x".into(); 5];
+        let snapshot = result.snapshot.as_mut().unwrap();
+        snapshot.left_behind = vec!["a -> /x".into(); 5];
+        snapshot.setup_suggestion = None;
         let sentence = missed(&result).unwrap().sentence();
         assert_eq!(sentence, "Left behind, so not in the workspace: a -> /x, a -> /x, a -> /x and 2 more.");
     }

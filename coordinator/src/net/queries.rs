@@ -19,7 +19,7 @@ use buildpool_protocol::client_link::{
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::{BuildId, JobId};
 use buildpool_protocol::limits::{BUILD_JOBS_MAX, CONTROL_MESSAGE_BYTES_MAX, JOBS_PAGE_MAX};
-use buildpool_protocol::report::{JobResult, JobState};
+use buildpool_protocol::report::{EARLIER_OUTPUT, JobResult, JobState, Omission};
 use buildpool_protocol::spec::{Purpose, Reads};
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -55,14 +55,20 @@ pub(crate) async fn live(shared: &Arc<AppState>, reader: &str, live: &LiveJob) -
     if result.state == JobState::Running {
         let progress = result::progress(live, &shared.connections);
         (result.running_test, result.silent_secs) = (progress.running_test, progress.silent_secs);
-        result.last_lines = last_lines(shared, reader, live.record.job, live.record.spec.purpose).await;
+        let (lines, earlier) = last_lines(shared, reader, live.record.job, live.record.spec.purpose).await;
+        (result.last_lines, result.omitted) = (lines, earlier.into_iter().collect());
     }
     result
 }
 
-/// Returns the last lines of a running job, both streams in order. If the log can't be read, the
-/// result is empty, because the state does not depend on it.
-async fn last_lines(shared: &Arc<AppState>, reader: &str, job: JobId, purpose: Purpose) -> Vec<String> {
+/// Returns the last lines of a running job, both streams in order, and the omission of the output before
+/// them. If the log can't be read, the result is empty, because the state does not depend on it.
+async fn last_lines(
+    shared: &Arc<AppState>,
+    reader: &str,
+    job: JobId,
+    purpose: Purpose,
+) -> (Vec<String>, Option<Omission>) {
     let is_records = purpose == Purpose::Tests;
     let raw = if is_records { LINES_OF_RECORDS } else { 1 };
     let query = LogQuery {
@@ -82,8 +88,16 @@ async fn last_lines(shared: &Arc<AppState>, reader: &str, job: JobId, purpose: P
         chars <= LAST_LINES_CHARS
     };
     let kept = lines.iter().rev().take(LAST_LINES as usize).take_while(fits).count();
-    lines.drain(..lines.len() - kept);
-    lines.iter().map(|line| clipped(line)).collect()
+    let gone = lines.drain(..lines.len() - kept).count() as u64;
+    let shown: Vec<String> = lines.iter().map(|line| clipped(line)).collect();
+    let clipped: usize = lines.iter().zip(&shown).map(|(line, shown)| line.len() - shown.len()).sum();
+    let before = answer
+        .omitted
+        .iter()
+        .fold((gone, clipped as u64), |(lines, bytes), cut| (lines + cut.lines, bytes + cut.bytes));
+    let get = format!("buildpool logs {job} --stream interleaved");
+    let earlier = Omission { what: EARLIER_OUTPUT.to_owned(), lines: before.0, bytes: before.1, get };
+    (shown, Some(earlier).filter(|_| before != (0, 0)))
 }
 
 async fn from_digest(

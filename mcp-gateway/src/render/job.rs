@@ -155,7 +155,6 @@ fn next(result: &JobResult, extras: &Extras) -> Vec<String> {
     let mut next = Vec::new();
     if result.state != JobState::Done {
         next.push(call("get_job", &json!({"job_id": id, "wait_secs": extras.wait_secs})));
-        next.push(call("get_job_logs", &json!({"job_id": id, "tail": 50})));
         if !extras.cancelling {
             next.push(call("cancel_job", &json!({"job_id": id})));
         }
@@ -168,7 +167,6 @@ fn next(result: &JobResult, extras: &Extras) -> Vec<String> {
             arguments["cwd"] = json!(result.directory);
         }
         next.push(call("run_command", &arguments));
-        next.push(format!("set `setup: {install}` in .buildpool/config.yaml: each workspace then runs it"));
     }
     if let Some(setup) = result.setup.as_ref().filter(|setup| setup.log.is_some()) {
         let shown = setup.log.as_ref().map_or(0, String::len) as u64;
@@ -182,10 +180,6 @@ fn next(result: &JobResult, extras: &Extras) -> Vec<String> {
     }
     if result.verdict == Some(Verdict::Rejected) {
         next.push(call("worker_status", &json!({})));
-        if !result.labels.is_empty() {
-            let labels = short(&result.labels.join(", "));
-            next.push(format!("the same call with `labels` that a worker has; requested: {labels}"));
-        }
         // A job that was never on a worker has no log.
         return next;
     }

@@ -4,4 +4,5 @@
 mod access;
 mod answers;
 mod long_work;
+mod next_calls;
 mod process;
