@@ -10,7 +10,7 @@ mod text;
 
 use crate::compress;
 use crate::digest::Digest;
-use crate::limits::NEXT_MAX;
+use crate::limits::{NEXT_MAX, WHOLE_LOG_CHARS};
 use crate::template::RAW;
 use budget::{Allowance, Budget, Seen, allowance};
 use buildpool_protocol::limits::TIER_1_FINDINGS_MAX;
@@ -55,6 +55,8 @@ impl Digest {
         into: &mut JobResult,
     ) {
         let (lines, chars) = verbosity.budget();
+        // A short log is shown whole, also if its lines are short (SPEC section 4, "What an answer shows", rule 2).
+        let lines = if self.whole.is_some() { lines.max(WHOLE_LOG_CHARS) } else { lines };
         let chars = chars.min(characters_max.unwrap_or(usize::MAX));
         let pool_chars = if self.options.job.is_empty() { 0 } else { POOL_CHARS };
         let chars = chars.min(self.characters_worth(verbosity));

@@ -40,6 +40,11 @@ impl Budget {
         self.is_largest
     }
 
+    /// Returns the same budget for an answer with a complete log, which may have many short lines.
+    pub(super) const fn of_complete_log(self) -> Self {
+        Self { lines: usize::MAX, ..self }
+    }
+
     /// Returns the characters of both forms to request from the pool, so that little must be cut here.
     pub(crate) fn pool_characters(&self) -> usize {
         self.characters.min(self.bytes).saturating_sub(EXTRAS_CHARACTERS)
@@ -53,9 +58,18 @@ impl Budget {
 
     /// Returns how many characters the larger form has over the budget; 0 if both forms fit.
     pub(crate) fn excess(&self, answer: &Answer) -> usize {
-        let structured = answer.structured.to_string();
-        let too_many_lines = if answer.text.lines().count() > self.lines { 1 } else { 0 };
-        self.excess_of(&structured).max(self.excess_of(&answer.text)).max(too_many_lines)
+        self.excess_of_structured(answer).max(self.excess_of_text(answer))
+    }
+
+    /// Returns how many characters the structured content has over the budget.
+    pub(super) fn excess_of_structured(&self, answer: &Answer) -> usize {
+        self.excess_of(&answer.structured.to_string())
+    }
+
+    /// Returns how many characters the text has over the budget; at least 1 if it has too many lines.
+    pub(super) fn excess_of_text(&self, answer: &Answer) -> usize {
+        let too_many_lines = usize::from(answer.text.lines().count() > self.lines);
+        self.excess_of(&answer.text).max(too_many_lines)
     }
 
     fn excess_of(&self, text: &str) -> usize {

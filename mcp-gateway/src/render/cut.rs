@@ -3,7 +3,7 @@
 
 use super::job::{Extras, assemble, call};
 use super::{Answer, Budget};
-use buildpool_protocol::report::{JobResult, Omission};
+use buildpool_protocol::report::{EARLIER_OUTPUT, JobResult, Omission};
 use serde_json::json;
 
 /// Limit on rounds. Each round removes something.
@@ -27,7 +27,7 @@ const MARK: &str = "…";
 pub(super) fn call_for(what: &str, job: &str, is_largest: bool) -> String {
     match what {
         "stdout" | "stderr" => call("get_job_logs", &json!({"job_id": job, "stream": what})),
-        "filtered_output" | ORIGINAL => {
+        "filtered_output" | ORIGINAL | EARLIER_OUTPUT => {
             call("get_job_logs", &json!({"job_id": job, "stream": "interleaved"}))
         }
         _ if !is_largest => call("get_job", &json!({"job_id": job, "verbosity": "full"})),
@@ -39,14 +39,31 @@ pub(super) fn call_for(what: &str, job: &str, is_largest: bool) -> String {
     }
 }
 
-/// Cuts until both forms fit.
-pub(super) fn fit(mut result: JobResult, extras: &Extras, budget: &Budget) -> Answer {
+/// Cuts each form until it fits. The structured content has fields beside each text, so it can hold less.
+pub(super) fn fit(result: JobResult, extras: &Extras, budget: &Budget) -> Answer {
+    let whole = budget.of_complete_log();
+    let budget = if result.complete_log { &whole } else { budget };
+    let text = fitted(result.clone(), extras, budget, Budget::excess_of_text);
+    if budget.excess(&text) == 0 {
+        return text;
+    }
+    let structured = fitted(result, extras, budget, Budget::excess_of_structured);
+    Answer { text: text.text, ..structured }
+}
+
+/// Cuts until a form fits.
+fn fitted(
+    mut result: JobResult,
+    extras: &Extras,
+    budget: &Budget,
+    excess_of: fn(&Budget, &Answer) -> usize,
+) -> Answer {
     let mut steps = STEPS.iter();
     let mut step = steps.next();
     for _ in 0..ROUNDS_MAX {
         name_calls(&mut result, budget);
         let answer = assemble(&result, extras);
-        let excess = budget.excess(&answer);
+        let excess = excess_of(budget, &answer);
         if excess == 0 {
             return answer;
         }

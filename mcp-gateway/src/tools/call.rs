@@ -134,7 +134,7 @@ pub(crate) fn answered_within(wait: Duration) -> Duration {
 
 /// Returns the view to request from the pool, so that both forms of the answer fit.
 pub(crate) fn view(verbosity: Option<Verbosity>, template: Option<TemplateSpec>, budget: &Budget) -> View {
-    View { verbosity, template, characters_max: Some(budget.pool_characters()), for_json: true }
+    View { verbosity, template, characters_max: Some(budget.pool_characters()), for_json: false }
 }
 
 /// Returns the jobs of a build, in the order of their submission. Fails if there are no jobs: an

@@ -48,7 +48,9 @@ const EXPANDED_CHARS_BEFORE: usize = 165;
 /// Characters wanted for an expanded finding if each other finding gets a line and the message is
 /// long enough.
 const EXPANDED_CHARS_WANTED: usize = 250;
-/// Lines wanted for the same.
+/// Part of the lines of a `minimal` answer that the first finding may take.
+const FIRST_LINES_PART: usize = 2;
+/// Lines wanted for an expanded finding in the same case.
 const EXPANDED_LINES_WANTED: usize = 6;
 
 impl Page<'_> {
@@ -73,8 +75,14 @@ impl Page<'_> {
             // The most likely causes get larger shares.
             let weight = |index: usize| 4_usize.saturating_sub(index).max(1);
             let shares: usize = (index..count).map(weight).sum();
-            let share = chars / shares * weight(index);
-            let lines = self.budget.lines.saturating_sub(OTHER_LINES) / (count - index);
+            let mut share = chars / shares * weight(index);
+            let mut lines = self.budget.lines.saturating_sub(OTHER_LINES) / (count - index);
+            if index == 0 && self.verbosity == Verbosity::Minimal {
+                // The first failure is shown whole (SPEC section 4, "What an answer shows", rule 3).
+                let whole = self.whole(ranked, finding);
+                share = share.max(whole.chars.min(chars.saturating_sub((count - 1) * EXPANDED_CHARS_BEFORE)));
+                lines = lines.max(whole.lines.min(self.budget.lines / FIRST_LINES_PART));
+            }
             let shown = self.expand(ranked, finding, share, lines.max(1), count);
             let used = cost(&shown);
             chars = chars.saturating_sub(used);
@@ -109,6 +117,14 @@ impl Page<'_> {
         let fits = counts().find(|count| is_flood && well(count)).or_else(|| counts().find(barely));
         let are_tests = is_flood && ranked.iter().all(|(ranked, _)| ranked.found.test.is_some());
         fits.unwrap_or(if are_tests { least } else { expanded })
+    }
+
+    /// Budget for a finding with all of its lines.
+    fn whole(&self, ranked: &Ranked, finding: &Finding) -> Budget {
+        let lead = compress::relative(&lead(finding), self.digest.roots()).chars().count();
+        let lines = &ranked.found.lines;
+        let own: usize = lines.iter().map(|line| line.chars().count() + 3).sum();
+        Budget { lines: lines.len(), chars: lead + own + 1 }
     }
 
     /// Minimum budget wanted for an expanded finding while others need a line.
@@ -243,6 +259,7 @@ impl Page<'_> {
         let roots = self.digest.roots();
         let mut shown = finding.clone();
         let mut lines = self.compressed(&ranked.found.lines);
+        let is_first = self.verbosity == Verbosity::Minimal && self.into.tier_1_findings.is_empty();
         let flood = self.digest.ranked.len() > TIER_1_FINDINGS_MAX;
         if self.verbosity == Verbosity::Minimal && flood && ranked.found.kind == Kind::Lint {
             drop_excerpts(&mut lines, ranked.found.head);
@@ -251,8 +268,8 @@ impl Page<'_> {
             location.file = compress::relative(&location.file, roots).into_owned();
         }
         let share = share.saturating_sub(lead(&shown).chars().count());
-        let kept =
-            cut_lines(&lines, ranked.found.head, self.allowance.message_lines.min(lines_max), share.max(100));
+        let most = if is_first { lines_max } else { self.allowance.message_lines.min(lines_max) };
+        let kept = cut_lines(&lines, ranked.found.head, most, share.max(100));
         ranked.found.lines.iter().for_each(|line| self.seen.add(line));
         shown.message = kept;
         self.beside(ranked, share, &mut shown.message);
