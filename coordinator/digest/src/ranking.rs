@@ -390,6 +390,10 @@ fn beside(case: &TestCase) -> Vec<String> {
     lines
 }
 
+/// Maximum number of lines of a failure in the log that a report completes. Gradle prints the test, and the exception
+/// without its message.
+const TERSE_LINES_MAX: usize = 3;
+
 /// Indices of the failed tests in reports that the log also contains. Each finding of the log
 /// belongs to one test. Adds a missing message or location from the report.
 fn told_by_log(findings: &mut Findings, evidence: &Evidence) -> BTreeSet<usize> {
@@ -406,7 +410,7 @@ fn told_by_log(findings: &mut Findings, evidence: &Evidence) -> BTreeSet<usize> 
         let lines = message_lines(case);
         let known = |line: &str| found.lines.iter().any(|known| known.contains(line));
         let is_told = lines.iter().map(|line| line.trim()).any(|line| !line.is_empty() && known(line));
-        if !is_told && (found.bare || found.lines.len() == 1) {
+        if !is_told && (found.bare || found.lines.len() <= TERSE_LINES_MAX) {
             found.lines.extend(lines.into_iter().take(MESSAGE_LINES_MAX));
         }
         found.beside.extend(beside(case));

@@ -9,7 +9,18 @@ pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("minitest") };
 
 fn minitest_lines(so_far: &[String], line: &str) -> Next {
     let named = so_far.len() > 1 || line.contains('#');
-    if line.trim().is_empty() || so_far.len() > 30 || !named { Next::Beyond } else { Next::Part }
+    if so_far.len() > 30 || !named {
+        return Next::Beyond;
+    }
+    let is_blank = |line: &String| line.trim().is_empty();
+    // Ruby 3.1 and later put the line of code between blank lines before the stack of an error.
+    let blanks = so_far.iter().filter(|line| is_blank(line)).count();
+    let awaits_stack = blanks == 0 && so_far.first().is_some_and(|title| title.contains("Error:"));
+    match (line.trim().is_empty(), so_far.last().is_some_and(is_blank)) {
+        (true, _) if !awaits_stack => Next::Beyond,
+        (false, true) if !line.starts_with(' ') => Next::Beyond,
+        _ => Next::Part,
+    }
 }
 
 /// `TestApp#test_adds [test/app_test.rb:12]:`, or the name alone and a stack.
