@@ -108,6 +108,11 @@ pub fn catches(pid: i32, signal: Signal) -> Option<bool> {
     system::catches(pid, signal)
 }
 
+/// Returns whether a process listens on this TCP port, or `None` if the system does not show it (macOS).
+pub fn listens(pid: i32, port: u16) -> Option<bool> {
+    system::listens(pid, port)
+}
+
 /// Returns a program of this machine, with arguments, that prints the stacks of a process on its
 /// standard output: `sample` on macOS, else py-spy (Python only), gdb or lldb if it is installed.
 /// `name` is the file name of the process's program.

@@ -156,6 +156,35 @@ pub(super) fn catches(pid: i32, signal: Signal) -> Option<bool> {
     Some(mask & (1 << (signal as u32 - 1)) != 0)
 }
 
+/// Looks up the listening sockets of the process's network in its descriptors (proc(5)).
+pub(super) fn listens(pid: i32, port: u16) -> Option<bool> {
+    let mut sockets = Vec::new();
+    for table in ["tcp", "tcp6"] {
+        // A kernel without IPv6 has no second table.
+        let text = fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
+        sockets.extend(text.lines().skip(1).filter_map(|row| listening(row, port)));
+    }
+    for descriptor in fs::read_dir(format!("/proc/{pid}/fd")).ok()? {
+        let target = fs::read_link(descriptor.ok()?.path()).unwrap_or_default();
+        if sockets.iter().any(|socket| *target == **socket) {
+            return Some(true);
+        }
+    }
+    Some(false)
+}
+
+/// State of a listening socket (Linux source, `include/net/tcp_states.h`, `TCP_LISTEN`).
+const LISTENING: &str = "0A";
+
+/// Returns the name that a row's socket has among descriptors, if it listens on the port.
+fn listening(row: &str, port: u16) -> Option<PathBuf> {
+    let fields: Vec<&str> = row.split_ascii_whitespace().collect();
+    let (_, local) = fields.get(1)?.rsplit_once(':')?;
+    let is_port = u16::from_str_radix(local, 16).ok()? == port;
+    (is_port && *fields.get(3)? == LISTENING)
+        .then(|| PathBuf::from(format!("socket:[{}]", fields.get(9).unwrap_or(&""))))
+}
+
 pub(super) fn adopt_orphans() -> bool {
     prctl::set_child_subreaper(true).is_ok()
 }

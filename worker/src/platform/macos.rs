@@ -119,6 +119,11 @@ pub(super) fn catches(_pid: i32, _signal: Signal) -> Option<bool> {
     None
 }
 
+/// The owner of a port takes a walk over all descriptors with undocumented structures.
+pub(super) fn listens(_pid: i32, _port: u16) -> Option<bool> {
+    None
+}
+
 /// Reads the environment. `KERN_PROCARGS2` returns the count of arguments, the executable's path,
 /// padding, arguments and environment, separated by NUL (the layout that `ps` reads). Arguments are
 /// skipped by their count.

@@ -2,8 +2,10 @@
 //!
 //! Node.js prints no stack at a signal. At SIGUSR1 it opens its inspector on a loopback port (Node.js
 //! documentation, "Signal events"), also while JavaScript runs without a pause. The inspector pauses the
-//! program and returns the frames (Chrome DevTools Protocol, domain `Debugger`). Each process uses the same
-//! port, so the processes are examined one after another.
+//! program and returns the frames (Chrome DevTools Protocol, domain `Debugger`). The threads of a process that waits
+//! for them are reached through it (domain `NodeWorker`). All processes of the machine use the same port. So the
+//! processes of a job are examined one after another, and a process that listens there is asked only if it is
+//! the job's: the keeper of another job may examine its own at the same time.
 
 use super::NODE;
 use crate::platform;
@@ -30,6 +32,10 @@ const PAUSES_WITHIN: Duration = Duration::from_millis(800);
 const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
 /// Pause between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(20);
+/// Limit on the time for the frames of the threads of a process.
+const THREADS_WITHIN: Duration = Duration::from_millis(800);
+/// Limit on the examined threads of a process.
+const THREADS_MAX: usize = 4;
 /// Limit on the printed frames of a process.
 const FRAMES_MAX: usize = 40;
 /// Limit on the scripts whose file is known.
@@ -51,9 +57,9 @@ pub fn node_stacks_main(arguments: impl Iterator<Item = OsString>) -> i32 {
         }
         let Some(pid) = argument.to_str().and_then(|pid| pid.parse().ok()) else { continue };
         match examine(pid) {
-            Ok(Found::Frames(frames)) => {
+            Ok(Found::Stacks(stacks)) => {
                 has_stack = true;
-                print(&format!("Stack of node (pid {pid}){frames}"));
+                stacks.iter().for_each(|frames| print(&format!("Stack of node (pid {pid}){frames}")));
             }
             Ok(Found::Idle(waits)) => {
                 idle.get_or_insert(format!("node (pid {pid}) runs no JavaScript and waits for {waits}\n"));
@@ -73,22 +79,15 @@ fn print(text: &str) {
 
 /// What a process does.
 enum Found {
-    /// Its frames, one on each line.
-    Frames(String),
+    /// The frames of its main thread, or of its other threads: one on each line.
+    Stacks(Vec<String>),
     /// It runs no JavaScript. The resources that keep it alive.
     Idle(String),
 }
 
 fn examine(pid: i32) -> Result<Found, tungstenite::Error> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
-    if TcpStream::connect_timeout(&address, ANSWERS_WITHIN).is_ok() {
-        return Err(io::Error::from(io::ErrorKind::AddrInUse).into());
-    }
-    // The process may have ended since the keeper saw it, and its id may belong to another program, which SIGUSR1 would end.
-    if !is_node(pid) {
-        return Err(io::Error::from(io::ErrorKind::NotFound).into());
-    }
-    kill(Pid::from_raw(pid), Signal::SIGUSR1).map_err(io::Error::from)?;
+    open(pid, &address)?;
     let url = target(connect(&address)?)?;
     let (socket, _) = tungstenite::client(url, connect(&address)?).map_err(|error| match error {
         tungstenite::HandshakeError::Failure(error) => error,
@@ -103,21 +102,85 @@ fn examine(pid: i32) -> Result<Found, tungstenite::Error> {
     Ok(found)
 }
 
+/// Returns when the inspector of this process listens. While another process uses the port, waits for its end.
+fn open(pid: i32, address: &SocketAddr) -> io::Result<()> {
+    let deadline = Instant::now() + LISTENS_WITHIN;
+    // A program can begin with an open inspector.
+    while platform::listens(pid, PORT) != Some(true) {
+        while TcpStream::connect_timeout(address, ANSWERS_WITHIN).is_ok() {
+            if Instant::now() >= deadline {
+                return Err(io::ErrorKind::AddrInUse.into());
+            }
+            thread::sleep(RETRY);
+        }
+        // The process may have ended since the keeper saw it, and its id may belong to another program, which SIGUSR1 would end.
+        if !is_node(pid) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        kill(Pid::from_raw(pid), Signal::SIGUSR1).map_err(io::Error::from)?;
+        drop(connect(address)?);
+        if platform::listens(pid, PORT).is_none() {
+            break;
+        }
+        // If the process of another job was faster, this one has given up and needs the signal again.
+    }
+    Ok(())
+}
+
 /// Pauses the process, and reads what it does. The process goes on when the inspector ends.
 fn inspect(inspector: &mut Inspector, pid: i32) -> Result<Found, tungstenite::Error> {
     inspector.send("Debugger.enable", json!({}))?;
     inspector.send("Debugger.pause", json!({}))?;
     let paused = inspector.wait(PAUSES_WITHIN, |message| message["method"] == "Debugger.paused")?;
     let found = match paused {
-        Some(paused) => Found::Frames(frames(&paused["params"]["callFrames"], &inspector.scripts)),
+        Some(paused) => Found::Stacks(vec![frames(&paused["params"]["callFrames"], &inspector.scripts)]),
         None => {
             inspector.send("Debugger.disable", json!({}))?;
-            let waits = inspector.value("process.getActiveResourcesInfo().join(', ')")?;
-            Found::Idle(waits.as_str().unwrap_or("an event").to_owned())
+            match threads(inspector)? {
+                stacks if stacks.is_empty() => {
+                    let waits = inspector.value("process.getActiveResourcesInfo().join(', ')")?;
+                    Found::Idle(waits.as_str().unwrap_or("an event").to_owned())
+                }
+                stacks => Found::Stacks(stacks),
+            }
         }
     };
     let is_asked = inspector.value("process.pid")? == pid;
     if is_asked { Ok(found) } else { Err(io::Error::from(io::ErrorKind::AddrInUse).into()) }
+}
+
+/// Pauses the other threads of the process (`worker_threads`), and returns the frames of those that run JavaScript.
+fn threads(inspector: &mut Inspector) -> Result<Vec<String>, tungstenite::Error> {
+    inspector.send("NodeWorker.enable", json!({"waitForDebuggerOnStart": false}))?;
+    let (id, mut sessions) = (inspector.last, Vec::new());
+    inspector.wait(ANSWERS_WITHIN, |message| {
+        if message["method"] == "NodeWorker.attachedToWorker" {
+            sessions.extend(message["params"]["sessionId"].as_str().map(str::to_owned));
+        }
+        message["id"] == id
+    })?;
+    sessions.truncate(THREADS_MAX);
+    for session in &sessions {
+        for method in ["Debugger.enable", "Debugger.pause"] {
+            let message = json!({"id": 1, "method": method, "params": {}}).to_string();
+            inspector
+                .send("NodeWorker.sendMessageToWorker", json!({"sessionId": session, "message": message}))?;
+        }
+    }
+    let mut scripts: HashMap<String, HashMap<String, Script>> = HashMap::new();
+    let mut stacks = Vec::new();
+    inspector.wait(THREADS_WITHIN, |message| {
+        let session = message["params"]["sessionId"].as_str().unwrap_or_default();
+        let text = message["params"]["message"].as_str().unwrap_or_default();
+        let Ok(inner) = serde_json::from_str::<Value>(text) else { return sessions.is_empty() };
+        let own = scripts.entry(session.to_owned()).or_default();
+        note_script(&inner, own);
+        if inner["method"] == "Debugger.paused" {
+            stacks.push(frames(&inner["params"]["callFrames"], own));
+        }
+        stacks.len() >= sessions.len()
+    })?;
+    Ok(stacks)
 }
 
 /// Lets the process go on, and closes its inspector. SIGTERM must reach the program's own handlers.
@@ -214,6 +277,18 @@ struct Script {
     is_transformed: bool,
 }
 
+/// Adds the script that a message announces.
+fn note_script(message: &Value, scripts: &mut HashMap<String, Script>) {
+    let script = &message["params"];
+    if let (Some(id), Some(url)) = (script["scriptId"].as_str(), script["url"].as_str())
+        && scripts.len() < SCRIPTS_MAX
+    {
+        let file = url.strip_prefix("file://").unwrap_or(url).to_owned();
+        let is_transformed = script["sourceMapURL"].as_str().is_some_and(|url| !url.is_empty());
+        scripts.insert(id.to_owned(), Script { file, is_transformed });
+    }
+}
+
 /// A connection to an inspector.
 struct Inspector {
     socket: WebSocket<TcpStream>,
@@ -234,7 +309,7 @@ impl Inspector {
     fn wait(
         &mut self,
         within: Duration,
-        fits: impl Fn(&Value) -> bool,
+        mut fits: impl FnMut(&Value) -> bool,
     ) -> Result<Option<Value>, tungstenite::Error> {
         let deadline = Instant::now() + within;
         while Instant::now() < deadline {
@@ -244,15 +319,7 @@ impl Inspector {
                     if fits(&message) {
                         return Ok(Some(message));
                     }
-                    let script = &message["params"];
-                    if let (Some(id), Some(url)) = (script["scriptId"].as_str(), script["url"].as_str())
-                        && self.scripts.len() < SCRIPTS_MAX
-                    {
-                        let file = url.strip_prefix("file://").unwrap_or(url).to_owned();
-                        let is_transformed =
-                            script["sourceMapURL"].as_str().is_some_and(|url| !url.is_empty());
-                        self.scripts.insert(id.to_owned(), Script { file, is_transformed });
-                    }
+                    note_script(&message, &mut self.scripts);
                 }
                 Ok(_) => {}
                 Err(tungstenite::Error::Io(error))
