@@ -5,11 +5,16 @@ use super::error::SnapshotError;
 use super::ignores::ignore_file;
 use super::repository::{Repository, odd};
 use super::store::Store;
+use crate::directories;
+use crate::local::DIRECTORY_VARIABLE;
 use buildpool_objects::Git;
 use buildpool_objects::git::split_nul;
 use buildpool_objects::incoming::checksum;
 use buildpool_protocol::transfer::Checksum;
 use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 
 /// Result of a scan. Paths are relative to the top, in bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,6 +56,7 @@ pub(super) fn scan(git: &Git, store: &Store, repository: &Repository) -> Result<
             arguments.extend(["-X".into(), file.into_os_string()]);
         }
         arguments.push("--exclude-standard".into());
+        arguments.extend(own_directories().iter().filter_map(|own| exclusion(own, &repository.top)));
         let others = git.run(&store.place(store.users_index())).args(arguments).output_and_remarks();
         (differences.join(), others)
     });
@@ -79,8 +85,51 @@ pub(super) fn scan(git: &Git, store: &Store, repository: &Repository) -> Result<
     Ok(scan)
 }
 
+/// Returns the directories in which this client keeps snapshots, settings and the local pool. A job has no use for
+/// them, and they change while a snapshot is taken.
+fn own_directories() -> Vec<PathBuf> {
+    let named = std::env::var_os(DIRECTORY_VARIABLE).map(PathBuf::from);
+    [directories::caches(), directories::data(), named].into_iter().flatten().collect()
+}
+
+/// Returns the option of git that excludes a directory, if it is below the top.
+fn exclusion(directory: &Path, top: &Path) -> Option<OsString> {
+    let directory = fs::canonicalize(directory).ok()?;
+    let inside = directory.strip_prefix(fs::canonicalize(top).ok()?).ok()?;
+    if inside.as_os_str().is_empty() {
+        return None;
+    }
+    let mut pattern = b"--exclude=/".to_vec();
+    for byte in inside.as_os_str().as_bytes() {
+        if matches!(byte, b'*' | b'?' | b'[' | b'\\' | b' ') {
+            pattern.push(b'\\');
+        }
+        pattern.push(*byte);
+    }
+    pattern.push(b'/');
+    Some(OsString::from_vec(pattern))
+}
+
 /// Returns the directory of a git warning that it could not be opened.
 fn closed(remark: &str) -> Option<Vec<u8>> {
     let rest = remark.strip_prefix("warning: could not open directory '")?;
     Some(rest.rsplit_once("': ")?.0.trim_end_matches('/').into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::exclusion;
+    use std::fs;
+
+    #[test]
+    fn a_directory_below_the_top_is_excluded_by_its_name() {
+        let top = tempfile::tempdir().expect("a directory");
+        let own = top.path().join("home/a b[c]");
+        fs::create_dir_all(&own).expect("it can be made");
+        let option = exclusion(&own, top.path()).expect("it is below the top");
+        assert_eq!(option.to_str(), Some(r"--exclude=/home/a\ b\[c]/"));
+        assert_eq!(exclusion(top.path(), top.path()), None);
+        assert_eq!(exclusion(top.path(), &own), None);
+        assert_eq!(exclusion(&own.join("missing"), top.path()), None);
+    }
 }
