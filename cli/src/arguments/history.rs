@@ -1,5 +1,6 @@
 //! Arguments of `tests` and `events`.
 
+use super::values::{count, whole};
 use super::{Form, PoolOptions};
 use crate::completion;
 use clap::Args;
@@ -28,7 +29,7 @@ pub(crate) struct TestsArguments {
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::workers))]
     pub(crate) worker: Option<String>,
     /// Maximum number of tests
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = whole::<u32>(1..=10_000))]
     pub(crate) limit: u32,
     #[command(flatten)]
     pub(crate) form: Form,
@@ -39,7 +40,7 @@ pub(crate) struct EventsArguments {
     #[command(flatten)]
     pub(crate) pool: PoolOptions,
     /// Begin after the event with this id; 0 begins with the oldest stored event
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", allow_negative_numbers = true, value_parser = count)]
     pub(crate) after: Option<u64>,
     #[command(flatten)]
     pub(crate) form: Form,

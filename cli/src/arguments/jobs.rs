@@ -1,6 +1,6 @@
 //! Arguments for jobs, logs, artifacts and workers.
 
-use super::values::{count, state, states, stream, streams, verdict, verdicts};
+use super::values::{count, state, states, stream, streams, verdict, verdicts, whole};
 use super::{Form, PoolOptions};
 use crate::{completion, durations};
 use buildpool_protocol::JobState;
@@ -29,7 +29,7 @@ pub(crate) struct JobsArguments {
     #[arg(long, value_parser = verdict, add = verdicts())]
     pub(crate) verdict: Option<Verdict>,
     /// Maximum number of jobs
-    #[arg(long, value_name = "N", default_value_t = 20, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 20, allow_negative_numbers = true, value_parser = whole::<u32>(1..=u32::MAX))]
     pub(crate) limit: u32,
     #[command(flatten)]
     pub(crate) form: Form,
@@ -92,7 +92,7 @@ pub(crate) struct LogsArguments {
     #[arg(long, short, conflicts_with = "json")]
     pub(crate) follow: bool,
     /// Number of the attempt; the newest by default
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>(1..=u32::MAX))]
     pub(crate) attempt: Option<u32>,
     #[command(flatten)]
     pub(crate) form: Form,
@@ -161,7 +161,7 @@ pub(crate) struct RetryArguments {
 #[derive(Args, Debug)]
 pub(crate) struct DigestArguments {
     /// Exit code of the process; `-N` means death by signal N, as in Python
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-64..=255))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<i32>(-64..=255))]
     pub(crate) exit_code: Option<i32>,
     /// Name of the signal that killed the process: SIGSEGV
     #[arg(long, value_name = "NAME", conflicts_with = "exit_code")]

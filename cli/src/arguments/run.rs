@@ -1,7 +1,7 @@
 //! `buildpool run`
 
 use super::PoolOptions;
-use super::values::{count, mebibytes, on_lost, priority, resource, secret, variable};
+use super::values::{count, mebibytes, on_lost, priority, resource, secret, variable, whole};
 use crate::durations;
 use buildpool_protocol::spec::{
     Network, OnLost, Selector, SpecError, Verbosity, check_artifact, check_report,
@@ -33,7 +33,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) concurrency_group: Option<String>,
     /// Take this many of a worker's processors
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX))]
     pub(crate) cpus: Option<u32>,
     /// Take this much of a worker's memory, in MiB or with M or G; also the limit on the data of
     /// each process
@@ -65,7 +65,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "rerun|wait|fail", value_parser = on_lost, default_value = "rerun")]
     pub(crate) on_lost: OnLost,
     /// Run again up to this many times after an infrastructure failure: no space, no simulator, no network
-    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=100))]
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = whole::<u32>(0..=100))]
     pub(crate) retries: u32,
     /// Wait this long for a worker that has never been connected
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]

@@ -1,6 +1,6 @@
 //! Arguments for tokens and the audit log.
 
-use super::values::{role, roles};
+use super::values::{role, roles, whole};
 use super::{Form, PoolOptions};
 use crate::{completion, durations};
 use buildpool_protocol::client_link::Role;
@@ -84,7 +84,7 @@ pub(crate) struct TokenNames {
     #[arg(long, required_unless_present = "count", conflicts_with = "count")]
     name: Option<String>,
     /// Create N tokens, and print one on each line (`--json`: an array)
-    #[arg(long, value_name = "N", requires = "prefix", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=i64::from(TOKENS_MAX)))]
+    #[arg(long, value_name = "N", requires = "prefix", allow_negative_numbers = true, value_parser = whole::<u32>(1..=TOKENS_MAX))]
     count: Option<u32>,
     /// First part of the names with `--count`; a number follows, as in mac-01 to mac-30
     #[arg(long, value_name = "TEXT", requires = "count")]
@@ -126,7 +126,7 @@ pub(crate) struct AuditArguments {
     #[command(flatten)]
     pub(crate) place: TokenPlace,
     /// Maximum number of lines, newest first
-    #[arg(long, value_name = "N", default_value_t = 50, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 50, allow_negative_numbers = true, value_parser = whole::<u32>(1..=u32::MAX))]
     pub(crate) limit: u32,
     #[command(flatten)]
     pub(crate) form: Form,

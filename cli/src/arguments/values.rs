@@ -10,9 +10,10 @@ use buildpool_protocol::spec::{OnLost, check_given_variable};
 use buildpool_protocol::token;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use std::convert::Infallible;
-use std::fmt;
+use std::fmt::{self, Display};
 use std::io::{self, BufRead, Read};
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 /// Maximum length of the line of standard input with a URL and a token, in bytes.
@@ -120,7 +121,20 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 pub(super) fn count(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("valid are whole numbers from 0 to {}", u64::MAX))
+    whole(0..=u64::MAX)(text)
+}
+
+/// Returns a parser of whole numbers in a range.
+pub(super) fn whole<T>(
+    range: RangeInclusive<T>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
+where
+    T: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static,
+{
+    move |text| {
+        let wrong = || format!("valid are whole numbers from {} to {}", range.start(), range.end());
+        text.parse().ok().filter(|number| range.contains(number)).ok_or_else(wrong)
+    }
 }
 
 pub(super) fn secret(text: &str) -> Result<String, String> {

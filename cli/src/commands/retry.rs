@@ -1,7 +1,7 @@
 //! `buildpool retry ID`: a new job with the spec and the snapshot of an earlier one.
 
 use crate::arguments::RetryArguments;
-use crate::failure::{Failure, REFUSED};
+use crate::failure::{Failure, POOL, REFUSED};
 use crate::settings;
 use crate::terminal;
 use buildpool_client::Client;
@@ -28,7 +28,8 @@ async fn retry(client: &Client, arguments: &RetryArguments) -> Result<ExitCode, 
     let now = client.job(&job, View::default(), Duration::ZERO).await?;
     if now.verdict == Some(Verdict::Rejected) {
         let why = now.cause.map_or_else(|| "no cause is known".to_owned(), |cause| cause.text);
-        return Err(Failure::new(REFUSED, format!("job {job} was rejected: {why}")));
+        // As `run` and `wait` exit for a rejected job.
+        return Err(Failure::new(POOL, format!("job {job} was rejected: {why}")));
     }
     if arguments.form.json {
         terminal::print_json(&now.to_json())?;
