@@ -7,6 +7,7 @@ use super::open::records_path;
 use super::reader::{Lookup, Reader};
 use super::records::JobRecord;
 use buildpool_protocol::error::chain;
+use buildpool_protocol::shown::counted;
 use buildpool_protocol::{AttemptId, JobId};
 use rusqlite::Connection;
 use std::collections::HashSet;
@@ -51,12 +52,13 @@ pub struct Remark {
 /// Checks a data directory. Returns the remarks, errors first. `has_server`: records and tokens are on a PostgreSQL
 /// server, so their files may be missing.
 pub fn check(directory: &Path, depth: Depth, has_server: bool) -> Vec<Remark> {
-    let mut check = Check { directory, depth, has_server, remarks: Vec::new() };
+    let mut check = Check { directory, depth, has_server, remarks: Vec::new(), whole_logs: (0, 0) };
     if directory.is_dir() {
         check.permissions(directory, 0);
         check.lock();
         check.databases();
         check.certificate();
+        check.confirm();
     } else {
         check.add(
             Weight::Error,
@@ -74,6 +76,8 @@ struct Check<'a> {
     depth: Depth,
     has_server: bool,
     remarks: Vec<Remark>,
+    /// Number and bytes of the logs that agree with their records.
+    whole_logs: (u64, u64),
 }
 
 impl Check<'_> {
@@ -115,6 +119,20 @@ impl Check<'_> {
         if matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)) {
             let pid = std::fs::read_to_string(&path).unwrap_or_default();
             self.add(Weight::Note, &path, format!("a coordinator runs here (process {})", pid.trim()), "");
+        }
+    }
+
+    /// States what a full check has read, if it found no damage.
+    fn confirm(&mut self) {
+        let has_error = self.remarks.iter().any(|remark| remark.weight == Weight::Error);
+        if self.depth == Depth::Full && !has_error {
+            let (logs, bytes) = self.whole_logs;
+            let text = format!(
+                "read completely: the databases with their indexes, and {} with {}, which agree with their checksums",
+                counted(logs, "log"),
+                counted(bytes, "byte")
+            );
+            self.add(Weight::Note, self.directory, text, "");
         }
     }
 
@@ -203,7 +221,11 @@ impl Check<'_> {
         let inline = reader.inline_log(attempt)?;
         let seals = (self.depth == Depth::Full).then_some(&outcome.seals);
         let text = match examine(root, attempt, inline, outcome.log_length, seals) {
-            Ok(Examined::Whole) => return Ok(()),
+            Ok(Examined::Whole) => {
+                self.whole_logs.0 += 1;
+                self.whole_logs.1 += outcome.log_length;
+                return Ok(());
+            }
             Ok(Examined::Length(length)) => format!(
                 "the log of attempt {attempt} has {length} bytes of {}: the rest is lost",
                 outcome.log_length
