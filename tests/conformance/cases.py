@@ -20,6 +20,11 @@ class Case:
     modules: bool = False
     # Patterns of further facts that the first answer must have.
     facts: tuple = ()
+    # Registry and name of a published source, and the text that replaces a text of it: file, text, replacement.
+    source: tuple = ()
+    bug: tuple = ()
+    # The directory of the fetched source.
+    fetched: object = None
     # Why a target is out of reach. Such a case is measured, and does not fail the trial.
     limit: str = ""
 

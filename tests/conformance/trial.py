@@ -1,7 +1,8 @@
 """Measures answers: small real projects with a planted bug, over the official Python client, on a local pool.
 
-    trial.py BUILDPOOL [CASE]...
+    trial.py BUILDPOOL [--projects] [CASE]...
 
+`--projects` measures published projects instead (`projects.py`), whose sources it fetches on the first call.
 Prints a table with the bytes of each log and of the answer, and the calls until the answer has the cause.
 Exits 1 if an answer lacks the cause or is larger than its target, unless the case states why. The JavaScript packages are those of the directory
 TRIAL_MODULES (`npm install jest vitest mocha`); pytest is the one on PATH. `TRIAL_SHOW=1` prints the answers too. Cases whose programs are missing are skipped.
@@ -19,6 +20,7 @@ from pathlib import Path
 from mcp import Client, StdioServerParameters
 
 from cases import all_cases
+from projects import all_projects, plant, source
 
 SMALL_LOG_BYTES = 3_000
 LARGE_LOG_BYTES = 20_000
@@ -34,6 +36,9 @@ def is_possible(case):
 
 
 def lay_out(case, directory):
+    if case.source:
+        shutil.copytree(case.fetched, directory, dirs_exist_ok=True, symlinks=True)
+        plant(directory, case.bug)
     for name, text in case.files.items():
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).write_text(text)
@@ -68,7 +73,7 @@ async def measure(binary, case, directory, environment):
     project.mkdir()
     lay_out(case, project)
     server = StdioServerParameters(
-        command=binary, args=["mcp", "--directory", str(project)], env=environment
+        command=binary, args=["mcp", "--wait", "5m", "--directory", str(project)], env=environment
     )
     async with Client(server, mode="legacy") as client:
         text, calls, job = await calls_until_cause(client, case)
@@ -87,11 +92,14 @@ async def measure(binary, case, directory, environment):
     return row, ", ".join(problems)
 
 
-async def main(binary, names):
+async def main(binary, options):
+    names = [word for word in options if word != "--projects"]
+    every = all_projects if "--projects" in options else all_cases
+    kept = Path(os.environ["TRIAL_MODULES"]).parent / "sources"
     environment = dict(os.environ, BUILDPOOL_LOCAL_IDLE_SECS="20")
     for name in ("BUILDPOOL_URL", "BUILDPOOL_TOKEN"):
         environment.pop(name, None)
-    cases = [case for case in all_cases() if not names or case.name in names]
+    cases = [case for case in every() if not names or case.name in names]
     failed = 0
     print("| case | bytes of log | bytes of answer | answer | calls |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as temporary:
@@ -105,6 +113,10 @@ async def main(binary, names):
             if not is_possible(case):
                 print(f"skipped: {case.name} needs {', '.join(case.needs)} and its packages", file=sys.stderr)
                 continue
+            if case.source:
+                case.fetched = source(case, kept)
+                if not case.fetched:
+                    continue
             row, problems = await measure(binary, case, directory, environment)
             failed += bool(problems) and not case.limit
             print(row or f"| {case.name} | no job |", flush=True)
