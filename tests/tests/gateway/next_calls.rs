@@ -153,7 +153,7 @@ fn each_suggested_call_of_a_finished_job_returns_something_new() {
                 let case = format!("{case}, {verbosity}, {client}");
                 let first = gateway.result("run_command", arguments);
                 let calls = follow(&mut gateway, &case, &first, |_| ());
-                if verbosity == "minimal" {
+                if verbosity == "minimal" && client == "t" {
                     assert_eq!(calls > 0, *has_calls, "{case}: {first}");
                 }
             }
@@ -229,7 +229,11 @@ fn each_suggested_call_about_a_live_or_cancelled_job_returns_something_new() {
         let running = gateway.result("get_job", json!({"job_id": job}));
         assert_eq!(running["structuredContent"]["state"], "running", "{running}");
         let calls = suggested(&running);
-        assert_eq!(calls.iter().any(|call| call.starts_with("get_job_logs")), lines >= 10, "{calls:?}");
+        assert_eq!(
+            calls.iter().any(|call| call.starts_with("get_job_logs")),
+            lines >= 10,
+            "{case}: {running}"
+        );
         // The waiting call is the last one that ends the job.
         follow_live(&mut gateway, case, &running, || fs::write(go(case), "").unwrap());
         follow_live(&mut gateway, "queued", &queued, || ());
