@@ -100,9 +100,12 @@ fn name_calls(result: &mut JobResult, budget: &Budget) {
 type Step = fn(&mut JobResult, usize) -> bool;
 
 /// The steps, in the order of their use.
-const STEPS: [Step; 20] = [
+const STEPS: [Step; 22] = [
     |result, _| halve_lists(result, FEW),
     |result, _| drop_details(result),
+    // Beside a complete log, findings only point into it.
+    |result, _| result.complete_log && halve_other_findings(result),
+    |result, _| result.complete_log && drop_last_finding(result),
     |result, excess| shorten_text(result, excess, LAST_BYTES, "stdout"),
     |result, excess| shorten_text(result, excess, LAST_BYTES, "stderr"),
     |result, excess| shorten_text(result, excess, LAST_BYTES, "filtered_output"),
