@@ -74,15 +74,21 @@ pub(super) fn cut_lines(lines: &[String], head: usize, lines_max: usize, chars_m
     if lines.len() <= lines_max && lines.iter().map(size).sum::<usize>() <= chars_max {
         return lines.join("\n");
     }
+    let compared = compared(lines);
     let says_something = |index: &usize| *index == head || !is_rule(&lines[*index]);
     let mut order: Vec<usize> = (0..lines.len()).filter(says_something).collect();
     if lines_max < FOREIGN_FROM_LINES {
         let rejected = rejected_candidates(lines);
         order.retain(|index| {
-            *index == head || !rejected[*index] && rank_line(lines, *index, head) < FOREIGN_RANK
+            let is_foreign = rejected[*index] || rank_line(lines, *index, head) >= FOREIGN_RANK;
+            *index == head || compared[*index] || !is_foreign
         });
     }
-    order.sort_by_key(|index| (rank_line(lines, *index, head), *index));
+    let rank = |index: usize| {
+        let rank = rank_line(lines, index, head);
+        if compared[index] { rank.min(COMPARED_RANK) } else { rank }
+    };
+    order.sort_by_key(|index| (rank(*index), *index));
     let mut kept = BTreeMap::new();
     let mut left = chars_max.max(60);
     for index in order {
@@ -96,7 +102,7 @@ pub(super) fn cut_lines(lines: &[String], head: usize, lines_max: usize, chars_m
         } else if kept.is_empty() {
             kept.insert(index, cut_end(line, left));
             break;
-        } else if left > 60 && rank_line(lines, index, head) <= 3 {
+        } else if left > 60 && rank(index) <= 3 {
             kept.insert(index, cut_end(line, left - 10));
             break;
         }
@@ -180,6 +186,78 @@ fn rank_line(lines: &[String], index: usize, head: usize) -> u8 {
     } else {
         5
     }
+}
+
+/// Rank of the lines between what a test expected and what it received.
+const COMPARED_RANK: u8 = 1;
+/// First words of a side of a comparison, in lower case.
+const SIDES: [&str; 12] = [
+    "expected",
+    "received",
+    "actual",
+    "but was",
+    "but got",
+    "left:",
+    "right:",
+    "want",
+    "got:",
+    "got ",
+    "to equal",
+    "which is:",
+];
+/// Titles of a comparison whose lines have signs, in lower case.
+const TITLES: [&str; 10] = [
+    "first differing",
+    "--- expected",
+    "--- actual",
+    "- expected",
+    "+ expected",
+    "+ actual",
+    "-expected",
+    "difference (",
+    "diff (-",
+    "differing items",
+];
+/// Maximum number of lines without a side or a sign inside a comparison.
+const COMPARED_GAP_MAX: usize = 6;
+
+/// Marks the lines from the first side of a comparison to its last one, which an excerpt keeps together.
+fn compared(lines: &[String]) -> Vec<bool> {
+    let mut marked = vec![false; lines.len()];
+    let bare: Vec<String> = lines.iter().map(|line| bare(line)).collect();
+    let begins = |line: &str, words: &[&str]| words.iter().any(|word| line.starts_with(word));
+    let mut at = 0;
+    while at < lines.len() {
+        // pytest marks all lines of its comparison.
+        let is_side = |at: usize| {
+            lines[at].starts_with("E  ") || begins(&bare[at], &SIDES) || begins(&bare[at], &TITLES)
+        };
+        if !is_side(at) {
+            at += 1;
+            continue;
+        }
+        let mut last = at;
+        for (next, line) in bare.iter().enumerate().skip(at + 1) {
+            if next - last > COMPARED_GAP_MAX || line.starts_with("at ") {
+                break;
+            }
+            if is_side(next) || line.starts_with(['+', '-']) {
+                last = next;
+            }
+        }
+        if last > at {
+            marked[at..=last].fill(true);
+        }
+        at = last + 1;
+    }
+    marked
+}
+
+/// Returns a line in lower case without the marks that runners put before a message.
+fn bare(line: &str) -> String {
+    let line = line.trim();
+    let line = line.strip_prefix("E ").unwrap_or(line);
+    line.trim_start_matches(['|', '#', '\u{2502}', ' ', '\t']).to_ascii_lowercase()
 }
 
 /// Returns true for a linter's row below a file name: `  12:3  error …`.

@@ -19,13 +19,22 @@ pub(super) const TOOL: Tool = Tool {
 
 pub(super) const VET: Tool = Tool { apart: Apart::Always, ..Tool::named("vet") };
 
+/// Returns true for the line with a test's result. `--- Expected` of testify is the title of a difference.
+fn is_result(line: &str) -> bool {
+    let result = line.trim_start().strip_prefix("--- ");
+    result.is_some_and(|result| {
+        ["FAIL: ", "PASS: ", "SKIP: ", "BENCH: "].iter().any(|word| result.starts_with(word))
+    })
+}
+
 /// Output of a failed test: indented lines.
-fn test_lines(_: &[String], line: &str) -> Next {
-    if line.starts_with([' ', '\t']) && !line.trim().is_empty() && !line.trim_start().starts_with("--- ") {
-        Next::Part
-    } else {
-        Next::Beyond
+fn test_lines(so_far: &[String], line: &str) -> Next {
+    if line.starts_with([' ', '\t']) && !line.trim().is_empty() && !is_result(line) {
+        return Next::Part;
     }
+    // testify prints an empty line between the values and their difference.
+    let is_testify = so_far.last().is_some_and(|last| last.trim_start().starts_with("actual "));
+    if is_testify && line.trim().is_empty() { Next::Maybe } else { Next::Beyond }
 }
 
 /// A panic and its goroutines, up to the package's line.
@@ -63,7 +72,7 @@ fn race(_: &[String], line: &str) -> Next {
 
 /// Log of a test before the line with its result.
 fn logged(line: &str) -> bool {
-    line.starts_with("    ") && !line.trim_start().starts_with("--- ")
+    line.starts_with("    ") && !is_result(line)
 }
 
 /// Location of the failure in the test: the first line of its log.

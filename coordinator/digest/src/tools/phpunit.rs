@@ -11,7 +11,8 @@ pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool:
 fn phpunit_lines(so_far: &[String], line: &str) -> Next {
     let digits = line.chars().take_while(char::is_ascii_digit).count();
     let next = digits > 0 && line[digits..].starts_with(") ");
-    let end = ["FAILURES!", "ERRORS!", "Tests: ", "--"].iter().any(|end| line.starts_with(end));
+    // A line of two hyphens separates the parts of the report. `--- Expected` is the title of a difference.
+    let end = ["FAILURES!", "ERRORS!", "Tests: "].iter().any(|end| line.starts_with(end)) || line == "--";
     if next || end || so_far.len() > 40 {
         Next::Beyond
     } else if line.trim().is_empty() {
