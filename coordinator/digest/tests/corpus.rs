@@ -72,7 +72,8 @@ fn budgets_hold() {
             let (lines, chars) = verbosity.budget();
             let (used, rows) = (shown.chars().count(), shown.lines().count());
             assert!(used <= chars, "{} {}: {used} characters", log.id, verbosity.name());
-            assert!(rows <= lines, "{} {}: {rows} lines", log.id, verbosity.name());
+            // A complete log of many short lines has no limit on its lines.
+            assert!(rows <= lines || result.complete_log, "{} {}: {rows} lines", log.id, verbosity.name());
             assert!(result.tier_1_findings.len() <= 15 && result.next.len() <= 3);
         }
     }
