@@ -70,6 +70,8 @@ pub enum Input {
     StacksRequested {
         /// Number of these processes.
         processes: usize,
+        /// Whether another program examines some of them. It is silent between its questions.
+        are_examined: bool,
     },
     /// The worker had contact with the coordinator.
     Contact {

@@ -446,8 +446,10 @@ impl RunningAttempt {
                         .printers
                         .iter()
                         .filter(|(program, arguments)| self.examine(program, arguments));
-                    let processes = requested.signaled + examined.count();
-                    self.supervisor.handle(now, Input::StacksRequested { processes });
+                    let examined = examined.count();
+                    let processes = requested.signaled + examined;
+                    let are_examined = examined > 0;
+                    self.supervisor.handle(now, Input::StacksRequested { processes, are_examined });
                 }
                 Effect::Terminate => {
                     self.end_examiners();

@@ -260,7 +260,7 @@ pub(super) fn begin_writing(file: BorrowedFd<'_>, offset: u64, length: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Group, parse_stat};
+    use super::{Group, listens, parse_stat};
     use nix::sys::signal::Signal;
     use std::os::unix::process::{CommandExt, ExitStatusExt};
     use std::process::{Command, Stdio};
@@ -287,6 +287,21 @@ mod tests {
         }
         assert_eq!(member.wait().expect("it was killed").signal(), Some(Signal::SIGKILL as i32));
         assert!(!group.signal(Signal::SIGKILL), "nobody is left");
+    }
+
+    #[test]
+    fn the_owner_of_a_port_is_found() {
+        let own = i32::try_from(std::process::id()).expect("pids fit");
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("it is bound").port();
+        assert_eq!(listens(own, port), Some(true));
+        let mut other = Command::new("cat").stdin(Stdio::piped()).spawn().expect("it is on every system");
+        assert_eq!(listens(i32::try_from(other.id()).expect("pids fit"), port), Some(false));
+        drop(listener);
+        assert_eq!(listens(own, port), Some(false));
+        drop(other.stdin.take());
+        other.wait().expect("it ends with its input");
+        assert_eq!(listens(i32::MAX, port), None);
     }
 
     #[test]

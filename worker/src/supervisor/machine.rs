@@ -2,7 +2,7 @@
 
 use super::{Deadlines, Effect, Input, Plan};
 use crate::limits::{
-    KILL_FOR, LEAK_GRACE, ROUND_PAUSE_MAX, ROUND_PAUSE_MIN, SETTLE, STACKS_FOR, STACKS_QUIET,
+    EXAMINED_QUIET, KILL_FOR, LEAK_GRACE, ROUND_PAUSE_MAX, ROUND_PAUSE_MIN, SETTLE, STACKS_FOR, STACKS_QUIET,
 };
 use crate::platform::Now;
 use buildpool_protocol::limits::PIPE_DRAIN;
@@ -78,6 +78,8 @@ pub struct Supervisor {
     /// The last count. `None` while it may have changed.
     left: Option<usize>,
     output_at: Duration,
+    /// Time without output after which the stacks are complete.
+    stacks_quiet: Duration,
     blocked: bool,
     contact_at: Duration,
 }
@@ -96,6 +98,7 @@ impl Supervisor {
             pipes_closed_at: None,
             left: None,
             output_at: now.running,
+            stacks_quiet: STACKS_QUIET,
             blocked: false,
             contact_at: now.continuous,
         }
@@ -118,7 +121,10 @@ impl Supervisor {
             Input::Exited => self.exited(now),
             Input::PipesClosed => self.pipes_closed_at = self.pipes_closed_at.or(Some(now.running)),
             Input::Tree { left } => self.counted(now, left),
-            Input::StacksRequested { processes } => self.stacks_requested(now, processes),
+            Input::StacksRequested { processes, are_examined } => {
+                self.stacks_quiet = if are_examined { EXAMINED_QUIET } else { STACKS_QUIET };
+                self.stacks_requested(now, processes);
+            }
             Input::Contact { age, cut_off_after } => {
                 if let (Some(own), Some(told)) = (&mut self.plan.cut_off_after, cut_off_after) {
                     *own = told.max(*own);
@@ -244,7 +250,7 @@ impl Supervisor {
     /// Returns when the tree gets SIGTERM, if nothing more is printed.
     fn stacks_until(&self, since: Duration) -> Duration {
         let latest = since + STACKS_FOR;
-        if self.output_at > since { latest.min(self.output_at + STACKS_QUIET) } else { latest }
+        if self.output_at > since { latest.min(self.output_at + self.stacks_quiet) } else { latest }
     }
 
     fn settle(&mut self, now: Now) {

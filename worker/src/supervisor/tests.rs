@@ -1,7 +1,7 @@
 //! Tests of the supervisor: inputs and effects.
 
 use super::{Effect, Input, Plan, Supervisor};
-use crate::limits::{KILL_FOR, LEAK_GRACE, SETTLE, STACKS_FOR, STACKS_QUIET};
+use crate::limits::{EXAMINED_QUIET, KILL_FOR, LEAK_GRACE, SETTLE, STACKS_FOR, STACKS_QUIET};
 use crate::platform::Now;
 use buildpool_protocol::limits::PIPE_DRAIN;
 use buildpool_protocol::outcome::Acted;
@@ -99,7 +99,7 @@ fn limits_are_recorded_before_the_first_signal() {
         let first = if is_timeout { Effect::RequestStacks } else { Effect::Terminate };
         assert_eq!(bench.take(), [Effect::Record(acted), first]);
         assert!(bench.supervisor.is_ending());
-        bench.feed(Input::StacksRequested { processes: 0 });
+        bench.feed(Input::StacksRequested { processes: 0, are_examined: false });
         assert_eq!(bench.take(), if is_timeout { vec![Effect::Terminate] } else { vec![] });
     }
 }
@@ -109,7 +109,7 @@ fn printing_stacks() -> Bench {
     let after = Duration::from_secs(60);
     let mut bench = Bench::running(Plan { timeout: Some(after), ..plan() });
     bench.pass(after);
-    bench.feed(Input::StacksRequested { processes: 2 });
+    bench.feed(Input::StacksRequested { processes: 2, are_examined: false });
     assert_eq!(bench.take(), [Effect::Record(Acted::Timeout { after, held: None }), Effect::RequestStacks]);
     bench
 }
@@ -128,6 +128,12 @@ fn after_a_timeout_stacks_are_printed_for_a_limited_time() {
     assert_eq!(quick.supervisor.next_deadline().until(quick.now), Some(STACKS_QUIET));
     quick.pass(STACKS_QUIET);
     assert_eq!(quick.take(), [Effect::Terminate], "it has printed all");
+
+    let mut examined = printing_stacks();
+    examined.feed(Input::StacksRequested { processes: 1, are_examined: true });
+    examined.pass(Duration::from_millis(10));
+    examined.feed(Input::Output);
+    assert_eq!(examined.supervisor.next_deadline().until(examined.now), Some(EXAMINED_QUIET));
 
     let mut dead = printing_stacks();
     dead.feed(Input::Exited);
