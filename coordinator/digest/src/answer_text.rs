@@ -14,7 +14,7 @@ use std::fmt::{Display, Write};
 /// Maximum length of the command in the first line, in characters.
 pub const COMMAND_CHARS_MAX: usize = 100;
 /// The same above a complete log, which often begins with the command.
-const COMMAND_CHARS_BESIDE_LOG: usize = 32;
+const COMMAND_CHARS_BESIDE_LOG: usize = 24;
 /// Maximum number of characters next to a complete log. Further pointers are left out, because the
 /// log contains the lines.
 const BESIDE_WHOLE_LOG_CHARS: usize = 190;

@@ -536,7 +536,7 @@ fn the_first_line_has_the_beginning_of_a_long_command_and_the_worker_where_there
         buildpool_digest::text_as(&result, form).lines().next().unwrap().to_owned()
     };
     let form = buildpool_digest::TextForm::default();
-    let short = format!("FAILED: exit code 2 (make {}…)", "x".repeat(34));
+    let short = format!("FAILED: exit code 2 (make {}…)", "x".repeat(18));
     assert_eq!(first(&form), format!("{short} on mini"));
     assert_eq!(first(&buildpool_digest::TextForm { worker: false, ..form }), short);
     let whole = format!("FAILED: exit code 2 (make {}…) on mini", "x".repeat(94));

@@ -87,8 +87,16 @@ fn name_calls(result: &mut JobResult, budget: &Budget) {
     // One call returns both streams.
     let is_of_log = |omission: &&Omission| matches!(omission.what.as_str(), "stdout" | "stderr" | ORIGINAL);
     let is_one_call = result.omitted.iter().filter(is_of_log).count() > 1;
+    // Without a start, the call returns the end of a long log, which a shown stream has already.
+    let shown = [("stdout", result.stdout.is_some()), ("stderr", result.stderr.is_some())];
+    let is_shown =
+        |what: &str| shown.iter().any(|(name, is_shown)| *is_shown && (is_one_call || *name == what));
     for omission in &mut result.omitted {
-        if is_one_call && is_of_log(&&*omission) {
+        if is_of_log(&&*omission) && is_shown(&omission.what) {
+            let stream = if is_one_call { "interleaved" } else { &omission.what };
+            omission.get =
+                call("get_job_logs", &json!({"job_id": result.job_id, "stream": stream, "offset": 0}));
+        } else if is_one_call && is_of_log(&&*omission) {
             omission.get = call_for(ORIGINAL, &result.job_id, budget.is_largest());
         } else if omission.get.is_empty() {
             omission.get = call_for(&omission.what, &result.job_id, budget.is_largest());

@@ -21,7 +21,8 @@ pub(super) fn job(result: &JobResult, extras: &Extras) -> String {
         extra.push(format!("reattached: this is the job of an earlier {}", earlier(extras)));
     }
     if let Some(note) = &extras.note {
-        extra.push(format!("note: {note}"));
+        let title = if extras.no_test_matches { "" } else { "note: " };
+        extra.push(format!("{title}{note}"));
     }
     let is_explained = extras.no_test_matches && states_no_test(result);
     let form = TextForm {
