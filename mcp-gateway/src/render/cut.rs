@@ -39,32 +39,26 @@ pub(super) fn call_for(what: &str, job: &str, is_largest: bool) -> String {
     }
 }
 
-/// Cuts each form until it fits. The structured content has fields beside each text, so it can hold less.
-pub(super) fn fit(result: JobResult, extras: &Extras, budget: &Budget) -> Answer {
+/// Cuts until the text fits, then further until the structured content fits, which has fields beside each text. So the
+/// text holds all that the structured content holds.
+pub(super) fn fit(mut result: JobResult, extras: &Extras, budget: &Budget) -> Answer {
     let whole = budget.of_complete_log();
     let budget = if result.complete_log { &whole } else { budget };
-    let text = fitted(result.clone(), extras, budget, Budget::excess_of_text);
-    if budget.excess(&text) == 0 {
-        return text;
-    }
-    let structured = fitted(result, extras, budget, Budget::excess_of_structured);
-    Answer { text: text.text, ..structured }
-}
-
-/// Cuts until a form fits.
-fn fitted(
-    mut result: JobResult,
-    extras: &Extras,
-    budget: &Budget,
-    excess_of: fn(&Budget, &Answer) -> usize,
-) -> Answer {
+    let mut text = None;
     let mut steps = STEPS.iter();
     let mut step = steps.next();
     for _ in 0..ROUNDS_MAX {
         name_calls(&mut result, budget);
-        let answer = assemble(&result, extras);
-        let excess = excess_of(budget, &answer);
-        if excess == 0 {
+        let mut answer = assemble(&result, extras);
+        if text.is_none() && budget.excess_of_text(&answer) == 0 {
+            text = Some(answer.text.clone());
+        }
+        let excess = match &text {
+            None => budget.excess_of_text(&answer),
+            Some(_) => budget.excess_of_structured(&answer),
+        };
+        if let Some(text) = text.take_if(|_| excess == 0) {
+            answer.text = text;
             return answer;
         }
         while let Some(cut) = step {
@@ -79,7 +73,8 @@ fn fitted(
     }
     let mut rest = skeleton(&result);
     name_calls(&mut rest, budget);
-    assemble(&rest, &Extras { wait_secs: extras.wait_secs, ..Extras::default() })
+    let answer = assemble(&rest, &Extras { wait_secs: extras.wait_secs, ..Extras::default() });
+    Answer { text: text.unwrap_or(answer.text), ..answer }
 }
 
 /// Adds the call that returns it to each omission.

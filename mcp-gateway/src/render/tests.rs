@@ -143,7 +143,7 @@ fn a_cut_keeps_the_end_of_the_text_and_counts_what_went() {
     assert!(kept.ends_with("line 2999"));
     let cut = &answer.structured["omitted"][0];
     assert_eq!(cut["lines"].as_u64().unwrap() as usize + kept.lines().count(), 3_000);
-    assert_eq!(cut["get"], r#"get_job_logs {"job_id":"j","stream":"stdout"}"#);
+    assert_eq!(cut["get"], r#"get_job_logs {"job_id":"j","offset":0,"stream":"stdout"}"#);
 }
 
 #[test]
