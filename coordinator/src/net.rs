@@ -24,6 +24,7 @@ pub(crate) mod sign_in;
 pub(crate) mod standby;
 pub(crate) mod stdin;
 pub(crate) mod turns;
+mod upgrades;
 mod worker_conn;
 mod worker_message;
 

@@ -1,6 +1,7 @@
-//! Transfer and storage of snapshots and artifacts.
+//! Transfer and storage of snapshots, artifacts and programs of workers.
 
 mod peer;
+mod programs;
 mod serve;
 mod store;
 

@@ -67,6 +67,10 @@ uuid_id! {
     /// Several jobs submitted together.
     BuildId
 }
+uuid_id! {
+    /// One order to replace the program of one worker.
+    UpgradeId
+}
 
 /// Prefix of the id of a build, so that one argument can name a job or a build.
 pub const BUILD_PREFIX: &str = "build-";

@@ -23,6 +23,7 @@ pub mod spec;
 pub mod stdin;
 pub mod token;
 pub mod transfer;
+pub mod upgrade;
 pub mod version;
 pub mod worker_link;
 

@@ -174,6 +174,13 @@ pub const TRANSFER_FRAME_BYTES: usize = 256 << 10;
 pub const TRANSFER_FIRST_FRAME_BYTES: usize = 4 << 10;
 /// Limit on the lifetime of a token that expires. Its end must be a representable time.
 pub const TOKEN_LASTS_MAX: Duration = DURATION_MAX;
+/// Limit on a program for workers, in bytes. Programs of a release have about 20 MB, those of a debug build ten times
+/// as much.
+pub const PROGRAM_BYTES_MAX: u64 = 512 << 20;
+/// Limit on the programs for workers that a coordinator keeps. The oldest is removed first.
+pub const PROGRAMS_MAX: usize = 16;
+/// Limit on the time in which the new program of a worker must register in its trial.
+pub const REGISTER_TRIAL_MAX: Duration = Duration::from_secs(60 * 60);
 /// Limit on the concurrent transfers of one connection.
 pub const TRANSFERS_MAX: usize = 16;
 /// Limit on the artifacts of one attempt.

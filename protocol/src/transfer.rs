@@ -210,6 +210,8 @@ pub enum Subject {
         /// Path relative to the command's directory.
         path: String,
     },
+    /// A program for workers. A client with role admin sends it, and workers fetch it by its checksum.
+    Program,
 }
 
 /// One step of a transfer.
@@ -272,7 +274,15 @@ pub enum Message {
         /// Path as listed in the result.
         path: String,
     },
-    /// Sender to receiver: announces content by length and checksum.
+    /// Worker to coordinator: requests a program. Answered by `begin` or `failed`.
+    FetchProgram {
+        /// Chosen by the side that opened the connection.
+        channel: u32,
+        /// Checksum of the program.
+        blake3: Checksum,
+    },
+    /// Sender to receiver: announces content by length and checksum. Answered by `from`, or by
+    /// `done` if the receiver already has it.
     Begin {
         /// Channel of the request, or chosen by the side that opened the connection.
         channel: u32,
@@ -320,6 +330,7 @@ impl Message {
             | Self::Want { channel, .. }
             | Self::FetchSnapshot { channel, .. }
             | Self::FetchArtifact { channel, .. }
+            | Self::FetchProgram { channel, .. }
             | Self::Begin { channel, .. }
             | Self::From { channel, .. }
             | Self::Taken { channel, .. }

@@ -11,6 +11,7 @@ use crate::ids::{BootId, Lease, WorkerId};
 use crate::outcome::{Outcome, OutputHeld};
 use crate::spec::JobSpec;
 use crate::stdin::StdinEnd;
+use crate::upgrade::{UpgradeOrder, UpgradeState};
 use crate::version::VersionRange;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -144,6 +145,13 @@ pub struct Condition {
     /// It passes standard input on to jobs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stdin: bool,
+    /// Target of the programs that may replace its own, as in the names of a release's files. Absent
+    /// if it accepts none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upgrade_target: Option<String>,
+    /// The order to replace its program that it carries out, or that failed last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upgrade: Option<UpgradeState>,
 }
 
 /// A message from the coordinator to a worker.
@@ -204,6 +212,9 @@ pub enum ToWorker {
         #[serde(default, with = "duration::option")]
         deadline: Option<Duration>,
     },
+    /// Replaces the worker's program. Sent only to a drained worker whose condition has an
+    /// `upgrade_target`.
+    Upgrade(UpgradeOrder),
     /// The coordinator closes the connection. The error decides if a retry is useful.
     Refused {
         /// The error.

@@ -20,6 +20,7 @@ use buildpool_protocol::output::{
 use buildpool_protocol::report::{JobResult, JobState, Verdict};
 use buildpool_protocol::spec::{Command, JobSpec, Selector, Source, Verbosity};
 use buildpool_protocol::stdin::StdinEnd;
+use buildpool_protocol::upgrade::{UpgradeOrder, UpgradeStage, UpgradeState};
 use buildpool_protocol::version::VersionRange;
 use buildpool_protocol::worker_link::{
     Condition, Desired, FromWorker, Grant, Held, HeldState, Register, ToWorker,
@@ -64,6 +65,16 @@ fn attempt() -> AttemptId {
 fn end_of_stdin() -> StdinEnd {
     let seal = Seal { length: 5, blake3: "ab".repeat(32) };
     StdinEnd { seal, reason: Some("its client has been away for 900 s".into()) }
+}
+
+fn upgrade() -> UpgradeOrder {
+    UpgradeOrder {
+        id: id(),
+        version: "0.2.0".into(),
+        blake3: "ab".repeat(32).parse().expect("64 digits"),
+        length: 20_000_000,
+        register_within: Duration::from_secs(60),
+    }
 }
 
 fn lease() -> Lease {
@@ -153,6 +164,19 @@ fn the_worker_link_is_as_it_was() {
                 held: vec![Held { output_held: Some(output_held()), ..held() }],
                 condition: Condition::default(),
             },
+            FromWorker::Report {
+                held: Vec::new(),
+                condition: Condition {
+                    upgrade_target: Some("aarch64-apple-darwin".into()),
+                    upgrade: Some(UpgradeState {
+                        id: id(),
+                        version: "0.2.0".into(),
+                        stage: UpgradeStage::Failed,
+                        reason: "it did not register".into(),
+                    }),
+                    ..Condition::default()
+                },
+            },
             FromWorker::Complete { lease: lease(), outcome: outcome(Ending::Exited { code: 65 }, None) },
             FromWorker::Complete { lease: lease(), outcome: outcome(segv, None) },
             FromWorker::Complete { lease: lease(), outcome: outcome(missing, None) },
@@ -197,6 +221,7 @@ fn the_worker_link_is_as_it_was() {
             ToWorker::Position { lease: lease(), position: 0 },
             ToWorker::StdinEnd { lease: lease(), end: end_of_stdin() },
             ToWorker::Drain { draining: true, deadline: Some(Duration::from_secs(60)) },
+            ToWorker::Upgrade(upgrade()),
             ToWorker::Redirect { url: "wss://b.example:7420".into() },
             ToWorker::Refused {
                 error: LinkError::new(ErrorCode::Conflict, "another worker is named `mac-1`"),
@@ -292,6 +317,7 @@ fn the_client_link_is_as_it_was() {
             FromClient::Audit { request: 16, limit: 50, before: None },
             FromClient::Audit { request: 18, limit: 50, before: Some(1_000) },
             FromClient::Forget { request: 17, worker: "mac-1".into() },
+            FromClient::Upgrade { request: 20, worker: "mac-1".into(), order: upgrade() },
             FromClient::Retry {
                 request: 19,
                 job: "0198".into(),

@@ -4,7 +4,9 @@ use crate::isolation::Isolation;
 use crate::isolation::hidden::directory_of;
 use crate::isolation::users::{self, JobUser, barrier};
 use crate::limits::CONFIG_BYTES_MAX;
+use crate::upgrade::Restart;
 use crate::workspace::SpaceLimits;
+use buildpool_protocol::ids::UpgradeId;
 use buildpool_protocol::limits::{NAME_BYTES_MAX, SLOTS_MAX, UNITS_MAX};
 use buildpool_protocol::spec::{CPUS, MEMORY_MIB, check_name};
 use buildpool_protocol::version::VersionRange;
@@ -82,6 +84,12 @@ pub struct Config {
     /// The hidden directories of the worker's user that another process may recreate while the
     /// worker runs. The worker creates missing ones.
     pub renewed: Vec<PathBuf>,
+    /// True if the coordinator may replace the program of the worker.
+    pub upgrades: bool,
+    /// How this process was started. `None` if it can't be started again by itself.
+    pub restart: Option<Restart>,
+    /// The order, in the trial of a new program.
+    pub trial: Option<UpgradeId>,
     /// Command that starts a keeper: a program and its first arguments.
     pub keeper_command: Vec<OsString>,
     /// Supported protocol versions. Another range than this build's is for tests of mixed versions.
@@ -129,6 +137,7 @@ struct File {
     isolation: Isolation,
     job_users: Vec<String>,
     hidden: Vec<PathBuf>,
+    upgrades: bool,
 }
 
 impl Default for File {
@@ -157,6 +166,7 @@ impl Default for File {
             isolation: Isolation::default(),
             job_users: Vec::new(),
             hidden: Vec::new(),
+            upgrades: false,
         }
     }
 }
@@ -190,6 +200,9 @@ impl Config {
             secret_files: Vec::new(),
             hidden: Vec::new(),
             renewed: Vec::new(),
+            upgrades: false,
+            restart: None,
+            trial: None,
             keeper_command: Vec::new(),
             protocol: VersionRange::ours(),
         }
@@ -279,7 +292,7 @@ impl Config {
             job_users: file.job_users,
             secret_files,
             hidden,
-            renewed: Vec::new(),
+            upgrades: file.upgrades,
             ..Self::new(file.coordinator, file.data_dir.map(|path| directory.join(path)).unwrap_or_default())
         })
     }

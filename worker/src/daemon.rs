@@ -32,6 +32,7 @@ mod spans;
 mod startup;
 mod stdin;
 mod survivors;
+mod upgrading;
 
 pub use home::HomeError;
 pub use shutdown::{Shutdown, ShutdownHandle, Wish};
@@ -45,6 +46,7 @@ use crate::link::outbox::Outbox;
 use crate::link::renewed::Renewed;
 use crate::link::session::{self, Incoming};
 use crate::link::transfers::Transfers;
+use crate::upgrade::Staged;
 use crate::workspace::{WorkspaceError, Workspaces};
 use agent::Agent;
 use buildpool_dial::{Backoff, Route};
@@ -83,11 +85,23 @@ pub enum WorkerError {
     Token(ConnectError),
 }
 
-/// Runs a worker until shutdown. An unreachable or refusing coordinator is retried.
+/// Why a worker ended.
+#[derive(Debug)]
+pub enum Finish {
+    /// A shutdown was requested.
+    Shutdown,
+    /// It registered, in the trial of a new program.
+    Registered,
+    /// This program should take its place: see [`crate::upgrade::replace`].
+    Replace(Box<Staged>),
+}
+
+/// Runs a worker until shutdown, or until another program should take its place. An unreachable or refusing coordinator is
+/// retried.
 ///
 /// # Errors
 /// Fails if the configuration, the data directory or the token is invalid.
-pub async fn run(mut config: Config, shutdown: Shutdown) -> Result<(), WorkerError> {
+pub async fn run(mut config: Config, shutdown: Shutdown) -> Result<Finish, WorkerError> {
     config.check().map_err(WorkerError::Config)?;
     let users = config.users().map_err(WorkerError::Config)?;
     crate::platform::guard_memory();
@@ -126,8 +140,8 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> Result<(), WorkerErr
     let mut agent = Agent::new(config, home, Arc::clone(&outbox), files, users, hidden, events.clone());
     agent.begin().map_err(WorkerError::Startup)?;
     tokio::select! {
-        () = agent.run(incoming, shutdown) => Ok(()),
-        ended = stay_connected(dialler, &outbox, &transfers, &events) => ended,
+        finish = agent.run(incoming, shutdown) => Ok(finish),
+        ended = stay_connected(dialler, &outbox, &transfers, &events) => ended.map(|()| Finish::Shutdown),
     }
 }
 
@@ -234,6 +248,7 @@ fn note_welcome(welcome: &mut Welcome, message: &ToWorker) {
         | ToWorker::Position { .. }
         | ToWorker::StdinEnd { .. }
         | ToWorker::Drain { .. }
+        | ToWorker::Upgrade(_)
         | ToWorker::Transfer(_) => {}
     }
 }

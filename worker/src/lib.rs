@@ -16,8 +16,9 @@ pub mod platform;
 pub mod records;
 pub mod supervisor;
 pub mod tools;
+pub mod upgrade;
 pub mod workspace;
 
 pub use config::{Config, ConfigError};
-pub use daemon::{Shutdown, ShutdownHandle, Wish, WorkerError, run};
+pub use daemon::{Finish, Shutdown, ShutdownHandle, Wish, WorkerError, run};
 pub use keeper::keeper_main;

@@ -175,6 +175,11 @@ pub fn own_executable() -> io::Result<PathBuf> {
     system::own_executable()
 }
 
+/// Returns the target of this build, as in the names of a release's files.
+pub fn release_target() -> String {
+    format!("{}-{}", std::env::consts::ARCH, system::RELEASE_SYSTEM)
+}
+
 /// Requests a larger pipe buffer. If refused, the default stays.
 pub fn widen_pipe(pipe: impl AsFd, bytes: i32) {
     system::widen_pipe(pipe.as_fd(), bytes);

@@ -2,6 +2,7 @@
 
 use super::values::{JoinText, address, resource};
 use super::{Form, PoolOptions};
+use buildpool_protocol::ids::UpgradeId;
 use buildpool_protocol::version::VersionRange;
 use buildpool_worker::isolation::Isolation;
 use clap::{Args, ValueEnum};
@@ -142,6 +143,9 @@ pub(crate) struct WorkerArguments {
     pub(crate) job_users: Vec<String>,
     #[command(flatten)]
     pub(crate) trust: TrustOptions,
+    /// Register, print a line and exit: a worker starts its new program this way before it replaces its own
+    #[arg(long, value_name = "ORDER", hide = true)]
+    pub(crate) upgrade_trial: Option<UpgradeId>,
     /// Access token of the worker [env: BUILDPOOL_TOKEN]
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<String>,

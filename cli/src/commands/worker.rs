@@ -9,24 +9,60 @@ use buildpool_client::directories;
 use buildpool_client::local::{LocalError, LocalPool};
 use buildpool_worker::environment;
 use buildpool_worker::isolation::Isolation;
-use buildpool_worker::{Config, Shutdown, ShutdownHandle, WorkerError};
+use buildpool_worker::upgrade::{self, Restart, replace::replace};
+use buildpool_worker::{Config, Finish, Shutdown, ShutdownHandle, WorkerError};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(crate) fn run(arguments: WorkerArguments) -> Result<ExitCode, Failure> {
     let format = arguments.daemon.log_format;
-    let config = config(arguments)?;
+    let (trial, restart) = (arguments.upgrade_trial, restart(&arguments));
+    let config = Config { restart, trial, ..config(arguments)? };
     super::log_to_stderr(format);
     let _traces = super::trace("buildpool-worker");
     super::serve_on_one_thread(async {
         tracing::info!(name = %config.name, slots = config.slots, coordinator = %config.coordinator, "the worker starts");
         let (handle, shutdown) = Shutdown::new();
+        let working = async {
+            match buildpool_worker::run(config, shutdown.clone()).await.map_err(|error| of_worker(&error))? {
+                Finish::Shutdown => Ok(()),
+                Finish::Registered => terminal::print(&format!("{}\n", upgrade::REGISTERED)),
+                Finish::Replace(staged) => replace(*staged, shutdown)
+                    .await
+                    .map_err(|error| Failure::while_doing(POOL, "the worker can't be started again", &error)),
+            }
+        };
         tokio::select! {
-            ended = buildpool_worker::run(config, shutdown) => ended.map_err(|error| of_worker(&error))?,
+            ended = working => ended?,
             () = pass_signals_on(&handle) => {}
+            () = end_of_input(), if trial.is_some() => {
+                return Err(Failure::new(POOL, "the worker that tried this program has ended"));
+            }
         }
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Returns how this process was started, unless a second start would need the same standard input.
+fn restart(arguments: &WorkerArguments) -> Option<Restart> {
+    if arguments.join.as_ref().is_some_and(|join| !join.is_visible()) {
+        return None;
+    }
+    let program = settings::program().ok()?.canonicalize().ok()?;
+    Some(Restart { program, arguments: std::env::args_os().skip(1).collect() })
+}
+
+/// Returns when standard input ends.
+async fn end_of_input() {
+    let (ended, end) = tokio::sync::oneshot::channel();
+    // A thread of its own: a blocked read must not keep the runtime from its end.
+    std::thread::spawn(move || {
+        // An error counts as the end.
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        let _gone = ended.send(());
+    });
+    // The sender ends in both cases.
+    let _ = end.await;
 }
 
 /// Converts an error of the worker. An error that a user must correct gets another exit code than a

@@ -68,6 +68,8 @@ fn worker(name: &str) -> WorkerSummary {
         version: "0.1.0".to_owned(),
         disk_free_bytes: None,
         disk_total_bytes: None,
+        upgrade_target: None,
+        upgrade: None,
     }
 }
 

@@ -8,6 +8,7 @@ use buildpool_protocol::ids::{JobId, Lease, TokenId};
 use buildpool_protocol::outcome::Outcome;
 use buildpool_protocol::report::{Cause, SnapshotInfo, Verdict};
 use buildpool_protocol::spec::JobSpec;
+use buildpool_protocol::upgrade::UpgradeOrder;
 use buildpool_protocol::worker_link::{Condition, Held, Register};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -214,6 +215,15 @@ pub enum Input {
         /// Name or id of the worker.
         worker: String,
     },
+    /// Passes an order to replace its program to a drained worker.
+    Upgrade {
+        /// The client to answer.
+        client: ClientRef,
+        /// Name or id of the worker.
+        worker: String,
+        /// The order.
+        order: UpgradeOrder,
+    },
     /// Drains the whole pool: no new jobs, no grants. Or ends this.
     DrainPool {
         /// True to drain.
@@ -240,7 +250,8 @@ impl Input {
             | Self::Cancel { client, .. }
             | Self::Drain { client, .. }
             | Self::Approve { client, .. }
-            | Self::Forget { client, .. } => Some(*client),
+            | Self::Forget { client, .. }
+            | Self::Upgrade { client, .. } => Some(*client),
             Self::Delivered { .. }
             | Self::Revoked { .. }
             | Self::Registered { .. }

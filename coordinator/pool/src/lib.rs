@@ -32,6 +32,7 @@ mod reserve;
 mod roster;
 mod share;
 mod submit;
+mod upgrade;
 mod view;
 
 pub use effect::{AttemptRecord, Change, DoneRecord, Effect, JobRecord, LostAttempt, Wish, WorkerRecord};

@@ -314,6 +314,7 @@ impl Pool {
             Input::Registered { session, register, token } => self.register(now, session, *register, token),
             Input::Approve { client, worker } => self.approve(client, &worker),
             Input::Forget { client, worker } => self.forget(now, client, &worker),
+            Input::Upgrade { client, worker, order } => self.upgrade(client, &worker, order),
             Input::Reported { session, held, condition } => self.report(now, session, &held, condition),
             Input::Declined { session, lease, reason } => self.declined(now, session, lease, &reason),
             Input::Gone { session } => self.gone(now, session),

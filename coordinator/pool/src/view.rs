@@ -9,6 +9,7 @@ use crate::queue::Class;
 use buildpool_protocol::ids::{JobId, WorkerId};
 use buildpool_protocol::report::JobState;
 use buildpool_protocol::spec::JobSpec;
+use buildpool_protocol::upgrade::UpgradeState;
 use buildpool_protocol::worker_link::HeldState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -66,6 +67,10 @@ pub struct WorkerView {
     pub disk_free_bytes: Option<u64>,
     /// Size of that disk, in bytes.
     pub disk_total_bytes: Option<u64>,
+    /// Target of the programs that may replace its own.
+    pub upgrade_target: Option<String>,
+    /// The upgrade that it carries out, or that failed last.
+    pub upgrade: Option<UpgradeState>,
     /// Jobs granted to it.
     pub jobs: Vec<JobId>,
 }
@@ -200,6 +205,8 @@ impl Pool {
                 quarantined: worker.quarantine(),
                 disk_free_bytes: worker.condition.disk_free_bytes,
                 disk_total_bytes: worker.condition.disk_total_bytes,
+                upgrade_target: worker.condition.upgrade_target.clone(),
+                upgrade: worker.condition.upgrade.clone(),
                 jobs: worker.jobs.keys().copied().collect(),
             })
             .collect()

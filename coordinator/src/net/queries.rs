@@ -390,6 +390,8 @@ fn summary(shared: &AppState, principal: &Principal, worker: WorkerView) -> Work
         version: record.version.clone(),
         disk_free_bytes: worker.disk_free_bytes,
         disk_total_bytes: worker.disk_total_bytes,
+        upgrade_target: worker.upgrade_target,
+        upgrade: worker.upgrade,
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) use waiting::{job_now, wait};
 use super::client_conn::Back;
 use super::outbox::{ANSWER_BYTES_MAX, Room, text_of};
 use super::queries::{self, Page};
+use super::upgrades;
 use crate::app_state::AppState;
 use crate::auth::{JobsAfter, Note, Principal};
 use crate::logtext;
@@ -55,6 +56,7 @@ pub(crate) fn only_reads(message: &FromClient) -> bool {
         | FromClient::TokenRotate { .. }
         | FromClient::Approve { .. }
         | FromClient::Forget { .. }
+        | FromClient::Upgrade { .. }
         | FromClient::Audit { .. } => false,
     }
 }
@@ -83,7 +85,8 @@ const fn answer_bytes(message: &FromClient) -> usize {
         FromClient::Cancel { .. }
         | FromClient::Drain { .. }
         | FromClient::Approve { .. }
-        | FromClient::Forget { .. } => 0,
+        | FromClient::Forget { .. }
+        | FromClient::Upgrade { .. } => 0,
         FromClient::Logs { .. } => LOGS_BYTES_MAX,
         _ => ANSWER_BYTES_MAX,
     }
@@ -136,6 +139,9 @@ async fn serve_in(back: Back, request: u32, message: FromClient, room: Room) {
         FromClient::Forget { worker, .. } => {
             let decide = |client, worker| Input::Forget { client, worker };
             on_worker(&back, request, ("forgetting a worker", "forget"), &worker, decide).await.map(|()| None)
+        }
+        FromClient::Upgrade { worker, order, .. } => {
+            upgrades::order(&back, request, &worker, order).await.map(|()| None)
         }
         FromClient::Audit { limit, before, .. } => {
             audit(&back, before, limit).map(|entries| Some(ToClient::Audit { request, entries }))
@@ -279,7 +285,7 @@ async fn encoded(
 
 /// Applies an admin's decision to a worker. The decision uses the worker id in the audit log, even
 /// if another worker takes the name later.
-async fn on_worker(
+pub(super) async fn on_worker(
     back: &Back,
     request: u32,
     (operation, action): (&str, &'static str),
@@ -318,7 +324,7 @@ async fn cancel(back: &Back, request: u32, text: &str, reason: String) -> Result
     Ok(())
 }
 
-fn require_admin(back: &Back, operation: &str) -> Result<(), LinkError> {
+pub(super) fn require_admin(back: &Back, operation: &str) -> Result<(), LinkError> {
     if back.principal.role == Role::Admin {
         return Ok(());
     }

@@ -1,6 +1,7 @@
 //! Serves one transfer from its first step to its last.
 
 use super::peer::{Channel, Who};
+use super::programs;
 use super::store::{Fetch, TransferStore};
 use crate::app_state::AppState;
 use crate::store::Lookup;
@@ -17,8 +18,16 @@ use std::sync::Arc;
 /// Returns true if a message from this peer opens a transfer.
 pub(super) fn opens(who: &Who, message: &Message) -> bool {
     match (who, message) {
-        (Who::Client { .. }, Message::Offer { .. } | Message::FetchArtifact { .. }) => true,
-        (Who::Worker(_), Message::FetchSnapshot { .. } | Message::Begin { .. }) => true,
+        (
+            Who::Client { .. },
+            Message::Offer { .. }
+            | Message::FetchArtifact { .. }
+            | Message::Begin { subject: Subject::Program, .. },
+        ) => true,
+        (
+            Who::Worker(_),
+            Message::FetchSnapshot { .. } | Message::FetchProgram { .. } | Message::Begin { .. },
+        ) => true,
         (Who::Client { .. } | Who::Worker(_), _) => false,
     }
 }
@@ -68,6 +77,12 @@ pub(super) async fn serve(
                 return Err(LinkError::new(ErrorCode::Forbidden, text));
             }
             artifact_in(shared, channel, lease, &path, (blake3, length)).await
+        }
+        (Who::Client { principal, .. }, Message::Begin { subject: Subject::Program, blake3, length, .. }) => {
+            programs::receive(shared, &principal, channel, blake3, length).await
+        }
+        (Who::Worker(_), Message::FetchProgram { blake3, .. }) => {
+            programs::send(shared, channel, blake3).await
         }
         (Who::Client { .. } | Who::Worker(_), _) => Err(unexpected()),
     }
@@ -125,7 +140,7 @@ async fn offer(
     };
     let base = match subject {
         Subject::Snapshot { manifest: begun, base } if *begun == manifest => base,
-        Subject::Snapshot { .. } | Subject::Artifact { .. } => return Err(unexpected()),
+        Subject::Snapshot { .. } | Subject::Artifact { .. } | Subject::Program => return Err(unexpected()),
     };
     has_disk_room(shared, length)?;
     if length > limit && limit < TRANSFER_BYTES_MAX {
@@ -374,20 +389,20 @@ fn listed(shared: &AppState, job: JobId, path: &str) -> Result<(Checksum, u64), 
     })
 }
 
-async fn say(channel: &mut Channel, step: Message) -> Result<(), LinkError> {
+pub(super) async fn say(channel: &mut Channel, step: Message) -> Result<(), LinkError> {
     // An error means that the peer has disconnected, which ends its transfers.
     let _gone = channel.say(step).await;
     Ok(())
 }
 
-async fn finish(channel: &mut Channel) -> Result<(), LinkError> {
+pub(super) async fn finish(channel: &mut Channel) -> Result<(), LinkError> {
     let number = channel.number();
     say(channel, Message::Done { channel: number }).await
 }
 
 /// Converts an error of the transfer into the error for the peer. Errors that the peer caused or
 /// has already received need no answer.
-fn told(error: PumpError) -> Result<(), LinkError> {
+pub(super) fn told(error: PumpError) -> Result<(), LinkError> {
     match error.for_the_other_side() {
         Some(answer) => {
             tracing::warn!(error = &error as &dyn std::error::Error, "a transfer failed");

@@ -107,7 +107,8 @@ impl TransferStore {
             Self { root, class: String::new(), stop: Stop::default(), objects, owners: Owners::default() };
         // Create these here, so that directories created below them are not accessible to others.
         // An earlier version left them readable.
-        for directory in [store.root.clone(), store.incoming(), store.outgoing(), store.root.join("projects")]
+        let projects = store.root.join("projects");
+        for directory in [store.root.clone(), store.incoming(), store.outgoing(), projects, store.programs()]
         {
             let closed = create_private(&directory)
                 .and_then(|()| fs::set_permissions(&directory, Permissions::from_mode(PRIVATE)));
@@ -127,6 +128,11 @@ impl TransferStore {
     /// submitter can't run or extend a snapshot of another class.
     pub(crate) fn of_class(&self, class: &str) -> Self {
         Self { class: class.to_owned(), ..self.clone() }
+    }
+
+    /// Directory of programs that workers fetch.
+    pub(super) fn programs(&self) -> PathBuf {
+        self.root.join("programs")
     }
 
     /// Directory of packs that workers fetch.

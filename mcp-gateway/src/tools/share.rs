@@ -74,6 +74,8 @@ mod tests {
                 version: String::new(),
                 disk_free_bytes: None,
                 disk_total_bytes: None,
+                upgrade_target: None,
+                upgrade: None,
             };
             let share = share(&worker, is_local).map(NonZeroU32::get);
             assert_eq!(share, expected, "{processors} processors, {slots} slots");

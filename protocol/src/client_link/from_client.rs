@@ -9,6 +9,7 @@ use crate::limiter;
 use crate::spec::Restriction;
 use crate::stdin::StdinEnd;
 use crate::transfer;
+use crate::upgrade::UpgradeOrder;
 use crate::version::VersionRange;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -229,6 +230,15 @@ pub enum FromClient {
         /// Name or id of the worker.
         worker: String,
     },
+    /// Replaces the program of a drained worker. The program was sent before, as a transfer.
+    Upgrade {
+        /// Repeated in the answer.
+        request: u32,
+        /// Name or id of the worker.
+        worker: String,
+        /// The order for it.
+        order: UpgradeOrder,
+    },
     /// Requests the audit log.
     Audit {
         /// Repeated in the answer.
@@ -299,6 +309,7 @@ impl FromClient {
             | Self::TokenRotate { request, .. }
             | Self::Approve { request, .. }
             | Self::Forget { request, .. }
+            | Self::Upgrade { request, .. }
             | Self::Audit { request, .. } => Some(*request),
         }
     }

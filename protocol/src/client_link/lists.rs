@@ -3,6 +3,7 @@
 use crate::ids::TokenId;
 use crate::report::{JobState, Verdict};
 use crate::spec::Restriction;
+use crate::upgrade::UpgradeState;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -117,6 +118,12 @@ pub struct WorkerSummary {
     /// Size of that disk, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_total_bytes: Option<u64>,
+    /// Target of the programs that may replace its own. Absent if it accepts none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upgrade_target: Option<String>,
+    /// The upgrade that it carries out, or that failed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upgrade: Option<UpgradeState>,
 }
 
 /// Permissions of a token.

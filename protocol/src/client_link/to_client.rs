@@ -121,7 +121,7 @@ pub enum ToClient {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         next_cursor: Option<JobCursor>,
     },
-    /// Answers `workers`, `drain`, `approve` and `forget`.
+    /// Answers `workers`, `drain`, `approve`, `forget` and `upgrade`.
     Workers {
         /// Number of the request.
         request: u32,

@@ -4,12 +4,13 @@ use super::{Limited, Limiter};
 use crate::client_link::{FromClient, JobQuery, LogQuery, SubmitMessage, ToClient, View};
 use crate::error::{ErrorCode, LinkError};
 use crate::limits::{
-    ENVIRONMENT_BYTES_MAX, LIST_MAX, LOG_LENGTH_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, SNAPSHOT_NOTES_MAX,
-    TEXT_BYTES_MAX,
+    ENVIRONMENT_BYTES_MAX, LIST_MAX, LOG_LENGTH_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, PROGRAM_BYTES_MAX,
+    REGISTER_TRIAL_MAX, SNAPSHOT_NOTES_MAX, TEXT_BYTES_MAX,
 };
 use crate::report::SnapshotInfo;
 use crate::spec::TemplateSpec;
 use crate::stdin::StdinEnd;
+use crate::upgrade::UpgradeOrder;
 
 impl Limited for FromClient {
     fn limit(&mut self, limiter: &mut Limiter) {
@@ -44,6 +45,10 @@ impl Limited for FromClient {
             Self::Drain { request: _, worker, draining: _, deadline: _ }
             | Self::Approve { request: _, worker }
             | Self::Forget { request: _, worker } => limiter.name("worker", worker, TEXT_BYTES_MAX),
+            Self::Upgrade { request: _, worker, order } => {
+                limiter.name("worker", worker, TEXT_BYTES_MAX);
+                order.limit(limiter);
+            }
             Self::TokenCreate { request: _, role: _, name, expires: _, only } => {
                 limiter.name("token", name, NAME_BYTES_MAX);
                 limiter.result(
@@ -78,6 +83,18 @@ impl Limited for StdinEnd {
         limiter.number("stdin", &mut seal.length, LOG_LENGTH_MAX);
         limiter.name("stdin checksum", &seal.blake3, NAME_BYTES_MAX);
         limiter.optional("stdin", reason, TEXT_BYTES_MAX);
+    }
+}
+
+impl Limited for UpgradeOrder {
+    fn limit(&mut self, limiter: &mut Limiter) {
+        let Self { id: _, version, blake3: _, length, register_within } = self;
+        limiter.name("version", version, NAME_BYTES_MAX);
+        limiter.number("program", length, PROGRAM_BYTES_MAX);
+        if *register_within > REGISTER_TRIAL_MAX {
+            let (given, most) = (register_within.as_secs(), REGISTER_TRIAL_MAX.as_secs());
+            limiter.refuse("register_within", &format!("{given} s; at most {most} s are valid"));
+        }
     }
 }
 

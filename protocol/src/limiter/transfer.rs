@@ -37,8 +37,10 @@ impl Limited for Message {
             Self::Begin { channel: _, subject, blake3: _, length: _ } => match subject {
                 Subject::Snapshot { manifest, base: _ } => limiter.result(manifest.check()),
                 Subject::Artifact { lease: _, path } => limiter.name("artifact", path, PATH_BYTES_MAX),
+                Subject::Program => {}
             },
-            Self::From { channel: _, offset: _ }
+            Self::FetchProgram { channel: _, blake3: _ }
+            | Self::From { channel: _, offset: _ }
             | Self::Taken { channel: _, offset: _ }
             | Self::Done { channel: _ } => {}
             Self::Failed { channel: _, error } => error.limit(limiter),

@@ -114,8 +114,16 @@ impl Limited for OutputHeld {
 
 impl Limited for Condition {
     fn limit(&mut self, limiter: &mut Limiter) {
-        let Self { draining: _, quarantined, disk_free_bytes, disk_total_bytes, warm_projects, stdin: _ } =
-            self;
+        let Self {
+            draining: _,
+            quarantined,
+            disk_free_bytes,
+            disk_total_bytes,
+            warm_projects,
+            stdin: _,
+            upgrade_target,
+            upgrade,
+        } = self;
         limiter.optional("quarantined", quarantined, TEXT_BYTES_MAX);
         if let Some(bytes) = disk_free_bytes {
             limiter.number("disk_free_bytes", bytes, LOG_LENGTH_MAX);
@@ -124,6 +132,11 @@ impl Limited for Condition {
             limiter.number("disk_total_bytes", bytes, LOG_LENGTH_MAX);
         }
         limiter.texts("warm_projects", warm_projects, OFFERS_MAX, PROJECT_BYTES_MAX + TEXT_BYTES_MAX);
+        limiter.optional("upgrade_target", upgrade_target, NAME_BYTES_MAX);
+        if let Some(upgrade) = upgrade {
+            limiter.name("upgrade version", &upgrade.version, NAME_BYTES_MAX);
+            limiter.text("upgrade reason", &mut upgrade.reason, TEXT_BYTES_MAX);
+        }
     }
 }
 

@@ -43,7 +43,7 @@ fn work(config: &Path) -> Result<(), Box<dyn Error>> {
             }
         };
         tokio::select! {
-            ended = run(config, shutdown) => ended?,
+            ended = run(config, shutdown) => drop(ended?),
             () = asking => {}
         }
         Ok(())

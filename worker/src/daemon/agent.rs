@@ -1,5 +1,6 @@
 //! The agent: the only place with the daemon's state, and the events that change it.
 
+use super::Finish;
 use super::aside;
 use super::attempt::Attempt;
 use super::class_home;
@@ -10,6 +11,7 @@ use super::home::Home;
 use super::keepers::Keepers;
 use super::shutdown::Shutdown;
 use super::survivors::Survivors;
+use super::upgrading::Upgrading;
 use crate::config::Config;
 use crate::environment;
 use crate::isolation::hidden::Hidden;
@@ -19,6 +21,7 @@ use crate::link::outbox::Outbox;
 use crate::platform;
 use buildpool_protocol::ids::{AttemptId, BootId, Lease};
 use buildpool_protocol::limits::REPORT_EVERY;
+use buildpool_protocol::upgrade::UpgradeState;
 use buildpool_protocol::worker_link::{Condition, FromWorker, Held, HeldState};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -66,6 +69,9 @@ pub(super) struct Agent {
     /// Time of the next check for low disk space.
     pub(super) room_look_at: Instant,
     pub(super) last_end_at: Instant,
+    pub(super) upgrade: Upgrading,
+    /// True after the registration of a program in its trial.
+    pub(super) has_passed_trial: bool,
 }
 
 /// An open connection.
@@ -91,6 +97,7 @@ pub(super) struct Told {
     states: Vec<(Lease, HeldState, Option<i64>)>,
     is_draining: bool,
     quarantine: Option<String>,
+    upgrade: Option<UpgradeState>,
 }
 
 impl Agent {
@@ -111,6 +118,10 @@ impl Agent {
             sandbox: config.isolation.program(std::env::var_os("PATH").as_deref()).unwrap_or_default(),
             users: users.into(),
             survivors: Survivors::open(home.directory()),
+            upgrade: Self::upgrade_before(&config),
+            has_passed_trial: false,
+            // A program in its trial takes no jobs.
+            phase: if config.trial.is_some() { DaemonPhase::Draining } else { DaemonPhase::Accepting },
             hidden,
             config: Arc::new(config),
             home: Arc::new(home),
@@ -127,7 +138,6 @@ impl Agent {
             lost_after: None,
             is_tidying: false,
             tidied_at: None,
-            phase: DaemonPhase::Accepting,
             drain_at: None,
             lack: None,
             room_look_at: Instant::now(),
@@ -135,20 +145,37 @@ impl Agent {
         }
     }
 
-    /// Runs until shutdown is requested and all work is done.
-    pub(super) async fn run(mut self, mut events: mpsc::Receiver<Event>, mut shutdown: Shutdown) {
-        while !self.is_over() {
+    /// Runs until shutdown is requested and all work is done, or another program should run.
+    pub(super) async fn run(mut self, mut events: mpsc::Receiver<Event>, mut shutdown: Shutdown) -> Finish {
+        while !self.is_over() && !self.has_passed_trial && !self.is_ready_for_upgrade() {
             let wake_at = self.wake_at();
             tokio::select! {
                 Some(event) = events.recv() => self.on_event(event),
                 Some(done) = self.work.join_next() => match done {
                     Ok(event) => self.on_event(event),
+                    Err(error) if error.is_cancelled() => {}
                     Err(error) => error!("work on the disk failed: {error}"),
                 },
                 wish = shutdown.wish() => self.on_wish(wish),
                 () = sleep_until(wake_at) => {}
             }
             self.on_time();
+        }
+        // Work on the disk uses the data directory, which the next program locks.
+        while !self.phase.is_shutdown() && self.work.join_next().await.is_some() {}
+        match self.upgrade {
+            Upgrading::Ready(staged) if !self.phase.is_shutdown() => Finish::Replace(staged),
+            Upgrading::Ready(staged) => {
+                staged.remove();
+                Finish::Shutdown
+            }
+            Upgrading::None | Upgrading::Fetching { .. } | Upgrading::Failed(_) => {
+                if self.has_passed_trial {
+                    Finish::Registered
+                } else {
+                    Finish::Shutdown
+                }
+            }
         }
     }
 
@@ -163,6 +190,7 @@ impl Agent {
             Event::Prepared { attempt, result } => self.on_prepared(attempt, result),
             Event::Concluded { attempt, outcome } => self.on_concluded(attempt, outcome),
             Event::Measured { attempt, bytes, took } => self.on_measured(attempt, bytes, took),
+            Event::Staged { id, result } => self.on_staged(id, result),
             Event::Deleted => {}
             Event::Tidied => {
                 self.is_tidying = false;
@@ -184,6 +212,8 @@ impl Agent {
             disk_total_bytes: room.as_ref().map(|room| room.total),
             warm_projects: self.files.workspaces.warm_projects(),
             stdin: true,
+            upgrade_target: self.config.upgrades.then(platform::release_target),
+            upgrade: self.upgrade_state(),
         }
     }
 
@@ -261,6 +291,7 @@ impl Agent {
                 .collect(),
             is_draining: !self.phase.accepts_jobs(),
             quarantine: self.quarantine(),
+            upgrade: self.upgrade_state(),
         }
     }
 

@@ -40,6 +40,9 @@ impl Agent {
         let is_shutdown = self.phase.is_shutdown();
         if !is_shutdown {
             self.phase = if draining { DaemonPhase::Draining } else { DaemonPhase::Accepting };
+            if !draining {
+                self.resume_ends_upgrade();
+            }
         }
         let asked = deadline.filter(|_| draining).map(|deadline| Instant::now() + deadline);
         // During shutdown, the earliest deadline ever set applies.

@@ -3,7 +3,8 @@
 use super::keepers::KeeperLink;
 use super::preparation::PreparedAttempt;
 use crate::keeper::messages::FromKeeper;
-use buildpool_protocol::ids::AttemptId;
+use crate::upgrade::Staged;
+use buildpool_protocol::ids::{AttemptId, UpgradeId};
 use buildpool_protocol::outcome::{Outcome, StartFailure};
 use buildpool_protocol::worker_link::{FromWorker, ToWorker};
 use bytes::Bytes;
@@ -30,6 +31,8 @@ pub(super) enum Event {
     Concluded { attempt: AttemptId, outcome: io::Result<Box<Outcome>> },
     /// The files of an attempt were measured.
     Measured { attempt: AttemptId, bytes: u64, took: Duration },
+    /// A new program is beside the present one, or the reason why not.
+    Staged { id: UpgradeId, result: Result<Staged, String> },
     /// The directory of an attempt is deleted.
     Deleted,
     /// A cleanup of workspaces has finished.

@@ -7,6 +7,7 @@ use super::keepers::KeeperLink;
 use super::lease::cut_off;
 use super::masking::Masking;
 use super::message_size;
+use super::upgrading::VERSION;
 use crate::isolation::users::JobUser;
 use crate::keeper::messages::ToKeeper;
 use crate::limits::REPORT_SETTLE;
@@ -30,7 +31,7 @@ impl Agent {
             boot: self.boot,
             earlier: self.earlier.clone(),
             name: self.config.name.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: VERSION.to_owned(),
             slots: self.config.slots,
             labels: self.config.all_labels(),
             accepts: self.config.accepts.clone(),
@@ -74,6 +75,7 @@ impl Agent {
         match message {
             ToWorker::Registered { report_every, lost_after, desired, .. } => {
                 info!("registered as `{}`", self.config.name);
+                self.has_passed_trial = self.config.trial.is_some();
                 self.report_every = report_every.max(REPORT_SETTLE);
                 self.lost_after = Some(lost_after);
                 let mut was_heard = false;
@@ -108,6 +110,7 @@ impl Agent {
             // Ignore an un-drain during shutdown.
             ToWorker::Drain { draining: false, .. } if self.phase.is_shutdown() => {}
             ToWorker::Drain { draining, deadline } => self.drain(draining, deadline),
+            ToWorker::Upgrade(order) => self.on_upgrade(order),
             // The connection task handles both messages.
             ToWorker::Redirect { .. } | ToWorker::Refused { .. } | ToWorker::Transfer(_) => {}
         }

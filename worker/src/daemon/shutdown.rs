@@ -32,7 +32,7 @@ impl Shutdown {
     }
 
     /// Waits for a stronger request. Waits forever after the requesting end is dropped.
-    pub(super) async fn wish(&mut self) -> Wish {
+    pub(crate) async fn wish(&mut self) -> Wish {
         match self.0.changed().await {
             Ok(()) => *self.0.borrow_and_update(),
             Err(_) => std::future::pending().await,

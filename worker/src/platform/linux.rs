@@ -185,6 +185,10 @@ fn listening(row: &str, port: u16) -> Option<PathBuf> {
         .then(|| PathBuf::from(format!("socket:[{}]", fields.get(9).unwrap_or(&""))))
 }
 
+/// Second part of the target in the names of a release's files.
+pub(super) const RELEASE_SYSTEM: &str =
+    if cfg!(target_env = "musl") { "unknown-linux-musl" } else { "unknown-linux-gnu" };
+
 pub(super) fn adopt_orphans() -> bool {
     prctl::set_child_subreaper(true).is_ok()
 }

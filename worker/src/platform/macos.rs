@@ -148,6 +148,9 @@ pub(super) fn environment(pid: i32) -> Option<Vec<u8>> {
     buffer.get(at..).map(<[u8]>::to_vec)
 }
 
+/// Second part of the target in the names of a release's files.
+pub(super) const RELEASE_SYSTEM: &str = "apple-darwin";
+
 pub(super) fn adopt_orphans() -> bool {
     false
 }

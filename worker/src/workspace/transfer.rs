@@ -1,23 +1,28 @@
-//! Transfers snapshots and artifacts over the link. An interrupted transfer starts again on the
+//! Transfers snapshots, artifacts and programs over the link. An interrupted transfer starts again on the
 //! next connection and resumes at the length of the receiver's file.
 
 use super::error::WorkspaceError;
 use super::pool::{Lacking, Workspaces};
 use crate::link::transfers::{Channel, Transfers};
+use buildpool_objects::incoming::{IncomingError, Received, remove_stale};
 use buildpool_objects::pump::{self, Announced, Channel as _, Event, Progress, PumpError};
 use buildpool_objects::record;
 use buildpool_protocol::ids::Lease;
-use buildpool_protocol::limits::TRANSFER_BYTES_MAX;
+use buildpool_protocol::limits::{PROGRAM_BYTES_MAX, TRANSFER_BYTES_MAX};
 use buildpool_protocol::report::ArtifactEntry;
 use buildpool_protocol::transfer::{Message, Subject};
+use buildpool_protocol::upgrade::UpgradeOrder;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Limit on the attempts of a transfer that the other side cannot accept for now.
 const TRIES_MAX: u32 = 8;
 /// First pause before a retry. It doubles.
 const PAUSE: Duration = Duration::from_millis(250);
+
+/// Time after which a part of a program that was not received to its end is removed.
+const PROGRAM_STALE_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Error of a transfer.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +71,61 @@ pub async fn fetch(
             return Ok(());
         }
     }
+}
+
+/// Receives the program of an order into a directory, and verifies it. Waits for a connection without a time limit.
+///
+/// # Errors
+/// Fails if the coordinator does not have it, or sends other bytes.
+pub async fn fetch_program(
+    transfers: &Arc<Transfers>,
+    directory: &Path,
+    order: &UpgradeOrder,
+) -> Result<Received, CarryError> {
+    remove_stale(directory, PROGRAM_STALE_AFTER, SystemTime::now());
+    let mut patience = Patience::default();
+    let mut was_damaged = false;
+    loop {
+        let mut channel = transfers.open().await;
+        match fetch_program_once(&mut channel, directory, order, &mut patience.progress).await {
+            Ok(received) => return Ok(received),
+            Err(error) => {
+                // The first time, the part of an earlier transfer may have been damaged.
+                let is_damaged =
+                    matches!(error, CarryError::Pump(PumpError::Incoming(IncomingError::Mismatch { .. })));
+                if is_damaged && was_damaged {
+                    return Err(error);
+                }
+                was_damaged |= is_damaged;
+                patience.after(error).await?;
+            }
+        }
+    }
+}
+
+async fn fetch_program_once(
+    channel: &mut Channel,
+    directory: &Path,
+    order: &UpgradeOrder,
+    progress: &mut Progress,
+) -> Result<Received, CarryError> {
+    let number = channel.number();
+    channel.say(Message::FetchProgram { channel: number, blake3: order.blake3.clone() }).await?;
+    let (blake3, length) = match channel.next().await? {
+        Event::Step(Message::Begin { subject: Subject::Program, blake3, length, .. }) => (blake3, length),
+        Event::Step(Message::Failed { error, .. }) => return Err(PumpError::Refused(error).into()),
+        Event::Step(_) | Event::Bytes { .. } => {
+            return Err(PumpError::Misbehaved("it answered a fetch with something else").into());
+        }
+    };
+    if blake3 != order.blake3 || length != order.length {
+        return Err(PumpError::Misbehaved("it sent another program than the ordered one").into());
+    }
+    let announced = Announced { blake3, length, limit: PROGRAM_BYTES_MAX };
+    let received = pump::receive(channel, directory.to_owned(), announced, progress, || false).await?;
+    let received = received.ok_or(PumpError::Misbehaved("it sent nothing"))?;
+    channel.say(Message::Done { channel: number }).await?;
+    Ok(received)
 }
 
 /// Sends an artifact to the coordinator, from the file with its content. Waits for a connection

@@ -11,4 +11,5 @@ mod restarting;
 mod scene;
 mod submitting;
 mod trusting;
+mod upgrading;
 mod workers;

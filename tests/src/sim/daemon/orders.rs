@@ -73,7 +73,10 @@ impl Daemon {
             ToWorker::Refused { error } => {
                 truth.note(now, || format!("{} is refused: {}", host.name, error.message));
             }
-            ToWorker::Redirect { .. } | ToWorker::StdinEnd { .. } | ToWorker::Transfer(_) => {}
+            ToWorker::Redirect { .. }
+            | ToWorker::StdinEnd { .. }
+            | ToWorker::Upgrade(_)
+            | ToWorker::Transfer(_) => {}
         }
     }
 

@@ -1,0 +1,234 @@
+//! Orders to replace the worker's program: the decision, the reception, and the moment when the daemon ends for it.
+
+use super::agent::Agent;
+use super::drain::DaemonPhase;
+use super::event::Event;
+use crate::upgrade::{self, Staged, failure, stage};
+use crate::workspace::transfer::fetch_program;
+use buildpool_protocol::error::chain;
+use buildpool_protocol::ids::UpgradeId;
+use buildpool_protocol::limits::PROGRAM_BYTES_MAX;
+use buildpool_protocol::upgrade::{UpgradeOrder, UpgradeStage, UpgradeState};
+use std::sync::Arc;
+use tokio::task::AbortHandle;
+use tracing::{info, warn};
+
+/// Version of this program.
+pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The order that the worker carries out, or that failed last.
+pub(super) enum Upgrading {
+    /// There was no order since the start.
+    None,
+    /// The program is received and checked. Aborting the task ends that.
+    Fetching { order: UpgradeOrder, task: AbortHandle },
+    /// The program is beside the present one. The daemon ends when it holds no attempt.
+    Ready(Box<Staged>),
+    /// The upgrade failed.
+    Failed(UpgradeState),
+}
+
+impl Upgrading {
+    fn id(&self) -> Option<UpgradeId> {
+        match self {
+            Self::None => None,
+            Self::Fetching { order, .. } => Some(order.id),
+            Self::Ready(staged) => Some(staged.order.id),
+            Self::Failed(state) => Some(state.id),
+        }
+    }
+}
+
+/// The facts that decide about an order.
+#[derive(Clone, Copy)]
+struct Facts {
+    /// The configuration accepts programs.
+    accepts: bool,
+    /// This process can be started again with its arguments.
+    can_restart: bool,
+    phase: DaemonPhase,
+    /// Number of attempts whose process tree may live.
+    live: usize,
+}
+
+/// Returns why the worker does not carry out an order.
+fn refusal(order: &UpgradeOrder, facts: Facts) -> Option<String> {
+    if !facts.accepts {
+        return Some(
+            "the worker accepts no programs; set `upgrades = true` in its configuration and start it again"
+                .into(),
+        );
+    }
+    if !facts.can_restart {
+        return Some(
+            "the worker can't start itself again: its program was replaced or removed while it ran, or its token came from standard input; start it again by its service, or with `token_file` in its configuration"
+                .into(),
+        );
+    }
+    if facts.phase != DaemonPhase::Draining || facts.live > 0 {
+        return Some(format!("the worker is not drained ({} attempts); drain it first", facts.live));
+    }
+    if order.version == VERSION {
+        return Some(format!("the worker has version {VERSION} already"));
+    }
+    if order.length == 0 || order.length > PROGRAM_BYTES_MAX {
+        return Some(format!("the program has {} bytes; valid are 1 to {PROGRAM_BYTES_MAX}", order.length));
+    }
+    None
+}
+
+impl Agent {
+    /// Returns the state at the start: the failure of the program that was tried before this one.
+    pub(super) fn upgrade_before(config: &crate::config::Config) -> Upgrading {
+        failure::read(&config.data_dir, VERSION).map_or(Upgrading::None, Upgrading::Failed)
+    }
+
+    /// Returns how far the worker is, for the coordinator.
+    pub(super) fn upgrade_state(&self) -> Option<UpgradeState> {
+        if let Some(id) = self.config.trial {
+            let (version, reason) = (VERSION.to_owned(), String::new());
+            return Some(UpgradeState { id, version, stage: UpgradeStage::Trial, reason });
+        }
+        let fetching = |order: &UpgradeOrder| UpgradeState {
+            id: order.id,
+            version: order.version.clone(),
+            stage: UpgradeStage::Fetching,
+            reason: String::new(),
+        };
+        match &self.upgrade {
+            Upgrading::None => None,
+            Upgrading::Fetching { order, .. } => Some(fetching(order)),
+            Upgrading::Ready(staged) => Some(fetching(&staged.order)),
+            Upgrading::Failed(state) => Some(state.clone()),
+        }
+    }
+
+    /// Handles an order. A repeated one changes nothing.
+    pub(super) fn on_upgrade(&mut self, order: UpgradeOrder) {
+        if self.upgrade.id() == Some(order.id) {
+            return;
+        }
+        let facts = Facts {
+            accepts: self.config.upgrades && self.config.trial.is_none(),
+            can_restart: self.config.restart.as_ref().is_some_and(|restart| restart.program.is_file()),
+            phase: self.phase,
+            live: self.attempts.values().filter(|attempt| attempt.is_live()).count(),
+        };
+        if let Some(reason) = refusal(&order, facts) {
+            return self.fail_upgrade(&order, reason);
+        }
+        let Some(restart) = self.config.restart.clone() else { return };
+        info!(version = order.version, "the coordinator orders an upgrade");
+        self.end_upgrade();
+        failure::remove(&self.config.data_dir);
+        let (transfers, config) = (Arc::clone(&self.files.transfers), Arc::clone(&self.config));
+        let (id, worker, wanted) = (order.id, self.home.worker.to_string(), order.clone());
+        let task = self.work.spawn(async move {
+            let fetched = async {
+                let failed = |error: &dyn std::error::Error| chain(error);
+                let (place, name) = (restart.clone(), worker.clone());
+                let checked = tokio::task::spawn_blocking(move || stage::check_place(&place, &name));
+                checked.await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+                let directory = upgrade::directory(&config.data_dir);
+                let received = fetch_program(&transfers, &directory, &wanted).await;
+                let received =
+                    received.map_err(|error| format!("the program can't be received: {}", failed(&error)))?;
+                let copying = tokio::task::spawn_blocking(move || {
+                    stage::copy(received, wanted, restart, &worker, &config.data_dir)
+                });
+                let staged =
+                    copying.await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+                stage::check_version(staged).await.map_err(|error| failed(&error))
+            };
+            Event::Staged { id, result: fetched.await }
+        });
+        self.upgrade = Upgrading::Fetching { order, task };
+        self.changed();
+    }
+
+    /// Handles the end of the reception.
+    pub(super) fn on_staged(&mut self, id: UpgradeId, result: Result<Staged, String>) {
+        let Upgrading::Fetching { order, .. } = &self.upgrade else { return };
+        if order.id != id {
+            return;
+        }
+        match result {
+            Ok(staged) => self.upgrade = Upgrading::Ready(Box::new(staged)),
+            Err(reason) => {
+                let order = order.clone();
+                self.fail_upgrade(&order, reason);
+            }
+        }
+    }
+
+    /// Ends an upgrade because the worker takes jobs again.
+    pub(super) fn resume_ends_upgrade(&mut self) {
+        let order = match &self.upgrade {
+            Upgrading::Fetching { order, .. } => order.clone(),
+            Upgrading::Ready(staged) => staged.order.clone(),
+            Upgrading::None | Upgrading::Failed(_) => return,
+        };
+        self.end_upgrade();
+        self.fail_upgrade(&order, "the worker was resumed before its program was replaced".to_owned());
+    }
+
+    /// Stops the present order, and removes its program.
+    fn end_upgrade(&mut self) {
+        match std::mem::replace(&mut self.upgrade, Upgrading::None) {
+            Upgrading::Fetching { task, .. } => task.abort(),
+            Upgrading::Ready(staged) => staged.remove(),
+            Upgrading::None | Upgrading::Failed(_) => {}
+        }
+    }
+
+    fn fail_upgrade(&mut self, order: &UpgradeOrder, reason: String) {
+        warn!(version = order.version, "the upgrade failed: {reason}");
+        self.end_upgrade();
+        let (id, version) = (order.id, order.version.clone());
+        self.upgrade = Upgrading::Failed(UpgradeState { id, version, stage: UpgradeStage::Failed, reason });
+        self.changed();
+    }
+
+    /// Returns true if the daemon can end for the new program.
+    pub(super) fn is_ready_for_upgrade(&self) -> bool {
+        matches!(self.upgrade, Upgrading::Ready(_)) && self.attempts.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Facts, VERSION, refusal};
+    use crate::daemon::drain::DaemonPhase;
+    use buildpool_protocol::ids::UpgradeId;
+    use buildpool_protocol::limits::PROGRAM_BYTES_MAX;
+    use buildpool_protocol::upgrade::UpgradeOrder;
+    use std::time::Duration;
+
+    #[test]
+    fn only_a_drained_worker_that_accepts_programs_carries_an_order_out() {
+        let order = UpgradeOrder {
+            id: UpgradeId::from_uuid(uuid::Uuid::now_v7()),
+            version: "999.0.0".into(),
+            blake3: "ab".repeat(32).parse().expect("64 digits"),
+            length: 10,
+            register_within: Duration::from_secs(60),
+        };
+        let good = Facts { accepts: true, can_restart: true, phase: DaemonPhase::Draining, live: 0 };
+        assert_eq!(refusal(&order, good), None);
+        for (facts, part) in [
+            (Facts { accepts: false, ..good }, "set `upgrades = true`"),
+            (Facts { can_restart: false, ..good }, "can't start itself again"),
+            (Facts { live: 1, ..good }, "is not drained (1 attempts)"),
+            (Facts { phase: DaemonPhase::Accepting, ..good }, "is not drained"),
+            (Facts { phase: DaemonPhase::Leaving, ..good }, "is not drained"),
+        ] {
+            let reason = refusal(&order, facts).unwrap_or_default();
+            assert!(reason.contains(part), "{part}: {reason}");
+        }
+        let same = UpgradeOrder { version: VERSION.into(), ..order.clone() };
+        assert!(refusal(&same, good).is_some_and(|reason| reason.contains("already")));
+        for length in [0, PROGRAM_BYTES_MAX + 1] {
+            assert!(refusal(&UpgradeOrder { length, ..order.clone() }, good).is_some(), "{length}");
+        }
+    }
+}

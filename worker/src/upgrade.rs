@@ -1,0 +1,75 @@
+//! Replaces the worker's own program by order of the coordinator.
+//!
+//! The order of the steps makes a rollback unnecessary: the new program registers in a trial before it takes the place of
+//! the old one. A crash at any moment leaves a program that has registered at its place.
+//!
+//! 1. The daemon receives the program and verifies its checksum ([`crate::workspace::transfer::fetch_program`]).
+//! 2. The program is copied beside the old one, verified again, and started with `--version` ([`stage`]).
+//! 3. The daemon ends, as in a restart. It holds no attempt then.
+//! 4. The new program starts as the worker, with the same arguments and data. When it has registered, it exits ([`trial`]).
+//! 5. A rename puts it in the place of the old one, and this process executes it ([`replace`]).
+//!
+//! If a step fails, this process executes the old program again, which reports the reason ([`failure`]).
+
+pub mod failure;
+pub mod program;
+pub mod replace;
+pub mod stage;
+pub mod trial;
+
+use buildpool_protocol::ids::UpgradeId;
+use buildpool_protocol::upgrade::UpgradeOrder;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// How this process was started, so that it can start another program in its place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Restart {
+    /// Path of the program, without symbolic links.
+    pub program: PathBuf,
+    /// All arguments after the program.
+    pub arguments: Vec<OsString>,
+}
+
+impl Restart {
+    /// Returns the path beside the program for this purpose.
+    fn beside(&self, purpose: &str) -> PathBuf {
+        let name = self.program.file_name().unwrap_or_default().to_string_lossy();
+        self.program.with_file_name(format!(".{name}.{purpose}"))
+    }
+
+    /// Returns the path of the program before the last upgrade.
+    pub fn previous(&self) -> PathBuf {
+        self.beside("previous")
+    }
+}
+
+/// A verified program beside the present one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Staged {
+    /// Its path.
+    pub path: PathBuf,
+    /// The order that it belongs to.
+    pub order: UpgradeOrder,
+    /// How this process was started.
+    pub restart: Restart,
+    /// Data directory of the worker.
+    pub data_dir: PathBuf,
+}
+
+/// Option of the command `worker` for a trial, with the id of the order.
+pub const TRIAL_OPTION: &str = "--upgrade-trial";
+/// Line that a program prints in its trial after it has registered.
+pub const REGISTERED: &str = "registered";
+
+/// Returns the directory of received programs and of the last failure.
+pub fn directory(data_dir: &Path) -> PathBuf {
+    data_dir.join("upgrade")
+}
+
+/// Returns the arguments of a trial.
+fn trial_arguments(restart: &Restart, id: UpgradeId) -> Vec<OsString> {
+    let mut arguments = restart.arguments.clone();
+    arguments.extend([TRIAL_OPTION.into(), id.to_string().into()]);
+    arguments
+}
