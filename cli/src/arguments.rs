@@ -22,8 +22,8 @@ pub(crate) use daemons::{
 pub(crate) use history::{EventsArguments, TestsArguments};
 pub(crate) use jobs::{
     ArtifactsArguments, CancelArguments, DigestArguments, DrainArguments, JobArguments, JobsArguments,
-    LogsArguments, PageArguments, ResumeArguments, RetryArguments, TopArguments, WaitArguments,
-    WorkersAction, WorkersArguments,
+    LogsArguments, PageArguments, ResumeArguments, RetryArguments, TopArguments, UpgradeArguments,
+    WaitArguments, WorkersAction, WorkersArguments,
 };
 pub(crate) use run::{Fallback, LabelSet, OutputForm, RunArguments};
 pub(crate) use shells::{CompletionsArguments, ManArguments, Shell};

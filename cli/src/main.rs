@@ -21,6 +21,7 @@ mod service;
 mod settings;
 mod terminal;
 mod top;
+mod upgrade;
 
 use arguments::{Arguments, Subcommand};
 use clap::Parser;

@@ -27,6 +27,12 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     printed.map_err(|error| failure::of_stdout(&error))
 }
 
+/// Prints the progress of a command on stderr, so that its output stays for programs.
+pub(crate) fn print_progress(text: &str) {
+    // An error means that stderr is closed.
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
 /// Prints a warning on stderr.
 pub(crate) fn warn(text: &str) {
     // An error means that stderr is closed.

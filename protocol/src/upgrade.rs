@@ -23,7 +23,7 @@ pub struct UpgradeOrder {
     pub register_within: Duration,
 }
 
-/// How far a worker is with an order. A worker whose program was replaced reports none.
+/// State of an order on its worker. It ends when the new program is in its place.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UpgradeState {
@@ -31,7 +31,7 @@ pub struct UpgradeState {
     pub id: UpgradeId,
     /// Version of the new program.
     pub version: String,
-    /// What the worker does now.
+    /// The present stage.
     pub stage: UpgradeStage,
     /// Why it failed. Empty in other stages.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -4,7 +4,7 @@
 //! the old one. A crash at any moment leaves a program that has registered at its place.
 //!
 //! 1. The daemon receives the program and verifies its checksum ([`crate::workspace::transfer::fetch_program`]).
-//! 2. The program is copied beside the old one, verified again, and started with `--version` ([`stage`]).
+//! 2. The program is copied next to the old one, verified again, and started with `--version` ([`stage`]).
 //! 3. The daemon ends, as in a restart. It holds no attempt then.
 //! 4. The new program starts as the worker, with the same arguments and data. When it has registered, it exits ([`trial`]).
 //! 5. A rename puts it in the place of the old one, and this process executes it ([`replace`]).
@@ -32,7 +32,7 @@ pub struct Restart {
 }
 
 impl Restart {
-    /// Returns the path beside the program for this purpose.
+    /// Returns the path next to the program for this purpose.
     fn beside(&self, purpose: &str) -> PathBuf {
         let name = self.program.file_name().unwrap_or_default().to_string_lossy();
         self.program.with_file_name(format!(".{name}.{purpose}"))
@@ -44,7 +44,7 @@ impl Restart {
     }
 }
 
-/// A verified program beside the present one.
+/// A verified program next to the present one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Staged {
     /// Its path.

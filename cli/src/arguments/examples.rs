@@ -85,7 +85,9 @@ Examples:
   buildpool workers
   # Approve a new worker; free the name of one that will not return
   buildpool workers approve mini-7
-  buildpool workers forget mini-3";
+  buildpool workers forget mini-3
+  # Upgrade all Macs with the files of a release in the directory release
+  buildpool workers upgrade --to 0.2.0 --release release --label os=macos";
 
 pub(super) const DRAIN: &str = "\
 Examples:

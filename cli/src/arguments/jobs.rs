@@ -6,7 +6,7 @@ use crate::{completion, durations};
 use buildpool_protocol::JobState;
 use buildpool_protocol::client_link::StreamChoice;
 use buildpool_protocol::report::Verdict;
-use buildpool_protocol::spec::Verbosity;
+use buildpool_protocol::spec::{Selector, Verbosity};
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 use std::path::PathBuf;
@@ -199,6 +199,40 @@ pub(crate) enum WorkersAction {
     Approve(ResumeArguments),
     /// Remove a worker that will not return, and free its name
     Forget(ResumeArguments),
+    /// Upgrade the programs of workers, one worker after another, and stop at the first failure
+    ///
+    /// Each worker is drained, tries the new program, and is resumed when it has registered with the new version. A worker
+    /// needs `upgrades = true` in its configuration. Upgrade the coordinator first.
+    Upgrade(UpgradeArguments),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct UpgradeArguments {
+    #[command(flatten)]
+    pub(crate) pool: PoolOptions,
+    /// The new version, as in 0.2.0
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) to: String,
+    /// Directory with the files of the release: SHA256SUMS and an archive for each kind of worker
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) release: PathBuf,
+    /// Names of the workers; all by default
+    #[arg(value_name = "WORKER", add = ArgValueCandidates::new(completion::workers))]
+    pub(crate) workers: Vec<String>,
+    /// Only workers with this label
+    #[arg(long = "label", value_name = "KEY[=VALUE]")]
+    pub(crate) labels: Vec<Selector>,
+    /// Print the plan and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Cancel jobs that still run after this time; the default is to wait for them
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
+    pub(crate) drain_deadline: Option<Duration>,
+    /// Time in which the new program of a worker must register; at most 1h
+    #[arg(long, value_name = "DURATION", default_value = "60s", allow_hyphen_values = true, value_parser = durations::parse)]
+    pub(crate) register_within: Duration,
+    #[command(flatten)]
+    pub(crate) form: Form,
 }
 
 #[derive(Args, Debug)]

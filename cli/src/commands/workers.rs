@@ -1,4 +1,4 @@
-//! `buildpool workers`, `workers approve WORKER`, `workers forget WORKER`, `drain WORKER`,
+//! `buildpool workers`, `workers approve WORKER`, `workers forget WORKER`, `workers upgrade`, `drain WORKER`,
 //! `resume WORKER`
 
 use super::jobs::ago;
@@ -24,13 +24,18 @@ pub(crate) fn run(arguments: &WorkersArguments) -> Result<ExitCode, Failure> {
             let client = settings::connect_to_running(&arguments.pool).await?;
             return print(&client.workers().await?, arguments.form);
         };
-        let (WorkersAction::Approve(of) | WorkersAction::Forget(of)) = action;
-        let client = settings::connect_to_running(&of.pool).await?;
-        let workers = match action {
-            WorkersAction::Approve(_) => client.approve(&of.worker).await?,
-            WorkersAction::Forget(_) => client.forget_worker(&of.worker).await?,
+        let (workers, form) = match action {
+            WorkersAction::Approve(of) => {
+                let client = settings::connect_to_running(&of.pool).await?;
+                (client.approve(&of.worker).await?, of.form)
+            }
+            WorkersAction::Forget(of) => {
+                let client = settings::connect_to_running(&of.pool).await?;
+                (client.forget_worker(&of.worker).await?, of.form)
+            }
+            WorkersAction::Upgrade(of) => return super::upgrade::run(of).await,
         };
-        print(&workers, of.form)
+        print(&workers, form)
     })
 }
 

@@ -7,7 +7,7 @@ use super::link::{Command, Link, LinkStatus};
 use super::pending::{self, Call, Pending};
 use super::request::{
     Answer, ApproveWorker, Cancel, CreateToken, Drain, Explain, ForgetWorker, GetFinding, GetJob, ListJobs,
-    ListTokens, ListWorkers, ReadAudit, ReadLogs, Request, Retry, RevokeToken, RotateToken,
+    ListTokens, ListWorkers, ReadAudit, ReadLogs, Request, Retry, RevokeToken, RotateToken, UpgradeWorker,
 };
 use super::stdin::{Feed, StdinWriter};
 use super::target::Target;
@@ -20,6 +20,7 @@ use buildpool_protocol::ids::{BuildId, JobId};
 use buildpool_protocol::limits::FOLLOW_WINDOW_BYTES;
 use buildpool_protocol::report::{Finding, JobResult, JobState};
 use buildpool_protocol::spec::Restriction;
+use buildpool_protocol::upgrade::UpgradeOrder;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -349,6 +350,18 @@ impl Client {
     /// link.
     pub async fn forget_worker(&self, worker: &str) -> Result<Vec<WorkerSummary>, ClientError> {
         Ok(self.call(ForgetWorker { worker: worker.to_owned() }).await?.workers)
+    }
+
+    /// Passes an order to replace its program to a drained worker. The program was sent by [`crate::programs::send`].
+    ///
+    /// # Errors
+    /// `not_found`, `conflict` for a worker that is not drained, `forbidden`, and errors of the link.
+    pub async fn upgrade(
+        &self,
+        worker: &str,
+        order: UpgradeOrder,
+    ) -> Result<Vec<WorkerSummary>, ClientError> {
+        Ok(self.call(UpgradeWorker { worker: worker.to_owned(), order }).await?.workers)
     }
 
     /// Returns the last lines of the audit log, newest first. Reads as many pages as necessary.

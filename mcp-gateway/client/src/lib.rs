@@ -23,6 +23,7 @@ mod handle;
 mod link;
 pub mod local;
 mod pending;
+pub mod programs;
 pub mod project;
 mod reader;
 pub mod request;

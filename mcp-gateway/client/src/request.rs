@@ -7,6 +7,7 @@ use buildpool_protocol::client_link::{
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::report::{Finding, JobResult};
 use buildpool_protocol::spec::Restriction;
+use buildpool_protocol::upgrade::UpgradeOrder;
 use std::time::Duration;
 
 /// A request with one answer. [`crate::Client::call`] sends it.
@@ -199,6 +200,13 @@ requests! {
     ForgetWorker(Forget, "forget", idempotent: true) -> WorkersPage {
         /// Name or id of the worker.
         worker: String,
+    }
+    /// The replacement of a worker's program. A repeated order has the same id.
+    UpgradeWorker(Upgrade, "upgrade", idempotent: true) -> WorkersPage {
+        /// Name or id of the worker.
+        worker: String,
+        /// The order.
+        order: UpgradeOrder,
     }
     /// A page of the audit log, newest first.
     ReadAudit(Audit, "audit", idempotent: true) -> Vec<AuditEntry> {

@@ -29,6 +29,7 @@ mod test_history;
 mod top;
 mod traces;
 mod trust;
+mod upgrading;
 mod users;
 mod waiting;
 mod webhooks;

@@ -31,7 +31,7 @@ pub(super) enum Event {
     Concluded { attempt: AttemptId, outcome: io::Result<Box<Outcome>> },
     /// The files of an attempt were measured.
     Measured { attempt: AttemptId, bytes: u64, took: Duration },
-    /// A new program is beside the present one, or the reason why not.
+    /// A new program is next to the present one, or the reason why not.
     Staged { id: UpgradeId, result: Result<Staged, String> },
     /// The directory of an attempt is deleted.
     Deleted,

@@ -22,7 +22,7 @@ pub(super) enum Upgrading {
     None,
     /// The program is received and checked. Aborting the task ends that.
     Fetching { order: UpgradeOrder, task: AbortHandle },
-    /// The program is beside the present one. The daemon ends when it holds no attempt.
+    /// The program is next to the present one. The daemon ends when it holds no attempt.
     Ready(Box<Staged>),
     /// The upgrade failed.
     Failed(UpgradeState),

@@ -1,4 +1,4 @@
-//! Puts a received program beside the present one, and checks that it starts here with the ordered version.
+//! Puts a received program next to the present one, and checks that it starts here with the ordered version.
 
 use super::program;
 use super::{Restart, Staged};
@@ -18,7 +18,7 @@ const ID_BYTES: usize = 12;
 /// Reason why a program can't be staged.
 #[derive(Debug, thiserror::Error)]
 pub enum StageError {
-    /// The program can't be written beside the present one.
+    /// The program can't be written next to the present one.
     #[error(
         "{} can't be written: {source}; the worker's user must be able to write the directory of its program. Install the program in a directory of that user, or upgrade it in the way in which it was installed",
         .path.display()
@@ -45,17 +45,17 @@ pub enum StageError {
     Version {
         /// The ordered version.
         version: String,
-        /// What it did.
+        /// How it ended.
         story: String,
     },
 }
 
-/// Returns the path of a new program beside the present one.
+/// Returns the path of a new program next to the present one.
 fn path(restart: &Restart, worker: &str) -> PathBuf {
     restart.beside(&format!("new-{}", &worker[worker.len().saturating_sub(ID_BYTES)..]))
 }
 
-/// Checks that a program can be written beside the present one. Blocks.
+/// Checks that a program can be written next to the present one. Blocks.
 ///
 /// # Errors
 /// [`StageError::Write`].
@@ -72,7 +72,7 @@ fn create(path: &Path) -> io::Result<fs::File> {
     OpenOptions::new().write(true).create_new(true).mode(0o700).open(path)
 }
 
-/// Copies a received program beside the present one, and verifies the copy. Removes the received file. Blocks.
+/// Copies a received program next to the present one, and verifies the copy. Removes the received file. Blocks.
 ///
 /// # Errors
 /// [`StageError::Write`] and [`StageError::Checksum`].

@@ -1,0 +1,337 @@
+//! Tests of `workers upgrade` with real programs: the new one is this build with another version in its bytes.
+
+use buildpool_tests::{Finished, Pool, PoolBuilder, binary, wait_until};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+/// Version of this build.
+const OLD: &str = env!("CARGO_PKG_VERSION");
+/// A version with as many bytes.
+const NEW: &str = "9.9.9";
+
+/// Returns this build without debug information, so that it is sent and unpacked quickly.
+fn old_program() -> &'static [u8] {
+    static PROGRAM: OnceLock<Vec<u8>> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let place = tempfile::tempdir().unwrap();
+        let small = place.path().join("buildpool");
+        let status = Command::new("strip").arg("-S").arg("-o").arg(&small).arg(binary()).status().unwrap();
+        assert!(status.success(), "strip: {status}");
+        fs::read(small).unwrap()
+    })
+}
+
+/// Returns the same program with another version.
+fn new_program() -> &'static [u8] {
+    static PROGRAM: OnceLock<Vec<u8>> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        assert_eq!(OLD.len(), NEW.len(), "choose a version with as many bytes");
+        let mut bytes = old_program().to_vec();
+        for at in 0..=bytes.len() - OLD.len() {
+            if bytes[at..].starts_with(OLD.as_bytes()) {
+                bytes[at..at + NEW.len()].copy_from_slice(NEW.as_bytes());
+            }
+        }
+        bytes
+    })
+}
+
+fn target() -> String {
+    let system = if cfg!(target_os = "macos") { "apple-darwin" } else { "unknown-linux-gnu" };
+    format!("{}-{system}", std::env::consts::ARCH)
+}
+
+fn write_program(path: &Path, bytes: &[u8]) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, bytes).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A pool whose workers run programs of their own.
+struct Fleet {
+    pool: Pool,
+}
+
+impl Fleet {
+    /// Starts workers `w0`, `w1`… that accept programs.
+    fn start(workers: usize) -> Self {
+        let mut fleet = Self { pool: PoolBuilder::default().start() };
+        for _ in 0..workers {
+            fleet.add(true);
+        }
+        fleet.pool.wait_for_workers();
+        fleet
+    }
+
+    fn add(&mut self, upgrades: bool) -> usize {
+        let home = self.pool.place().home();
+        let index = (0..).find(|index| !home.join(format!("bin{index}")).exists()).unwrap();
+        let program = self.program(index);
+        write_program(&program, old_program());
+        let config = home.join(format!("w{index}.toml"));
+        fs::write(&config, format!("upgrades = {upgrades}\nslots = 2\n")).unwrap();
+        self.pool.use_binary(&program);
+        let label = if upgrades { "group=mac" } else { "group=other" };
+        let arguments = ["--config", config.to_str().unwrap(), "--label", label];
+        let added = self.pool.add_worker(arguments.map(str::to_owned).to_vec());
+        self.pool.use_binary(&binary());
+        assert_eq!(added, index);
+        index
+    }
+
+    /// Starts a killed worker with the program that is at its place.
+    fn start_again(&mut self, index: usize) {
+        let program = self.program(index);
+        self.pool.use_binary(&program);
+        self.pool.start_worker(index);
+        self.pool.use_binary(&binary());
+    }
+
+    fn program(&self, index: usize) -> PathBuf {
+        self.pool.place().home().join(format!("bin{index}/buildpool"))
+    }
+
+    /// Makes the directory of a release with this program.
+    fn release(&self, name: &str, target: &str, program: &[u8]) -> PathBuf {
+        let directory = self.pool.place().home().join(name);
+        let top = format!("buildpool-{NEW}-{target}");
+        write_program(&directory.join(&top).join("buildpool"), program);
+        let archive = format!("{top}.tar.gz");
+        let mut tar = Command::new("tar");
+        tar.args(["--use-compress-program", "gzip -1", "-cf", &archive, &top]).current_dir(&directory);
+        assert!(tar.status().unwrap().success());
+        let sums = Command::new("sha256sum").arg(&archive).current_dir(&directory).output().unwrap();
+        fs::write(directory.join("SHA256SUMS"), sums.stdout).unwrap();
+        directory
+    }
+
+    fn upgrade(&self, release: &Path, more: &[&str]) -> Finished {
+        self.begin(release, more).wait_with_output().unwrap().into()
+    }
+
+    fn begin(&self, release: &Path, more: &[&str]) -> Child {
+        let mut arguments = vec!["workers", "upgrade", "--to", NEW, "--release", release.to_str().unwrap()];
+        arguments.extend(more);
+        let mut command = self.pool.command(&arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    fn worker(&self, index: usize) -> Value {
+        let name = format!("w{index}");
+        let listed = self.pool.buildpool(&["workers", "--json"]).expect(0).json();
+        listed.as_array().unwrap().iter().find(|worker| worker["name"] == name.as_str()).unwrap().clone()
+    }
+
+    /// Checks that a worker runs a version, takes jobs, and has this program at its place.
+    fn expect(&self, index: usize, version: &str, program: &[u8]) {
+        wait_until("the worker is connected and takes jobs", || {
+            let worker = self.worker(index);
+            worker["connected"] == true && worker["draining"] == false && worker["version"] == version
+        });
+        assert!(fs::read(self.program(index)).unwrap() == program, "w{index} has another program");
+        let left: Vec<_> = fs::read_dir(self.program(index).parent().unwrap())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.contains("new"))
+            .collect();
+        assert!(left.is_empty(), "{left:?}");
+        let name = format!("name=w{index}");
+        self.pool.buildpool(&["run", "--no-snapshot", "--label", &name, "--", "true"]).expect(0);
+    }
+}
+
+#[test]
+fn workers_are_upgraded_one_after_another_under_the_jobs_of_others() {
+    let mut fleet = Fleet::start(2);
+    fleet.add(false);
+    fleet.pool.wait_for_workers();
+    let release = fleet.release("release", &target(), new_program());
+    let go = fleet.pool.place().home().join("go");
+    let wait = format!("while [ ! -e {} ]; do sleep 0.01; done; echo done", go.display());
+    let job = |label: &str| {
+        let run = fleet.pool.buildpool(&[
+            "run",
+            "--detach",
+            "--no-snapshot",
+            "--label",
+            label,
+            "--",
+            "sh",
+            "-c",
+            &wait,
+        ]);
+        let id = run.expect(0).out().trim().to_owned();
+        fleet.pool.wait_for_state(&id, "running");
+        id
+    };
+    let (own, other) = (job("name=w0"), job("name=w2"));
+    let plan = fleet.upgrade(&release, &["--label", "group=mac", "--dry-run"]).expect(0);
+    assert!(plan.err().contains(&format!("upgrade to {NEW} ({})", target())), "{plan}");
+    assert_eq!(fleet.worker(0)["draining"], false, "a dry run changes nothing");
+
+    let pids = [fleet.pool.worker_pid(0), fleet.pool.worker_pid(1)];
+    let upgrade = fleet.begin(&release, &["--label", "group=mac", "--json"]);
+    wait_until("the first worker is drained", || fleet.worker(0)["draining"] == true);
+    assert_eq!(fleet.worker(1)["draining"], false, "one after another");
+    assert_eq!(fleet.worker(0)["version"], OLD, "its job runs");
+    fs::write(&go, "").unwrap();
+    let upgraded = Finished::from(upgrade.wait_with_output().unwrap()).expect(0);
+    let entries = upgraded.json();
+    assert_eq!((&entries[0]["result"], &entries[1]["result"]), (&"upgraded".into(), &"upgraded".into()));
+    for id in [own, other] {
+        assert_eq!(fleet.pool.wait_for_state(&id, "done")["verdict"], "passed", "no job was harmed");
+    }
+    for index in [0, 1] {
+        fleet.expect(index, NEW, new_program());
+        assert_eq!(fleet.pool.worker_pid(index), pids[index], "the same process, for its service manager");
+        let previous = fleet.program(index).with_file_name(".buildpool.previous");
+        assert!(fs::read(previous).unwrap() == old_program(), "the previous program is kept");
+    }
+    fleet.expect(2, OLD, old_program());
+    let audit = fleet.pool.buildpool(&["audit", "--json"]).expect(0).json();
+    let orders: Vec<_> =
+        audit.as_array().unwrap().iter().filter(|entry| entry["action"] == "upgrade").collect();
+    assert!(orders.len() >= 2 && orders.iter().all(|entry| entry["actor"] == "admin"), "{orders:?}");
+
+    let again = fleet.upgrade(&release, &["w0", "w1"]).expect(0);
+    assert!(again.err().contains("has it") && !again.err().contains("drained"), "{again}");
+    // A worker that was killed starts with the new program.
+    fleet.pool.kill_worker(0);
+    fleet.start_again(0);
+    fleet.expect(0, NEW, new_program());
+}
+
+#[test]
+fn nothing_begins_if_a_selected_worker_can_t_be_upgraded() {
+    let mut fleet = Fleet::start(1);
+    fleet.add(false);
+    fleet.pool.wait_for_workers();
+    let script = b"#!/bin/sh\n";
+    let release = fleet.release("release", &target(), script);
+    let expect = |finished: Finished, code: i32, part: &str| {
+        assert!(finished.err().contains(part), "{part}: {finished}");
+        finished.expect(code);
+        for index in [0, 1] {
+            fleet.expect(index, OLD, old_program());
+        }
+    };
+    expect(fleet.upgrade(&release, &[]), 1, "set `upgrades = true` in its configuration");
+    expect(fleet.upgrade(&release, &["w9"]), 2, "no worker is named `w9`");
+    let other = fleet.release("other", "riscv64-unknown-linux-gnu", script);
+    expect(fleet.upgrade(&other, &["w0"]), 1, &format!("buildpool-{NEW}-{}.tar.gz", target()));
+    expect(fleet.upgrade(&fleet.pool.place().home(), &["w0"]), 2, "SHA256SUMS can't be read");
+    let archive = release.join(format!("buildpool-{NEW}-{}.tar.gz", target()));
+    let mut bytes = fs::read(&archive).unwrap();
+    bytes[20] ^= 1;
+    fs::write(&archive, bytes).unwrap();
+    expect(fleet.upgrade(&release, &["w0"]), 2, "SHA256SUMS states");
+    let created = fleet.pool.buildpool(&["token", "create", "--role", "submit", "--name", "ada", "--json"]);
+    let token = created.expect(0).json()["token"].as_str().unwrap().to_owned();
+    let good = fleet.release("good", &target(), script);
+    expect(
+        fleet.upgrade(&good, &["w0", "--token", &token]),
+        1,
+        "needs an admin token; `ada` has role submit",
+    );
+}
+
+#[test]
+fn a_program_that_fails_its_checks_does_not_take_the_place_of_the_old_one() {
+    let fleet = Fleet::start(2);
+    let script = |text: &str| format!("#!/bin/sh\nif [ \"$1\" = --version ]; then {text}; exit; fi\n");
+    let version = script(&format!("echo buildpool {NEW}"));
+    let cases = [
+        (
+            "wrong version",
+            script("echo buildpool 0.0.1"),
+            "should print `buildpool 9.9.9`; it exited with 0; its last line: buildpool 0.0.1",
+        ),
+        ("no program", "#!/nowhere/sh\n".to_owned(), "does not start on this machine"),
+        (
+            "setting",
+            format!("{version}echo 'unknown setting' >&2; exit 2\n"),
+            "did not register with the coordinator: it exited with 2; its last line: unknown setting",
+        ),
+        ("quiet", format!("{version}exit 0\n"), "did not register with the coordinator: it exited with 0"),
+        (
+            "hangs",
+            format!("{version}sleep 1000\n"),
+            "did not register with the coordinator: it was ended after 3 s",
+        ),
+    ];
+    let pid = fleet.pool.worker_pid(0);
+    for (name, program, reason) in &cases {
+        let release = fleet.release(name, &target(), program.as_bytes());
+        let failed = fleet.upgrade(&release, &["--register-within", "3s"]);
+        assert!(
+            failed.err().contains(reason) && failed.err().contains("not upgraded yet: w1"),
+            "{name}: {failed}"
+        );
+        failed.expect(1);
+        fleet.expect(0, OLD, old_program());
+        assert_eq!(fleet.worker(0)["upgrade"]["stage"], "failed", "{name}");
+        assert_eq!(fleet.worker(1)["upgrade"], Value::Null, "{name}: the second one was left alone");
+        assert_eq!(fleet.pool.worker_pid(0), pid);
+    }
+    // The coordinator's copy is damaged on its disk.
+    let programs = fleet.pool.data("coordinator").join("transfer/programs");
+    let (_, program, _) = &cases[2];
+    let stored = fs::read_dir(&programs).unwrap().map(|entry| entry.unwrap().path());
+    let stored = stored.into_iter().find(|path| fs::read(path).unwrap() == program.as_bytes()).unwrap();
+    fs::write(&stored, program.replace("unknown", "another")).unwrap();
+    let release = fleet.pool.place().home().join(cases[2].0);
+    let failed = fleet.upgrade(&release, &["w0"]).expect(1);
+    assert!(failed.err().contains("the program can't be received: the bytes have the checksum"), "{failed}");
+    fleet.expect(0, OLD, old_program());
+
+    let release = fleet.release("good", &target(), new_program());
+    fleet.upgrade(&release, &[]).expect(0);
+    for index in [0, 1] {
+        fleet.expect(index, NEW, new_program());
+        assert_eq!(fleet.worker(index)["upgrade"], Value::Null);
+    }
+}
+
+#[test]
+fn an_upgrade_goes_on_after_kills_of_the_worker_and_the_coordinator() {
+    let mut fleet = Fleet::start(1);
+    let home = fleet.pool.place().home();
+    let real = home.join("real");
+    write_program(&real, new_program());
+    // The new program waits for a file at its start for the version and in its trial, unless its parent has ended.
+    let at = |name: &str| home.join(name).display().to_string();
+    let wrapper = format!(
+        "#!/bin/sh\ncase \"$*\" in --version) n=version;; *--upgrade-trial*) n=trial;; *) exec {0} \"$@\";; esac\n\
+         exec 3<&0; (read x <&3; kill -9 $$) & \n\
+         echo $$ >> {1}.$n.begun; while [ ! -e {1}.$n.go ]; do sleep 0.01; done; exec {0} \"$@\"\n",
+        real.display(),
+        at("step")
+    );
+    let release = fleet.release("release", &target(), wrapper.as_bytes());
+    let starts = |name: &str| {
+        fs::read_to_string(home.join(format!("step.{name}.begun"))).unwrap_or_default().lines().count()
+    };
+    let upgrade = fleet.begin(&release, &[]);
+    wait_until("the program is checked", || starts("version") == 1);
+    fleet.pool.kill_worker(0);
+    fleet.start_again(0);
+    wait_until("the program is checked again", || starts("version") == 2);
+    fleet.pool.restart_coordinator();
+    fs::write(home.join("step.version.go"), "").unwrap();
+    wait_until("the trial begins", || starts("trial") == 1);
+    assert!(
+        fs::read(fleet.program(0)).unwrap() == old_program(),
+        "nothing is replaced before the trial passes"
+    );
+    fleet.pool.kill_worker(0);
+    fleet.start_again(0);
+    wait_until("the second trial begins", || starts("trial") == 2);
+    fleet.pool.restart_coordinator();
+    fs::write(home.join("step.trial.go"), "").unwrap();
+    Finished::from(upgrade.wait_with_output().unwrap()).expect(0);
+    fleet.expect(0, NEW, wrapper.as_bytes());
+}
