@@ -71,7 +71,7 @@ fn config_of(place: &DataPlace) -> Result<Config, Failure> {
 
 fn show(done: &BackedUp, into: &Path, form: Form) -> Result<ExitCode, Failure> {
     if done.incomplete > 0 {
-        let logs = counted(done.incomplete as u64, "log");
+        let logs = counted(done.incomplete, "log");
         terminal::warn(&format!("{logs} could not be read completely"));
     }
     if form.json {
@@ -79,7 +79,7 @@ fn show(done: &BackedUp, into: &Path, form: Form) -> Result<ExitCode, Failure> {
             "directory": into, "jobs": done.jobs, "logs": done.logs, "incomplete": done.incomplete,
         }))?;
     } else {
-        let (jobs, logs) = (counted(done.jobs as u64, "job"), counted(done.logs as u64, "log file"));
+        let (jobs, logs) = (counted(done.jobs, "job"), counted(done.logs, "log file"));
         terminal::print(&format!("{jobs} and {logs} in {}\n", into.display()))?;
     }
     Ok(ExitCode::SUCCESS)
