@@ -161,7 +161,7 @@ mod tests {
         let without_artifacts = sent(Outcome { artifacts: artifacts(5_000, 810), ..outcome() });
         assert!(without_artifacts.artifacts.is_empty());
         let said = without_artifacts.evidence.notes.join("\n");
-        assert!(said.contains("5000 artifacts were left out"), "{said}");
+        assert!(said.contains("without 5,000 artifacts"), "{said}");
 
         let case = TestCase { name: "\u{1}".repeat(1_000), ..TestCase::default() };
         let report = TestReport { failed: 3, cases: vec![case; 1_000], ..TestReport::default() };

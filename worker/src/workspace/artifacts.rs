@@ -258,7 +258,7 @@ fn copy(
 
 #[cfg(test)]
 mod tests {
-    use super::{Collected, Collection, collect};
+    use super::{Collected, Collection, collect, counted};
     use buildpool_protocol::frame::encoded_length;
     use buildpool_protocol::limits::ARTIFACTS_NAMED_BYTES_MAX;
     use std::fs;
@@ -419,7 +419,7 @@ mod tests {
         let made = Made::new(&["1", "22", "333"]);
         let some = made.collect(&["*"], 3);
         assert_eq!(paths(&some), ["1", "22"]);
-        assert!(some.notes[0].starts_with("1 artifacts stayed behind"), "{:?}", some.notes);
+        assert!(some.notes[0].starts_with("1 artifact stayed behind"), "{:?}", some.notes);
     }
 
     #[test]
@@ -434,7 +434,8 @@ mod tests {
             (ARTIFACTS_NAMED_BYTES_MAX * 9 / 10..=ARTIFACTS_NAMED_BYTES_MAX).contains(&length),
             "{length}"
         );
-        let left = format!("{} artifacts stayed behind", names.len() - some.entries.len());
+        let left =
+            format!("{} stayed behind", counted((names.len() - some.entries.len()) as u64, "artifact"));
         assert!(some.notes[0].starts_with(&left), "{:?}", some.notes);
     }
 }
