@@ -225,7 +225,7 @@ fn what_never_began_is_tried_again_where_the_command_must_not_run_twice_too() {
         scene.complete(scene.lease(1), failed(), None);
         assert_eq!(scene.verdict(1), Some(Verdict::Lost), "it is given up like any other");
         let cause = scene.cause(1);
-        assert!(cause.starts_with("Given up after 3 attempts") && cause.ends_with("no room."), "{cause}");
+        assert!(cause.starts_with("Given up: 3 attempts") && cause.ends_with("no room."), "{cause}");
         scene.send(submit(2, "a", JobSpec { on_lost, ..spec() }));
         scene.complete(scene.lease(2), watched(), None);
         assert_eq!(scene.verdict(2), Some(Verdict::Lost), "it may have begun");
