@@ -77,7 +77,7 @@ fn the_first_format_is_brought_to_the_newest_and_keeps_its_jobs() {
     let connection = rusqlite::Connection::open(directory.path().join("records.db")).unwrap();
     connection
         .execute_batch(
-            "DROP TABLE attachable; DROP TABLE events; DROP TABLE addresses; DROP TABLE objects; PRAGMA user_version = 1;",
+            "DROP TABLE attachable; DROP TABLE events; DROP TABLE addresses; DROP TABLE objects; DROP TABLE test_runs; PRAGMA user_version = 1;",
         )
         .unwrap();
     drop(connection);
