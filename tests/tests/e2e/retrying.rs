@@ -72,6 +72,6 @@ fn a_retry_runs_on_the_worker_that_it_names() {
         (Some("w0"), Some(1)),
         "{back}"
     );
-    let unknown = pool.buildpool(&["retry", id, "--worker", "nobody"]).expect(1);
+    let unknown = pool.buildpool(&["retry", id, "--worker", "nobody"]).expect(125);
     assert!(unknown.err().contains("name=nobody"), "{unknown}");
 }
