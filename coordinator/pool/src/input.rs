@@ -90,7 +90,7 @@ pub struct Measures {
 }
 
 impl Submit {
-    /// Computes [`Submit::measures`].
+    /// Computes the measures of its spec, before the pool gets it.
     pub fn measure(&mut self) {
         self.measures();
     }

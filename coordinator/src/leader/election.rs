@@ -2,7 +2,7 @@
 //!
 //! All times are of one monotonic clock. The store counts the lease from a moment after the question was sent, and this
 //! machine from the moment before. So this coordinator stops first, unless its clock is slower than the store's by more
-//! than [`MARGIN`] of the lease.
+//! than `MARGIN` of the lease.
 
 use std::time::Duration;
 

@@ -122,7 +122,7 @@ fn a_job_that_loses_its_keeper_each_time_is_given_up() {
     }
     let result = job.wait(&pool);
     assert_eq!(result["verdict"], "lost", "{result:#}");
-    assert!(result["cause"]["text"].as_str().unwrap().contains("after 3 attempts"), "{result:#}");
+    assert!(result["cause"]["text"].as_str().unwrap().contains("3 attempts lost"), "{result:#}");
     assert_eq!(job.starts(), ["1", "2", "3"]);
     assert_eq!(processes_of(&job.id), []);
 }
