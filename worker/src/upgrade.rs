@@ -20,7 +20,9 @@ pub mod trial;
 use buildpool_protocol::ids::UpgradeId;
 use buildpool_protocol::upgrade::UpgradeOrder;
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// How this process was started, so that it can start another program in its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,9 +31,35 @@ pub struct Restart {
     pub program: PathBuf,
     /// All arguments after the program.
     pub arguments: Vec<OsString>,
+    /// The file that runs in this process.
+    pub file: FileId,
+}
+
+/// A file: its device and its inode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    /// Returns the file at this path.
+    ///
+    /// # Errors
+    /// The system's error, if the file can't be examined.
+    pub fn at(path: &Path) -> io::Result<Self> {
+        let metadata = fs::metadata(path)?;
+        Ok(Self { device: metadata.dev(), inode: metadata.ino() })
+    }
 }
 
 impl Restart {
+    /// Returns true if the path still has the file that runs. Another worker or a package manager may have replaced it.
+    /// Then the present program can't be started again, and has no place to which it could come back.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        FileId::at(&self.program).is_ok_and(|file| file == self.file)
+    }
+
     /// Returns the path next to the program for this purpose.
     fn beside(&self, purpose: &str) -> PathBuf {
         let name = self.program.file_name().unwrap_or_default().to_string_lossy();

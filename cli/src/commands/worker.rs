@@ -9,7 +9,7 @@ use buildpool_client::directories;
 use buildpool_client::local::{LocalError, LocalPool};
 use buildpool_worker::environment;
 use buildpool_worker::isolation::Isolation;
-use buildpool_worker::upgrade::{self, Restart, replace::replace};
+use buildpool_worker::upgrade::{self, FileId, Restart, replace::replace};
 use buildpool_worker::{Config, Finish, Shutdown, ShutdownHandle, WorkerError};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -49,7 +49,8 @@ fn restart(arguments: &WorkerArguments) -> Option<Restart> {
         return None;
     }
     let program = settings::program().ok()?.canonicalize().ok()?;
-    Some(Restart { program, arguments: std::env::args_os().skip(1).collect() })
+    let file = FileId::at(&program).ok()?;
+    Some(Restart { program, file, arguments: std::env::args_os().skip(1).collect() })
 }
 
 /// Returns when standard input ends.

@@ -3,7 +3,7 @@
 use super::agent::Agent;
 use super::drain::DaemonPhase;
 use super::event::Event;
-use crate::upgrade::{self, Staged, failure, stage};
+use crate::upgrade::{self, Restart, Staged, failure, stage};
 use crate::workspace::transfer::fetch_program;
 use buildpool_protocol::error::chain;
 use buildpool_protocol::ids::UpgradeId;
@@ -110,7 +110,7 @@ impl Agent {
         }
         let facts = Facts {
             accepts: self.config.upgrades && self.config.trial.is_none(),
-            can_restart: self.config.restart.as_ref().is_some_and(|restart| restart.program.is_file()),
+            can_restart: self.config.restart.as_ref().is_some_and(Restart::is_unchanged),
             phase: self.phase,
             live: self.attempts.values().filter(|attempt| attempt.is_live()).count(),
         };

@@ -18,6 +18,14 @@ use tracing::{error, info};
 /// The system's error, if neither program starts. The service manager starts this one again.
 pub async fn replace(staged: Staged, mut shutdown: Shutdown) -> io::Result<()> {
     let version = &staged.order.version;
+    if !staged.restart.is_unchanged() {
+        staged.remove();
+        error!(
+            version,
+            "the upgrade failed: the program was replaced while it ran; the one in its place starts"
+        );
+        return Err(execute(&staged.restart));
+    }
     info!(version, "the new program is tried");
     let failed = match trial::run(&staged, &mut shutdown).await {
         Verdict::Shutdown => {
@@ -85,20 +93,24 @@ fn execute(restart: &Restart) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::{put_back, swap};
-    use crate::upgrade::Restart;
+    use crate::upgrade::{FileId, Restart};
     use std::fs;
 
     #[test]
     fn the_previous_program_is_kept_and_can_come_back() {
         let place = tempfile::tempdir().expect("a directory");
-        let restart = Restart { program: place.path().join("buildpool"), arguments: Vec::new() };
+        let program = place.path().join("buildpool");
+        fs::write(&program, "1").expect("written");
+        let file = FileId::at(&program).expect("it exists");
+        let restart = Restart { program, arguments: Vec::new(), file };
+        assert!(restart.is_unchanged());
         let read = || fs::read_to_string(&restart.program).expect("a program");
-        fs::write(&restart.program, "1").expect("written");
         for (new, old) in [("2", "1"), ("3", "2")] {
             let staged = place.path().join("new");
             fs::write(&staged, new).expect("written");
             swap(&staged, &restart).expect("swapped");
             assert_eq!((read().as_str(), staged.exists()), (new, false));
+            assert!(!restart.is_unchanged(), "another file is at the path");
             assert_eq!(fs::read_to_string(restart.previous()).expect("kept"), old);
         }
         put_back(&restart);

@@ -147,7 +147,7 @@ impl Staged {
 #[cfg(test)]
 mod tests {
     use super::{check_place, states};
-    use crate::upgrade::Restart;
+    use crate::upgrade::{FileId, Restart};
 
     #[test]
     fn a_version_is_the_second_word() {
@@ -166,10 +166,11 @@ mod tests {
     #[test]
     fn a_directory_that_is_not_there_can_t_hold_the_new_program() {
         let place = tempfile::tempdir().expect("a directory");
-        let restart = Restart { program: place.path().join("buildpool"), arguments: Vec::new() };
+        let file = FileId::at(place.path()).expect("it exists");
+        let restart = Restart { program: place.path().join("buildpool"), arguments: Vec::new(), file };
         check_place(&restart, "w").expect("it can");
         assert_eq!(std::fs::read_dir(place.path()).expect("read").count(), 0, "nothing is left");
-        let restart = Restart { program: place.path().join("none/buildpool"), arguments: Vec::new() };
+        let restart = Restart { program: place.path().join("none/buildpool"), arguments: Vec::new(), file };
         let error = check_place(&restart, "w").expect_err("it can't").to_string();
         assert!(error.contains(".buildpool.new-w can't be written"), "{error}");
     }
