@@ -154,7 +154,7 @@ async fn one(
         done = carry_out(client, arguments, worker, order) => done,
         () = super::asked_to_end() => Err(Failure::new(
             INTERRUPTED,
-            format!("`{shown}`: interrupted; the worker finishes an upgrade that it began, and a second run continues"),
+            format!("`{shown}`: interrupted; an upgrade whose trial has begun goes on, another one ends; a second run continues"),
         )),
     };
     if worker.draining {
