@@ -28,6 +28,21 @@ impl TransferStore {
         fs::metadata(self.program_path(blake3)).ok().map(|metadata| metadata.len())
     }
 
+    /// Returns true if the program is stored and its bytes are whole. Removes a damaged one, so that it is sent again. Blocks.
+    fn has_program(&self, blake3: &Checksum, length: u64) -> bool {
+        if self.program(blake3) != Some(length) {
+            return false;
+        }
+        let path = self.program_path(blake3);
+        let mut hasher = blake3::Hasher::new();
+        let read = File::open(&path).and_then(|mut file| io::copy(&mut file, &mut hasher));
+        let is_whole = read.is_ok() && hasher.finalize().to_hex().as_str() == blake3.as_str();
+        if !is_whole && let Err(error) = fs::remove_file(&path) {
+            tracing::warn!(%error, "a damaged program for workers can't be removed");
+        }
+        is_whole
+    }
+
     /// Stores a received program, and removes the oldest ones above [`PROGRAMS_MAX`]. Blocks.
     fn keep_program(&self, blake3: &Checksum, received: Received) -> io::Result<()> {
         received.move_to(&self.program_path(blake3))?;
@@ -61,7 +76,7 @@ pub(super) async fn receive(
         return Err(LinkError::new(ErrorCode::TooLarge, text));
     }
     let (store, known) = (shared.transfers.clone(), blake3.clone());
-    let is_here = move || store.program(&known) == Some(length);
+    let is_here = move || store.has_program(&known, length);
     if tokio::task::block_in_place(is_here.clone()) {
         return finish(channel).await;
     }
