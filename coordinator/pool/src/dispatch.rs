@@ -202,8 +202,10 @@ impl Pool {
         let is_open = |id: &&WorkerId| self.roster.get(**id).is_some_and(Worker::is_open);
         let fresh: Vec<WorkerId> = news.workers.iter().filter(is_open).copied().collect();
         let mut of_fresh: BTreeSet<ClassId> = BTreeSet::new();
-        for worker in fresh.iter().filter_map(|id| self.roster.get(*id)) {
+        if !fresh.is_empty() {
             of_fresh.extend(self.queue.with_offer(None));
+        }
+        for worker in fresh.iter().filter_map(|id| self.roster.get(*id)) {
             for offer in self.roster.offers_of(worker) {
                 of_fresh.extend(self.queue.with_offer(Some(offer)));
             }
