@@ -14,7 +14,8 @@ const RENEWALS: u32 = 3;
 const LOOKS: u32 = 6;
 /// Shortest interval between two questions of a standby: this part of the lease.
 const LOOKS_MAX: u32 = 60;
-/// A renewal is overdue if less than this part of the lease is left: two renewals are missing.
+/// A renewal is overdue if less than this part of the lease is left. The leader renews when two thirds are left, so then
+/// its last renewal is late by a sixth of the lease or was lost.
 const OVERDUE: u32 = 2;
 
 /// A question to the store.
@@ -257,7 +258,7 @@ mod tests {
         let left = |left| Answer::Other { url: "ws://a:1".into(), left };
         election.poll(ms(0));
         election.answered(ms(10), left(ms(1_400)));
-        assert!(election.is_overdue(), "two renewals are missing");
+        assert!(election.is_overdue(), "a renewal is missing");
         assert_eq!(election.next_deadline(), Some(ms(510)));
         election.poll(ms(510));
         election.answered(ms(520), left(ms(370)));
