@@ -1,7 +1,7 @@
 //! Replaces the worker's own program by order of the coordinator.
 //!
-//! The order of the steps makes a rollback unnecessary: the new program registers in a trial before it takes the place of
-//! the old one. A crash at any moment leaves a program that has registered at its place.
+//! The new program registers in a trial before it replaces the old one. So a crash at any moment leaves a program at the
+//! path that has registered. The only rollback is for a new program that can't be executed after the rename.
 //!
 //! 1. The daemon receives the program and verifies its checksum ([`crate::workspace::transfer::fetch_program`]).
 //! 2. The program is copied next to the old one, verified again, and started with `--version` ([`stage`]).
