@@ -1,6 +1,6 @@
 //! Durations as users write them: `90s`, `5m`, `1h30m`, `2d`, `250ms`; a bare number is in seconds.
 
-use buildpool_protocol::limits::TOKEN_LASTS_MAX;
+use buildpool_protocol::limits::{REGISTER_TRIAL_MAX, TOKEN_LASTS_MAX};
 use std::time::Duration;
 
 /// Units. If one is a prefix of another, the longer one comes first.
@@ -53,6 +53,18 @@ pub(crate) fn parse_lasting(text: &str) -> Result<Duration, String> {
     Ok(lasting)
 }
 
+/// Parses the time limit for a new program of a worker to register.
+///
+/// # Errors
+/// As [`parse_some`], and if it exceeds the maximum.
+pub(crate) fn parse_trial(text: &str) -> Result<Duration, String> {
+    let limit = parse_some(text)?;
+    if limit > REGISTER_TRIAL_MAX {
+        return Err(format!("`{text}` is too long; valid is up to {}", show(REGISTER_TRIAL_MAX)));
+    }
+    Ok(limit)
+}
+
 /// Formats a duration for users: `0.4s`, `42s`, `5m02s`, `1h03m`, `2d04h`.
 pub(crate) fn show(duration: Duration) -> String {
     let seconds = duration.as_secs();
@@ -100,6 +112,16 @@ mod tests {
         {
             let error = parse(text).unwrap_err();
             assert!(error.contains("valid are 90s"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_trial_takes_some_time_and_at_most_an_hour() {
+        assert_eq!(super::parse_trial("1h"), Ok(Duration::from_secs(3_600)));
+        for (text, reason) in
+            [("0s", "no time at all"), ("61m", "valid is up to 1h00m"), ("-1s", "no duration")]
+        {
+            assert!(super::parse_trial(text).is_err_and(|error| error.contains(reason)), "{text}");
         }
     }
 

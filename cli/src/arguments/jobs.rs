@@ -229,7 +229,7 @@ pub(crate) struct UpgradeArguments {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
     pub(crate) drain_deadline: Option<Duration>,
     /// Time in which the new program of a worker must register; at most 1h
-    #[arg(long, value_name = "DURATION", default_value = "60s", allow_hyphen_values = true, value_parser = durations::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "60s", allow_hyphen_values = true, value_parser = durations::parse_trial)]
     pub(crate) register_within: Duration,
     #[command(flatten)]
     pub(crate) form: Form,
