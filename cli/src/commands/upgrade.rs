@@ -179,7 +179,7 @@ async fn carry_out(
     let shown = name(&worker.name);
     let failed = |code, reason: String| Failure::new(code, format!("`{shown}` was not upgraded: {reason}"));
     client.drain(&worker.worker_id, true, arguments.drain_deadline).await?;
-    terminal::print_progress(&format!("{shown}: drained; waiting for its jobs\n"));
+    terminal::print_progress(&format!("{shown}: draining; waiting for its jobs\n"));
     let mut ordered: Option<Instant> = None;
     let (mut first, mut orders) = (None, 0);
     let within = order.register_within + FETCH_WITHIN;
@@ -218,6 +218,7 @@ async fn carry_out(
                 ),
             ));
         }
+        // Only the coordinator receives the new state of the worker, and it sends no event about it.
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
