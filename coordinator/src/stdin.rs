@@ -130,9 +130,15 @@ impl Inputs {
             let end = input.reach.borrow().end.clone()?;
             (end.reason.is_none() && end.seal.length <= KEPT_BYTES_MAX).then_some(end.seal.length)
         });
-        let Some(length) = whole else { return self.remove_files(job) };
-        self.remove_copies(job);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(length) = whole else {
+            // The end of the job and a late reader may both finish it. The second of them must not remove what the first kept.
+            if !kept.iter().any(|(known, _)| *known == job) {
+                self.remove_files(job);
+            }
+            return;
+        };
+        self.remove_copies(job);
         // A late reader may have opened it again.
         kept.retain(|(known, _)| *known != job);
         kept.push_back((job, length));
@@ -148,13 +154,19 @@ impl Inputs {
     /// When the disk refuses.
     pub(crate) fn copy(&self, from: JobId, to: JobId) -> io::Result<Option<Seal>> {
         // The lock prevents a removal meanwhile.
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if !kept.iter().any(|(job, _)| *job == from) {
-            return Ok(None);
-        }
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(position) = kept.iter().position(|(job, _)| *job == from) else { return Ok(None) };
         let new = to;
         let (from, to) = (self.path(from), self.path(to));
-        let end: StdinEnd = serde_json::from_slice(&fs::read(from.with_extension(END))?)?;
+        let end = match fs::read(from.with_extension(END)) {
+            Ok(end) => end,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                kept.remove(position);
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        let end: StdinEnd = serde_json::from_slice(&end)?;
         // No one writes to a whole input, so both jobs can have the same file.
         fs::hard_link(&from, &to)
             .and_then(|()| fs::hard_link(from.with_extension(END), to.with_extension(END)))?;

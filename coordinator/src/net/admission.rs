@@ -193,7 +193,11 @@ pub(crate) async fn retry(
         follow: false,
         progress: false,
     };
-    if known(back, &message).await?.is_none() && has_its_snapshot(shared, &message).await.is_err() {
+    if known(back, &message).await?.is_some() {
+        // The request that this one repeats gave the job its input.
+        return Ok(Submitted { stdin: false, ..admit(back, request, message).await? });
+    }
+    if has_its_snapshot(shared, &message).await.is_err() {
         let text =
             format!("the snapshot of job {job} is not kept any more; submit it again with `buildpool run`");
         return Err(LinkError::new(ErrorCode::NotFound, text));

@@ -136,3 +136,40 @@ async fn inputs_of_jobs_that_are_over_are_removed() {
     open().remove_stale(|_| false);
     assert_eq!(count(), 0);
 }
+
+/// Files in the directory of inputs.
+fn files(directory: &std::path::Path) -> usize {
+    std::fs::read_dir(directory.join("stdin")).expect("listed").count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_input_that_is_finished_twice_stays_for_a_retry() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let inputs = Arc::new(Inputs::new(directory.path(), None, LONG, all()));
+    let seal = inputs.store(job(), "ada", "abc").expect("stored");
+    inputs.finish(job());
+    inputs.finish(job());
+    // Files are removed in order, so this one shows that the removals before it are done.
+    let other = JobId::from_uuid(uuid::Uuid::from_u128(8));
+    inputs.store(other, "ada", "def").expect("stored");
+    inputs.discard(other);
+    let removed = async {
+        while files(directory.path()) > 2 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), removed).await.expect("removed");
+    let retry = JobId::from_uuid(uuid::Uuid::from_u128(9));
+    assert_eq!(inputs.copy(job(), retry).expect("copied"), Some(seal));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kept_input_whose_file_is_gone_is_not_kept_any_more() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let inputs = Arc::new(Inputs::new(directory.path(), None, LONG, all()));
+    inputs.store(job(), "ada", "abc").expect("stored");
+    inputs.finish(job());
+    std::fs::remove_dir_all(directory.path().join("stdin")).expect("removed");
+    let retry = JobId::from_uuid(uuid::Uuid::from_u128(9));
+    assert_eq!(inputs.copy(job(), retry).expect("no error"), None);
+}
