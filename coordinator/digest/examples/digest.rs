@@ -22,6 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 facts.ending = Some(Ending::Signaled { signal: 0, name: value()?, core_dump: false });
             }
             "--verbosity" => verbosity = value()?.parse()?,
+            "--command" => options.command = value()?,
             "--root" => options.roots.push(value()?),
             "--without" => options.without_rules = Some(value()?),
             "--json" => json = true,

@@ -108,6 +108,27 @@ impl Command {
         pipes && !self.0.iter().any(|part| part.words.iter().any(|word| word == "pipefail"))
     }
 
+    /// Returns true if exit code 0 does not show that each program succeeded: a pipe without `pipefail`, a list
+    /// without `set -e`, a script or an unknown command.
+    pub(crate) fn may_hide_exit_codes(&self) -> bool {
+        let ends_at_failure = self.0.iter().any(|part| {
+            part.words.first().is_some_and(|word| word == "set")
+                && part.words.iter().any(|word| word.starts_with("-e") || word == "errexit")
+        });
+        let hides = |part: &Simple| match part.operator.as_str() {
+            "||" | "&" => true,
+            ";" | "\n" => !ends_at_failure,
+            _ => false,
+        };
+        let is_script =
+            |part: &Simple| part.words.iter().take(2).any(|word| is_shell(word) || word.ends_with(".sh"));
+        let before_last = self.0.len().saturating_sub(1);
+        self.is_empty()
+            || self.has_pipe()
+            || self.0.iter().take(before_last).any(hides)
+            || self.0.iter().any(is_script)
+    }
+
     /// Last action of the last xcodebuild call.
     pub(crate) fn xcodebuild_action(&self) -> Option<&'static str> {
         let last = self.0.iter().rev().find(|part| part.is_of(ToolId::Xcodebuild.commands()))?;
@@ -279,6 +300,32 @@ mod tests {
             ("", "tsc"),
         ] {
             assert!(!Command::new(line).forgives(&[tool]), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_hides_exit_codes_is_known() {
+        for line in [
+            "",
+            "flake8 . | tee log",
+            "flake8 .; echo done",
+            "for d in a b; do flake8 $d; done",
+            "flake8 . || true",
+            "sh lint.sh",
+            "ci/lint.sh && echo ok",
+            "bash -c 'shellcheck a.sh; true'",
+        ] {
+            assert!(Command::new(line).may_hide_exit_codes(), "{line}");
+        }
+        for line in [
+            "flake8 --exit-zero .",
+            "flake8 . && pytest",
+            "set -o pipefail; set -e; flake8 . | cat",
+            "set -eu; flake8 .; pytest",
+            "cd a && pylint a.py 2>&1",
+            "sh -c 'flake8 .'",
+        ] {
+            assert!(!Command::new(line).may_hide_exit_codes(), "{line}");
         }
     }
 

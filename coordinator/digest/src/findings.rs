@@ -58,6 +58,7 @@ impl Findings {
             && kept.key == key
         {
             kept.recurrence += 1;
+            kept.last = found.last;
         }
         true
     }

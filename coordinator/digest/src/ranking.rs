@@ -51,35 +51,40 @@ impl Ranked {
         }
     }
 
-    /// Location and first line on one line. If that line only introduces the next one (`in function
-    /// 'main':`), the next line is appended.
+    /// The finding on one line.
     pub(crate) fn headline(&self) -> String {
-        let mut lines = self.found.lines.iter().skip(self.found.head).map(|line| line.trim());
-        let mut line = lines.next().unwrap_or_default().to_owned();
-        let announced = lines.find(|line| !line.is_empty()).filter(|_| line.ends_with(':'));
-        line.extend(announced.into_iter().flat_map(|said| [" ", said]));
-        if let Some(test) = self.found.test.as_ref().filter(|test| lacks_reason(&line, test)) {
-            let reason = reason(&self.found);
-            if !reason.is_empty() {
-                line = format!("{test}: {reason}");
-            }
+        headline(&self.found)
+    }
+}
+
+/// Location and first line of a finding on one line. If that line only introduces the next one (`in function
+/// 'main':`), the next line is appended.
+pub(crate) fn headline(found: &RawFinding) -> String {
+    let mut lines = found.lines.iter().skip(found.head).map(|line| line.trim());
+    let mut line = lines.next().unwrap_or_default().to_owned();
+    let announced = lines.find(|line| !line.is_empty()).filter(|_| line.ends_with(':'));
+    line.extend(announced.into_iter().flat_map(|said| [" ", said]));
+    if let Some(test) = found.test.as_ref().filter(|test| lacks_reason(&line, test)) {
+        let reason = reason(found);
+        if !reason.is_empty() {
+            line = format!("{test}: {reason}");
         }
-        let line = crate::text::clip_chars(&line, 300);
-        let place = |location: &Location| {
-            let row = location.line.map_or(String::new(), |line| format!(":{line}"));
-            format!("{}{row}", location.file)
-        };
-        match (&self.found.location, &self.found.test) {
-            // The summary line is not the line with the test name.
-            (Some(location), Some(test)) if self.found.head > 0 && !line.contains(test.as_str()) => {
-                format!("{test}: {line} ({})", place(location))
-            }
-            (Some(location), _) if !line.contains(location.file.as_str()) => {
-                format!("{line} ({})", place(location))
-            }
-            (_, Some(test)) if !line.contains(test.as_str()) => format!("{test}: {line}"),
-            _ => line.into_owned(),
+    }
+    let line = crate::text::clip_chars(&line, 300);
+    let place = |location: &Location| {
+        let row = location.line.map_or(String::new(), |line| format!(":{line}"));
+        format!("{}{row}", location.file)
+    };
+    match (&found.location, &found.test) {
+        // The summary line is not the line with the test name.
+        (Some(location), Some(test)) if found.head > 0 && !line.contains(test.as_str()) => {
+            format!("{test}: {line} ({})", place(location))
         }
+        (Some(location), _) if !line.contains(location.file.as_str()) => {
+            format!("{line} ({})", place(location))
+        }
+        (_, Some(test)) if !line.contains(test.as_str()) => format!("{test}: {line}"),
+        _ => line.into_owned(),
     }
 }
 

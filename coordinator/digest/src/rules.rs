@@ -22,7 +22,8 @@ pub(crate) use follow::{
 };
 pub(crate) use groups::Groups;
 pub(crate) use problem::{
-    Draft, ERROR, FATAL, INFO, Join, Kind, Level, Next, Problem, Role, WARNING, problem, severity_of_word,
+    Draft, ERROR, FATAL, Fails, INFO, Join, Kind, Level, Next, Problem, Role, WARNING, problem,
+    severity_of_word,
 };
 pub(crate) use set::{LineMatcher, RuleSet};
 

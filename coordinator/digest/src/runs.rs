@@ -329,6 +329,11 @@ impl Runs {
         of_run.is_some_and(|failure| again(failure) && !between(failure))
     }
 
+    /// Returns a tool that prints its start and its end, if the log has only its start.
+    pub(crate) fn cut_short(&self) -> Option<ToolId> {
+        self.began.keys().copied().find(|tool| tool.reports_its_end)
+    }
+
     /// Returns a tool that runs other tools, has started and has no success.
     pub(crate) fn unended(&self) -> Option<ToolId> {
         let has_ended = |tool: ToolId| self.successes.iter().any(|success| success.tool == tool);

@@ -1,61 +1,73 @@
-//! Finds errors that contradict exit code 0: located errors of compilers, linters and interpreters.
+//! Finds errors and remarks that contradict exit code 0: of compilers, linters and interpreters.
 
 use crate::command::Command;
-use crate::findings::{Findings, RawFinding};
-use crate::ranking::Ranked;
-use crate::rules::Kind;
-use crate::runs::Runs;
-use crate::text::front_length;
+use crate::findings::RawFinding;
+use crate::markers::Markers;
+use crate::ranking::{Ranking, headline};
+use crate::rules::{Fails, Kind, Role};
+use crate::tool::ToolId;
 use buildpool_protocol::report::Severity;
 
-/// Headline of the most likely error that no later success cancels.
+/// Headline of the most likely error, or else of the first remark of a linter, that no later success cancels.
+/// `last_text` is the order of the log's last line with text.
 pub(crate) fn standing_error(
-    findings: &Findings,
-    ranked: &[Ranked],
-    runs: &Runs,
+    ranking: &Ranking,
+    markers: &Markers,
     command: &Command,
+    last_text: u64,
 ) -> Option<String> {
+    let findings = &ranking.findings;
     let stands = |found: &RawFinding| {
-        is_evidence(found)
-            && !runs.contains(found.order)
-            && !runs.is_past(found.order)
-            && !command.forgives(&[found.rule.split('.').next().unwrap_or_default()])
+        !found.probe
+            && !found.in_test
+            && !markers.runs.contains(found.order)
+            && !markers.runs.is_past(found.order)
+            && !ToolId::of_rule(found.rule).is_some_and(|tool| command.forgives(tool.commands()))
     };
-    let orders: Vec<u64> =
-        findings.errors.iter().filter(|found| stands(found)).map(|found| found.order).collect();
-    let first = ranked.iter().find(|ranked| orders.contains(&ranked.found.order))?;
-    Some(first.headline())
+    let errors = findings.errors.iter().filter(|found| shows_failure(found, last_text) && stands(found));
+    let orders: Vec<u64> = errors.map(|found| found.order).collect();
+    if let Some(first) = ranking.ranked.iter().find(|ranked| orders.contains(&ranked.found.order)) {
+        return Some(first.headline());
+    }
+    // A linter whose exit code counts has accepted its remarks.
+    if !command.may_hide_exit_codes() {
+        return None;
+    }
+    let mut linters = ToolId::all().filter(|tool| tool.lints);
+    if linters.any(|tool| command.forgives(tool.commands())) {
+        return None;
+    }
+    let runs_linter = ToolId::all().any(|tool| tool.lints && command.runs(tool.commands()));
+    let success = markers.success.as_ref().map_or(0, |success| success.order);
+    let remarks = findings.warnings.iter().chain(&findings.remarks).filter(|found| {
+        let counts = match found.fails {
+            Fails::Always => true,
+            Fails::AtEnd => runs_linter || found.last >= last_text,
+            Fails::BySeverity => runs_linter && found.remark,
+            Fails::Never => false,
+        };
+        counts && found.order > success && stands(found)
+    });
+    remarks.min_by_key(|found| found.order).map(headline)
 }
 
 /// Returns true if only a failed program prints such an error.
-fn is_evidence(found: &RawFinding) -> bool {
-    if found.remark || found.probe || found.in_test || found.severity > Severity::Error {
-        return false;
+fn shows_failure(found: &RawFinding, last_text: u64) -> bool {
+    let is_last = found.last >= last_text;
+    match found.fails {
+        Fails::Always => return true,
+        Fails::AtEnd => return is_last,
+        Fails::Never => return false,
+        Fails::BySeverity if found.remark || found.severity > Severity::Error => return false,
+        Fails::BySeverity => {}
     }
-    let first = own_text(found);
-    if first.starts_with("# ") || is_of_cppcheck(first) {
-        return false;
-    }
+    let ends_log = is_last && !matches!(found.role, Role::Vague | Role::Unknown | Role::Mark);
     match found.kind {
-        Kind::Build | Kind::Lint => found.location.as_ref().is_some_and(|place| place.line.is_some()),
-        Kind::Runtime => found.ended,
-        _ => false,
+        Kind::Build | Kind::Lint => {
+            found.location.as_ref().is_some_and(|place| place.line.is_some()) || ends_log
+        }
+        Kind::Runtime => found.ended || ends_log,
+        Kind::Infrastructure | Kind::Consequence => ends_log,
+        Kind::Crash | Kind::Test => false,
     }
-}
-
-/// First line without its time stamp and the name of its task.
-fn own_text(found: &RawFinding) -> &str {
-    let line = found.lines.first().map_or("", String::as_str);
-    line.get(front_length(line.as_bytes())..).unwrap_or(line)
-}
-
-/// Returns true if the line ends like a cppcheck remark: `[nullPointer]`. cppcheck exits with 0
-/// after its remarks.
-fn is_of_cppcheck(line: &str) -> bool {
-    let id = line.trim_end().strip_suffix(']').and_then(|line| line.rsplit_once(" [")).map(|(_, id)| id);
-    id.is_some_and(|id| {
-        id.len() > 6
-            && id.starts_with(|c: char| c.is_ascii_lowercase())
-            && id.bytes().all(|byte| byte.is_ascii_alphabetic())
-    })
 }

@@ -50,6 +50,10 @@ pub(crate) struct Tool {
     pub(crate) drives: bool,
     /// It is a build tool.
     pub(crate) builds: bool,
+    /// It is a linter: it exits with another code than 0 after its remarks.
+    pub(crate) lints: bool,
+    /// It prints its end, whatever the result, if it printed its start.
+    pub(crate) reports_its_end: bool,
     /// It runs tests, and may print nothing before their first output.
     pub(crate) begins_in_silence: bool,
     /// It fails independently of its host: the host's success does not take its failure back.
@@ -127,6 +131,8 @@ impl Tool {
             apart: Apart::Never,
             drives: false,
             builds: false,
+            lints: false,
+            reports_its_end: false,
             begins_in_silence: false,
             judges_by_itself: false,
             names_failed_part: false,

@@ -5,6 +5,7 @@
 
 mod alcotest;
 mod ansible;
+mod ansible_lint;
 mod ant;
 mod automake;
 mod ava;
@@ -112,6 +113,7 @@ mod pytest;
 mod python;
 mod r_language;
 mod rebar3;
+mod redocly;
 mod regrtest;
 mod robot;
 mod rollup;
@@ -129,6 +131,7 @@ mod scalatest;
 mod scons;
 mod shell;
 mod signal;
+mod sphinx;
 mod srfi64;
 mod stestr;
 mod swift;
@@ -243,6 +246,7 @@ tools! {
     BoostTest => boost::TOOL,
     Check => libcheck::TOOL,
     CUnit => cunit::TOOL,
+    Sphinx => sphinx::TOOL,
     Stestr => stestr::TOOL,
     Lab => lab::TOOL,
     Alcotest => alcotest::TOOL,
@@ -256,6 +260,8 @@ tools! {
     Gdb => gdb::TOOL,
     ScalaTest => scalatest::TOOL,
     Ansible => ansible::TOOL,
+    AnsibleLint => ansible_lint::TOOL,
+    Redocly => redocly::TOOL,
     GoTestSum => gotestsum::TOOL,
     Unity => unity::TOOL,
     Zig => zig::TOOL,
@@ -367,6 +373,11 @@ impl std::fmt::Display for ToolId {
 }
 
 impl ToolId {
+    /// The tool with the rule of this name.
+    pub(crate) fn of_rule(name: &str) -> Option<Self> {
+        Self::all().find(|tool| tool.rules.iter().any(|rule| rule.name == name))
+    }
+
     /// All tools.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         ALL.iter().copied()

@@ -90,6 +90,7 @@ rows! {
     ZeroNoTests = "zero_no_tests",
     ZeroNoneSelected = "zero_none_selected",
     ZeroActionLeft = "zero_action_left",
+    ZeroCutShort = "zero_cut_short",
     ZeroFailureMarker = "zero_failure_marker",
     ZeroTestsFailed = "zero_tests_failed",
     ZeroDeathMarker = "zero_death_marker",
@@ -139,6 +140,7 @@ impl Row {
                 | Self::ZeroWithoutTotal
                 | Self::ZeroCollapsed
                 | Self::ZeroActionLeft
+                | Self::ZeroCutShort
                 | Self::LogActionLeft
                 | Self::LogUnfinished
                 | Self::LogWithoutTotal

@@ -58,6 +58,94 @@ fn without_an_exit_code_no_failure_looks_like_success() {
     assert!(passed.is_empty(), "{passed:?}");
 }
 
+/// Samples whose output does not show that the program failed: a successful program can print the same.
+const LOOKS_FINE: &[&str] = &[
+    "ava/no_match",
+    "bun/no_match",
+    "ci/no_artifact",
+    "cp/failed",
+    "credo/failed",
+    "dbt/failed",
+    "django/check",
+    "dotnet/without_a_line",
+    "elixir/compile_script",
+    "elixir/exception",
+    "env/failed",
+    "generic/script",
+    "git/am",
+    "git/failed",
+    "gitlint/failed",
+    "guile/failed",
+    "hlint/failed",
+    "infra/port_taken",
+    "jest/nothing_to_run",
+    "just/failed",
+    "kubectl/failed",
+    "kubectl/refused",
+    "lintr/failed",
+    "meson/no_match",
+    "nix/failed",
+    "node_test/no_file",
+    "oxlint/warnings",
+    "pip/metadata",
+    "pip/resolution",
+    "psql/failed",
+    "python/logged",
+    "remark/failed",
+    "rspec/list_of_failures",
+    "sanitizer/valgrind_failed",
+    "sbcl/failed",
+    "shfmt/diff",
+    "solc/failed",
+    "uv/unsolved",
+    "xcodebuild/its_own_words",
+    "xcrun/failed",
+    "yapf/diff",
+];
+
+#[test]
+fn a_failure_behind_a_pipe_does_not_pass() {
+    let passed = |case: &&Case| digest(&case.log, Some(0)).verdict == Verdict::Passed;
+    let passed: Vec<&str> = cases().filter(passed).map(|case| case.tool.as_str()).collect();
+    assert_eq!(passed, LOOKS_FINE);
+}
+
+/// Digest of a log at exit code 0 of a command.
+fn verdict_of(command: &str, log: &str) -> Verdict {
+    let options = Options { command: command.to_owned(), ..Options::default() };
+    let mut digester = Digester::new(options);
+    digester.push(Stream::Stdout, log.as_bytes());
+    digester.finish(&Facts { ending: Some(Ending::Exited { code: 0 }), ..Facts::default() }).verdict
+}
+
+#[test]
+fn a_remark_counts_if_the_exit_code_of_the_linter_may_be_hidden() {
+    let coded = "src/a.py:1:1: F401 'os' imported but unused\n";
+    let plain = "src/a.py:1: odd\n";
+    let tests = "============================= test session starts ==============================\ncollected 2 items\n\na.py ..\n\n============================== 2 passed in 0.12s ===============================\n";
+    for (command, log, expected) in [
+        ("", coded.to_owned(), Verdict::Inconclusive),
+        ("flake8 src | tee log", coded.to_owned(), Verdict::Inconclusive),
+        ("flake8 src; echo done", format!("{coded}done\n"), Verdict::Inconclusive),
+        ("for d in a b; do flake8 $d; done", coded.to_owned(), Verdict::Inconclusive),
+        ("flake8 src | cat", plain.to_owned(), Verdict::Inconclusive),
+        ("", "src/a.py:1:1: 'os' imported but unused\n".to_owned(), Verdict::Inconclusive),
+        ("make lint", coded.to_owned(), Verdict::Passed),
+        ("flake8 --exit-zero src", coded.to_owned(), Verdict::Passed),
+        ("flake8 src || true", coded.to_owned(), Verdict::Passed),
+        ("flake8 --exit-zero src && pytest", format!("{coded}{tests}"), Verdict::Passed),
+        ("", format!("{coded}{tests}"), Verdict::Passed),
+        ("", plain.to_owned(), Verdict::Passed),
+        ("", format!("{plain}ok\n"), Verdict::Passed),
+        ("", "src/a.py:1:1: 'os' imported but unused\nok\n".to_owned(), Verdict::Passed),
+        ("grep -rn foo src | head", "src/a.js:3:  foo()\n".to_owned(), Verdict::Passed),
+        ("rg --vimgrep foo src | head", "src/a.js:3:3:  foo()\n".to_owned(), Verdict::Passed),
+        ("", "/p/a.py:3: DeprecationWarning: old (use_new)\n".to_owned(), Verdict::Passed),
+    ] {
+        assert_eq!(verdict_of(command, &log), expected, "{command}: {log}");
+    }
+}
+
 #[test]
 fn every_fact_is_in_the_shortest_answer() {
     let mut missing = Vec::new();

@@ -89,6 +89,7 @@ pub(super) fn error_evidence<'a>(
     markers: &Markers,
     facts: &'a Facts,
     command: &Command,
+    last_text: u64,
 ) -> ErrorEvidence<'a> {
     let errors = || {
         let errors = ranking.findings.errors.iter();
@@ -104,7 +105,7 @@ pub(super) fn error_evidence<'a>(
         line: ranked.headline(),
         is_infrastructure: ranked.found.kind == Kind::Infrastructure,
     };
-    let standing = || standing_error(&ranking.findings, &ranking.ranked, &markers.runs, command);
+    let standing = || standing_error(ranking, markers, command, last_text);
     ErrorEvidence {
         first: ranking.ranked.first().map_or(FirstFinding::None, first_finding),
         build: errors().any(|found| found.kind == Kind::Build && !found.probe),

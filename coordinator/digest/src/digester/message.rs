@@ -5,7 +5,7 @@ use crate::configure_probes::{is_of_probe, is_probing};
 use crate::findings::RawFinding;
 use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_LINES_MAX};
 use crate::noise::is_noise;
-use crate::rules::{Act, Draft, Groups, Kind, Level, Next, Problem, Rule, Sign, severity_of_word};
+use crate::rules::{Act, Draft, Fails, Groups, Kind, Level, Next, Problem, Rule, Sign, severity_of_word};
 use crate::text::{LinePrefix, front_length, lossy};
 use buildpool_protocol::limits::{POST_CONTEXT_LINES, PRE_CONTEXT_LINES};
 use buildpool_protocol::output::Stream;
@@ -115,6 +115,7 @@ impl Digester {
             spurious: false,
             kind: None,
             bare: problem.bare,
+            fails: problem.fails,
             head: None,
             join: None,
         };
@@ -156,10 +157,11 @@ impl Digester {
             from,
             to,
             order: self.order,
+            last: self.order,
             ..RawFinding::new(rule.name, problem.kind, severity, problem.sure)
         };
         let bytes = draft.lines[0].len();
-        let task = text[front.task.clone()].to_vec();
+        let task = if problem.numbered { Vec::new() } else { text[front.task.clone()].to_vec() };
         let front = lossy(&text[..front.length]).into_owned();
         state.open = Some(Open {
             problem,
@@ -196,6 +198,10 @@ impl Digester {
             draft.file = state.file.clone().filter(|(of, _)| *of == task).map(|(_, file)| file);
         }
         found.ended = problem.ended.is_some_and(|ended| ended(&draft));
+        let is_comment = draft.first().starts_with("# ");
+        if is_comment || problem.ended.is_some() && !found.ended {
+            draft.fails = Fails::Never;
+        }
         if let Some(first) = draft.lines.first_mut() {
             first.insert_str(0, &front);
         }
@@ -207,6 +213,7 @@ impl Digester {
         found.head = draft.head.unwrap_or(found.head);
         found.join = draft.join;
         found.bare = draft.bare;
+        found.fails = draft.fails;
         found.severity = draft.severity.unwrap_or(found.severity);
         found.lines = draft.lines;
         found.test = draft.test.filter(|test| !test.is_empty());
@@ -289,6 +296,7 @@ impl Digester {
                 open.bytes += text.len();
                 open.draft.lines.push(text);
                 open.found.to = to;
+                open.found.last = self.order;
                 if next == Next::Last {
                     self.close(stream);
                 }

@@ -1,7 +1,7 @@
 //! One finding, and the hashes that identify it.
 
 use crate::answer_text::counted;
-use crate::rules::{Join, Kind, Role};
+use crate::rules::{Fails, Join, Kind, Role};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{Location, Severity};
 
@@ -17,6 +17,8 @@ pub(crate) struct RawFinding {
     pub(crate) role: Role,
     /// An error that ended its program.
     pub(crate) ended: bool,
+    /// Whether it shows that its program failed.
+    pub(crate) fails: Fails,
     /// Remark of a linter without a severity word.
     pub(crate) remark: bool,
     /// The finding is a crash message, which a test may print as well.
@@ -44,6 +46,8 @@ pub(crate) struct RawFinding {
     pub(crate) to: u64,
     /// Position in the order of lines over both streams.
     pub(crate) order: u64,
+    /// Position of its last line in that order.
+    pub(crate) last: u64,
     pub(crate) recurrence: u64,
     pub(crate) pre: Vec<String>,
     pub(crate) post: Vec<String>,
@@ -64,6 +68,7 @@ impl RawFinding {
             sure,
             role: Role::Usual,
             ended: false,
+            fails: Fails::BySeverity,
             remark: false,
             word: false,
             probe: false,
@@ -80,6 +85,7 @@ impl RawFinding {
             from: 0,
             to: 0,
             order: 0,
+            last: 0,
             recurrence: 1,
             pre: Vec::new(),
             post: Vec::new(),

@@ -72,6 +72,20 @@ pub(crate) enum Role {
     ReportIssue,
 }
 
+/// Whether a problem shows that the program that printed it failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Fails {
+    /// An error with a place does. Other errors do if the log ends with them. Warnings and remarks do not.
+    #[default]
+    BySeverity,
+    /// It does, whatever its severity is: the program accepts no such remark.
+    Always,
+    /// It does if the log ends with it. In other places any program can print such a line.
+    AtEnd,
+    /// It does not: the program prints errors and exits with 0.
+    Never,
+}
+
 /// A problem that begins at a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Problem {
@@ -98,6 +112,10 @@ pub(crate) struct Problem {
     pub(crate) role: Role,
     /// For an error of a program: whether it ended the program. Programs can also log an error and continue, which `None` assumes.
     pub(crate) ended: Option<fn(&Draft) -> bool>,
+    /// Whether it shows that its program failed.
+    pub(crate) fails: Fails,
+    /// A number in brackets before it is its own, not the name of a task.
+    pub(crate) numbered: bool,
 }
 
 /// A problem with its lines, which a rule may correct when they are complete.
@@ -116,6 +134,8 @@ pub(crate) struct Draft {
     pub(crate) kind: Option<Kind>,
     /// True if it reports only that a test failed, without further lines.
     pub(crate) bare: bool,
+    /// Whether it shows that its program failed.
+    pub(crate) fails: Fails,
     /// Index of the line that summarizes it, if not the first.
     pub(crate) head: Option<usize>,
     /// Set if the same failure is printed in two places: as a block, and as a line with the full name.
@@ -126,6 +146,13 @@ impl Draft {
     /// Its first line.
     pub(crate) fn first(&self) -> &str {
         self.lines.first().map_or("", String::as_str)
+    }
+
+    /// Its first line after the place.
+    pub(crate) fn after_place(&self) -> &str {
+        let line = self.first();
+        let rest = self.file.as_deref().and_then(|file| line.split_once(file)).map_or(line, |(_, rest)| rest);
+        rest.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, ':' | '(' | ')' | ',' | ' '))
     }
 }
 
@@ -156,6 +183,8 @@ pub(crate) const fn problem(level: Level, kind: Kind, sure: u8) -> Problem {
         refine: None,
         role: Role::Usual,
         ended: None,
+        fails: Fails::BySeverity,
+        numbered: false,
     }
 }
 
@@ -202,6 +231,16 @@ impl Problem {
 
     pub(crate) const fn ended(mut self, ended: fn(&Draft) -> bool) -> Self {
         self.ended = Some(ended);
+        self
+    }
+
+    pub(crate) const fn numbered(mut self) -> Self {
+        self.numbered = true;
+        self
+    }
+
+    pub(crate) const fn fails(mut self, fails: Fails) -> Self {
+        self.fails = fails;
         self
     }
 

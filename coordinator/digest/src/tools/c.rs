@@ -1,7 +1,8 @@
 //! Output of C and C++.
 
 use crate::rules::{
-    Act, Draft, ERROR, FATAL, Indicator, Kind, Next, Problem, Rule, Sign, WARNING, indented_or_blank, problem,
+    Act, Draft, ERROR, FATAL, Fails, Indicator, Kind, Next, Problem, Rule, Sign, WARNING, indented_or_blank,
+    problem,
 };
 use crate::tool::{Tool, ToolId};
 
@@ -50,7 +51,36 @@ fn of_linter(draft: &mut crate::rules::Draft) {
     let is_rule = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ',');
     if name.len() > 2 && !name.starts_with('-') && name.chars().all(is_rule) {
         draft.kind = Some(Kind::Lint);
+        // shellcheck fails after each remark.
+        if is_code(name) {
+            draft.fails = Fails::Always;
+        }
     }
+}
+
+/// Whether a word is a linter's code, such as `SC2086` or `E501`.
+pub(super) fn is_code(word: &str) -> bool {
+    let digits = word.trim_start_matches(|c: char| c.is_ascii_uppercase());
+    (1..=5).contains(&(word.len() - digits.len()))
+        && (2..=5).contains(&digits.len())
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// cppcheck exits with 0 after its errors.
+pub(super) fn accepted(draft: &mut Draft) {
+    if is_of_cppcheck(draft.first()) {
+        draft.fails = Fails::Never;
+    }
+}
+
+/// Whether the line ends like a cppcheck remark: `[nullPointer]`.
+fn is_of_cppcheck(line: &str) -> bool {
+    let id = line.trim_end().strip_suffix(']').and_then(|line| line.rsplit_once(" [")).map(|(_, id)| id);
+    id.is_some_and(|id| {
+        id.len() > 6
+            && id.starts_with(|c: char| c.is_ascii_lowercase())
+            && id.bytes().all(|byte| byte.is_ascii_alphabetic())
+    })
 }
 
 fn is_message(line: &str) -> bool {
@@ -68,7 +98,7 @@ fn lead(line: &str) -> bool {
         || line.contains("In instantiation of")
 }
 
-const COMPILER_ERROR: Problem = problem(ERROR, Kind::Build, 92).follow(excerpt).lead(lead);
+const COMPILER_ERROR: Problem = problem(ERROR, Kind::Build, 92).follow(excerpt).lead(lead).refine(accepted);
 
 const COMPILER_FATAL: Problem = problem(FATAL, Kind::Build, 95).follow(excerpt).lead(lead);
 

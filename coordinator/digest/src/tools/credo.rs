@@ -3,7 +3,7 @@
 use crate::rules::{Act, Draft, Kind, Rule, WARNING, one_more, problem, set_place};
 use crate::tool::Tool;
 
-pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("credo") };
+pub(super) const TOOL: Tool = Tool { lints: true, rules: RULES, ..Tool::named("credo") };
 
 /// The place in the line below.
 fn place_below(draft: &mut Draft) {

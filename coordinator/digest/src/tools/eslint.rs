@@ -19,8 +19,11 @@ pub(super) fn rows(so_far: &[String], line: &str) -> Next {
     let digits = trimmed.chars().take_while(char::is_ascii_digit).count();
     let after = trimmed[digits..].strip_prefix(':').unwrap_or_default();
     let flush = so_far.first().is_some_and(|head| head.starts_with("./"));
-    let row =
-        digits > 0 && (flush || line.starts_with(' ')) && after.starts_with(|c: char| c.is_ascii_digit());
+    let names_severity =
+        trimmed.split_whitespace().nth(1).is_some_and(|word| matches!(word, "error" | "warning" | "info"));
+    let row = digits > 0
+        && (flush || names_severity || line.starts_with(' '))
+        && after.starts_with(|c: char| c.is_ascii_digit());
     if row || so_far.len() > 1 && line.starts_with("  ") && !trimmed.is_empty() {
         Next::Part
     } else {

@@ -1,12 +1,12 @@
 //! Output of any tool.
 
-use super::c::indented_no_head;
+use super::c::{indented_no_head, is_code};
 use super::eslint;
-use super::languages::of_compiler;
+use super::languages::{names_rule, of_compiler};
 use super::places::{has_excerpt, located, worded};
 use crate::rules::{
-    Act, Draft, ERROR, Kind, Level, Next, Role, Rule, Sign, WARNING, drawn, indented, paragraph, pointed,
-    problem, set_place,
+    Act, Draft, ERROR, Fails, Kind, Level, Next, Role, Rule, Sign, WARNING, drawn, indented, paragraph,
+    pointed, problem, set_place,
 };
 use crate::tool::{Tool, ToolId};
 use buildpool_protocol::report::Severity;
@@ -115,6 +115,67 @@ fn is_coded(line: &str) -> bool {
     code.is_some_and(|(digits, _)| digits.len() > 2 && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
+/// A remark with a code or with the name of a rule is a linter's, which fails after each remark. Another one may be of any
+/// program, unless the log ends with it. `grep -n` prints no blank before the text.
+fn remark(draft: &mut Draft) {
+    let text = draft.after_place();
+    let first = text.split(' ').next().unwrap_or_default();
+    let is_warning = first.ends_with("Warning:") || text.contains("[Warning/");
+    let code = first.split([':', '/']).next().unwrap_or_default();
+    let last = text.trim_end_matches(|c: char| matches!(c, '[' | ']' | ' ') || c.is_ascii_digit());
+    let in_brackets = text.rsplit(['(', '[']).next().unwrap_or_default().trim_end_matches([')', ']']);
+    let has_column = draft.column.is_some();
+    let is_of_linter = is_code(code)
+        || is_code(in_brackets)
+        || has_column && names_rule(text)
+        || text.ends_with(']')
+            && last.ends_with(|c: char| c.is_ascii_lowercase())
+            && names_rule(&format!("{last}]"))
+        || text.contains(" ==> ")
+        || text.ends_with("% confidence)")
+        || draft
+            .lines
+            .get(1)
+            .is_some_and(|line| line.trim().split_once(": ").is_some_and(|(code, _)| is_code(code)))
+        || text.starts_with("- Unknown word (");
+    let rest =
+        draft.file.as_deref().and_then(|file| draft.first().split_once(file)).map_or("", |(_, rest)| rest);
+    let is_flush = rest
+        .split_once(' ')
+        .is_some_and(|(place, message)| place.ends_with([':', ']']) && !message.starts_with([' ', '*']));
+    if is_of_linter && !is_warning {
+        draft.fails = Fails::Always;
+    } else if has_column && is_flush && !is_warning {
+        draft.fails = Fails::AtEnd;
+    }
+}
+
+/// The lines of a unified diff.
+fn hunks(so_far: &[String], line: &str) -> Next {
+    let is_part = match so_far.len() {
+        1 => line.starts_with("+++ "),
+        2 => line.starts_with("@@ -"),
+        _ => line.is_empty() || line.starts_with([' ', '+', '-', '@', '\\']) && !line.starts_with("--- "),
+    };
+    if is_part && so_far.len() < 40 { Next::Part } else { Next::Beyond }
+}
+
+/// The place is the first changed line. Without a hunk it is not a diff.
+fn first_change(draft: &mut Draft) {
+    let start = draft
+        .lines
+        .get(2)
+        .and_then(|hunk| hunk.strip_prefix("@@ -")?.split([',', ' ']).next()?.parse::<u32>().ok());
+    let unchanged = draft.lines.iter().skip(3).take_while(|line| !line.starts_with(['+', '-'])).count();
+    draft.spurious = start.is_none();
+    draft.head = Some(unchanged + 3).filter(|head| *head < draft.lines.len());
+    draft.line = start.map(|start| start.saturating_add(unchanged as u32));
+    if let Some(file) = &mut draft.file {
+        let own = file.strip_suffix(".orig").unwrap_or(file);
+        *file = own.strip_prefix("a/").unwrap_or(own).to_owned();
+    }
+}
+
 /// `parse error at (chart/a.yaml:14): …`: the place in parentheses, if no line points to one.
 fn named(draft: &mut Draft) {
     located(draft);
@@ -161,12 +222,6 @@ const RULES: &[Rule] = &[
         acts: &[Act::Problem(problem(Level::Word, Kind::Build, 86).follow(drawn))],
     },
     Rule {
-        // As redocly has it. The message is below, and the number looks like the name of a task.
-        name: "generic.pointer_place",
-        pattern: r"^(?:\[\d+\] )?(?P<f>[^\s:]+\.\w{1,8}):(?P<l>\d+):(?P<c>\d+) at (?P<m>#/\S*)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Lint, 88))],
-    },
-    Rule {
         name: "generic.line_code",
         pattern: r"^(?:\d+|-): (?P<k>[A-Z]\d{1,4}) (?P<m>\S.*)",
         acts: &[Act::Problem(problem(Level::Remark, Kind::Lint, 72))],
@@ -209,22 +264,28 @@ const RULES: &[Rule] = &[
     Rule {
         name: "generic.place_code",
         pattern: r"^\s{0,4}(?P<f>(?:[A-Za-z]:)?[^\s:(]+\.\w{1,8}):(?P<l>\d+)(?::(?P<c>\d+))?:? {1,2}(?P<m>\S.*)",
-        acts: &[Act::Problem(problem(Level::Remark, Kind::Lint, 72).follow(indented))],
+        acts: &[Act::Problem(problem(Level::Remark, Kind::Lint, 72).follow(indented).refine(remark))],
     },
     Rule {
         name: "generic.place_tight",
         pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(]+\.\w{1,8}):(?P<l>\d+):(?P<m>[A-Z]\S*.*)",
-        acts: &[Act::Problem(problem(Level::Remark, Kind::Lint, 70))],
+        acts: &[Act::Problem(problem(Level::Remark, Kind::Lint, 70).refine(remark))],
     },
     Rule {
         name: "generic.place_parens",
         pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(]+\.\w{1,8})\((?P<l>\d+)(?:,(?P<c>\d+))?\): +(?P<m>\S.*)",
-        acts: &[Act::Problem(problem(Level::Remark, Kind::Lint, 72).follow(indented))],
+        acts: &[Act::Problem(problem(Level::Remark, Kind::Lint, 72).follow(indented).refine(remark))],
     },
     Rule {
         name: "generic.place_bracketed",
         pattern: r"^\[(?P<f>[^\]\s:]+\.\w{1,8}):(?P<l>\d+)(?::(?P<c>\d+))?\] (?P<m>\S.*)",
-        acts: &[Act::Problem(problem(Level::Remark, Kind::Lint, 72))],
+        acts: &[Act::Problem(problem(Level::Remark, Kind::Lint, 72).refine(remark))],
+    },
+    Rule {
+        // Formatters print only the change that they would make.
+        name: "generic.diff",
+        pattern: r"^--- (?P<f>[^\s:]+\.\w{1,8})(?:[ \t].*)?$",
+        acts: &[Act::Problem(problem(Level::Remark, Kind::Lint, 45).follow(hunks).refine(first_change))],
     },
     Rule {
         name: "generic.dash_failed",

@@ -43,13 +43,13 @@ pub(super) fn stack_any(so_far: &[String], line: &str) -> Next {
 }
 
 fn is_of_main_thread(draft: &Draft) -> bool {
-    draft.first().starts_with("Exception in thread \"main\"")
+    draft.first().starts_with("Exception in thread \"main\"") || draft.first().starts_with("Caught: ")
 }
 
 const RULES: &[Rule] = &[
     Rule {
         name: "java.exception",
-        pattern: r#"^(?:Exception in thread ".*" |Caused by: )?(?P<m>(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error|Throwable)\b.*)"#,
+        pattern: r#"^(?:Exception in thread ".*" |Caused by: |Caught: )?(?P<m>(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error|Throwable)\b.*)"#,
         acts: &[Act::Problem(
             problem(ERROR, Kind::Runtime, 86).follow(stack_any).refine(java_place).ended(is_of_main_thread),
         )],

@@ -3,7 +3,7 @@
 use crate::rules::{Act, ERROR, Kind, Rule, problem};
 use crate::tool::Tool;
 
-pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("jshint") };
+pub(super) const TOOL: Tool = Tool { lints: true, rules: RULES, ..Tool::named("jshint") };
 
 const RULES: &[Rule] = &[Rule {
     name: "jshint.remark",

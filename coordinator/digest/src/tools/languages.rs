@@ -1,6 +1,6 @@
 //! Compilers whose messages need no rules but these few.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Level, Next, Rule, one_more, problem};
+use crate::rules::{Act, Draft, ERROR, Fails, Kind, Level, Next, Rule, one_more, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("compilers") };
@@ -20,6 +20,11 @@ const COMPILED: &[&str] = &[
 /// An error with a place in the sources of a compiled language is the compiler's, unless it ends with the name of a
 /// linter's rule.
 pub(super) fn of_compiler(draft: &mut Draft) {
+    super::c::accepted(draft);
+    let code = draft.first().trim_end().strip_suffix(']').and_then(|line| Some(line.rsplit_once('[')?.1));
+    if code.is_some_and(super::c::is_code) {
+        draft.fails = Fails::Always;
+    }
     let extension = draft.file.as_deref().and_then(|file| Some(file.rsplit_once('.')?.1));
     let is_source = extension.is_some_and(|extension| COMPILED.contains(&extension));
     if is_source && !names_rule(draft.first()) {
@@ -28,7 +33,7 @@ pub(super) fn of_compiler(draft: &mut Draft) {
 }
 
 /// Whether a line ends with `[rule-name]` or `(rule_name)`. Compilers name numbers and options there.
-fn names_rule(line: &str) -> bool {
+pub(super) fn names_rule(line: &str) -> bool {
     let line = line.trim_end();
     let name = line
         .strip_suffix(']')

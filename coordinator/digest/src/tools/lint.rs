@@ -1,9 +1,55 @@
 //! Output of linter.
 
-use crate::rules::{Act, Kind, Level, Rule, WARNING, problem};
-use crate::tool::{Apart, Tool};
+use crate::rules::{Act, ERROR, Fails, Kind, Level, Next, Rule, Sign, WARNING, problem};
+use crate::tool::{Apart, Tool, ToolId};
 
-pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("linter") };
+pub(super) const TOOL: Tool =
+    Tool { apart: Apart::Always, commands: COMMANDS, lints: true, rules: RULES, ..Tool::named("linter") };
+
+/// Linters without rules of their own that fail after each remark.
+const COMMANDS: &[&str] = &[
+    "actionlint",
+    "ansible-lint",
+    "cfn-lint",
+    "checkbashisms",
+    "codespell",
+    "cpplint",
+    "cspell",
+    "deptry",
+    "doc8",
+    "flake8",
+    "golangci-lint",
+    "hlint",
+    "knip",
+    "ktlint",
+    "luacheck",
+    "madge",
+    "markdownlint",
+    "mdl",
+    "pycodestyle",
+    "pydocstyle",
+    "pyflakes",
+    "reek",
+    "ruff",
+    "shellcheck",
+    "sqlfluff",
+    "staticcheck",
+    "textlint",
+    "shfmt",
+    "vulture",
+    "xo",
+    "yapf",
+];
+
+/// The list below a heading and a blank line.
+fn listed(so_far: &[String], line: &str) -> Next {
+    let is_part = line.starts_with("-  ") || line.starts_with("   ");
+    match (line.is_empty(), is_part) {
+        (true, _) if so_far.len() == 1 => Next::Maybe,
+        (false, true) => Next::Part,
+        _ => Next::Beyond,
+    }
+}
 
 const RULES: &[Rule] = &[
     Rule {
@@ -14,7 +60,26 @@ const RULES: &[Rule] = &[
     Rule {
         name: "lint.shellcheck",
         pattern: r"^In (?P<f>\S+) line (?P<l>\d+):$",
-        acts: &[Act::Problem(problem(WARNING, Kind::Lint, 80).follow(crate::rules::paragraph))],
+        acts: &[Act::Problem(
+            problem(WARNING, Kind::Lint, 80).follow(crate::rules::paragraph).fails(Fails::Always),
+        )],
+    },
+    Rule {
+        // Totals of linters that fail after each remark.
+        name: "lint.total",
+        pattern: r"^(?:Total: (?:[1-9]\d* warnings? / \d+|\d+ warnings? / [1-9]\d*) errors? in \d+ files?|Total (?:accumulated )?errors(?: found)?(?::| =) [1-9]\d*|CSpell: .*Issues found: [1-9]\d* in .*|[1-9]\d* hints?(?: \(\d+ ignored\))?|Found [1-9]\d* dependency issues?\.|Contracts: \d+ kept, [1-9]\d* broken\.|Analysis failed with [1-9]\d* (?:weighted )?issues?\.|\xe2\x9c\x96 {3}found [1-9]\d* problems, \d+ warnings|error: [1-9]\d* vulnerabilit(?:y|ies) found!|Failed: [1-9]\d* failure\(s\), \d+ warning\(s\) .*|\xe2\x9c\x96 Found [1-9]\d* circular dependenc(?:y|ies)!)$",
+        acts: &[Act::Sign(Sign::Failure(ToolId::Linter)), Act::Summary, Act::Harmless],
+    },
+    Rule {
+        name: "lint.clean",
+        pattern: r"^(?:Total: 0 warnings / 0 errors in \d+ files?|Total (?:accumulated )?errors(?: found)?(?::| =) 0|CSpell: .*Issues found: 0 in .*|No hints|Success! No dependency issues found\.|Contracts: \d+ kept, 0 broken\.|Woohoo! Your API descriptions? (?:is|are) valid\..*|Passed: 0 failure\(s\), \d+ warning\(s\) .*|\xe2\x9c\x94 No circular dependency found!)$",
+        acts: &[Act::Sign(Sign::Success(ToolId::Linter)), Act::Summary, Act::Harmless],
+    },
+    Rule {
+        // As import-linter has it.
+        name: "lint.forbidden_import",
+        pattern: r"^(?P<k>\S+) is not allowed to import (?P<m>\S+):$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Lint, 88).follow(listed))],
     },
     Rule {
         name: "lint.lintrunner_row",

@@ -1,7 +1,8 @@
 //! Output of Perl.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, problem};
+use crate::rules::{Act, Draft, ERROR, Fails, Kind, Next, Rule, problem};
 use crate::tool::Tool;
+use buildpool_protocol::report::Severity;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Perl") };
 
@@ -20,6 +21,35 @@ fn at_line(draft: &mut Draft) {
             draft.line = row.parse().ok();
             return;
         }
+    }
+}
+
+/// Beginnings of warnings of the interpreter. They have the form of a fatal error.
+const WARNINGS: &[&str] = &[
+    "Argument \"",
+    "Deep recursion",
+    "Found = in",
+    "Name \"",
+    "Odd number of",
+    "Possible ",
+    "Scalar value",
+    "Smartmatch",
+    "Statement unlikely",
+    "Subroutine ",
+    "Unquoted string",
+    "Use of ",
+    "Useless use",
+    "Wide character",
+    "\"my\" ",
+    "\"our\" ",
+    "given is ",
+    "when is ",
+];
+
+fn died(draft: &mut Draft) {
+    if WARNINGS.iter().any(|start| draft.first().starts_with(start)) {
+        draft.severity = Some(Severity::Warning);
+        draft.fails = Fails::Never;
     }
 }
 
@@ -42,6 +72,6 @@ const RULES: &[Rule] = &[
     Rule {
         name: "perl.died",
         pattern: r"^(?P<m>\S.*) at (?P<f>\S+\.(?:pl|pm|t|PL)) line (?P<l>\d+)(?:\.|, (?:near|at|<).*)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 65))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 65).refine(died).fails(Fails::AtEnd))],
     },
 ];

@@ -4,7 +4,7 @@ use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, problem};
 use crate::tool::Tool;
 use buildpool_protocol::report::Severity;
 
-pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("phpcs") };
+pub(super) const TOOL: Tool = Tool { lints: true, rules: RULES, ..Tool::named("phpcs") };
 
 /// The table of a file: ` 12 | ERROR | [x] …`.
 fn table(so_far: &[String], line: &str) -> Next {

@@ -3,7 +3,8 @@
 use crate::rules::{Act, Kind, Level, Rule, Sign, indented, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
-pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("rubocop") };
+pub(super) const TOOL: Tool =
+    Tool { lints: true, apart: Apart::Always, rules: RULES, ..Tool::named("rubocop") };
 
 const RULES: &[Rule] = &[
     Rule {

@@ -3,7 +3,7 @@
 use crate::rules::{Act, Draft, ERROR, Kind, Rule, Sign, drawn, pointed, problem};
 use crate::tool::{Tool, ToolId};
 
-pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("ruff") };
+pub(super) const TOOL: Tool = Tool { lints: true, rules: RULES, ..Tool::named("ruff") };
 
 /// A message without an arrow under it is something else.
 fn only_pointed(draft: &mut Draft) {

@@ -3,8 +3,13 @@
 use crate::rules::{Act, ERROR, Kind, Rule, Sign, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
-pub(super) const TOOL: Tool =
-    Tool { apart: Apart::WithoutCode, builds: true, rules: RULES, ..Tool::named("scons") };
+pub(super) const TOOL: Tool = Tool {
+    apart: Apart::WithoutCode,
+    builds: true,
+    reports_its_end: true,
+    rules: RULES,
+    ..Tool::named("scons")
+};
 
 pub(super) const TARGET: Tool =
     Tool { apart: Apart::WithoutCode, builds: true, ..Tool::named("a target of scons,") };
@@ -21,7 +26,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "scons.begun",
-        pattern: r"^scons: Building targets \.\.\.$",
+        pattern: r"^scons: (?:Reading SConscript files|Building targets|Cleaning targets) \.\.\.$",
         acts: &[Act::Sign(Sign::Begins(ToolId::Scons))],
     },
     Rule {
@@ -32,7 +37,7 @@ const RULES: &[Rule] = &[
     Rule {
         // With `-i` it prints this for any result of the targets, so it cancels its own failures.
         name: "scons.ended",
-        pattern: r"^scons: done building targets\.$",
+        pattern: r"^(?:scons: done (?:building|cleaning) targets\.|Use scons -H for help about .*)$",
         acts: &[Act::Sign(Sign::Success(ToolId::Scons)), Act::Summary],
     },
 ];

@@ -1,6 +1,6 @@
 //! Reports that name a file in a heading and have rows with a line and a message.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Level, Next, Rule, paragraph, problem};
+use crate::rules::{Act, Draft, ERROR, Fails, Kind, Level, Next, Rule, paragraph, problem};
 use crate::tool::{Apart, Tool};
 
 pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("table of remarks") };
@@ -125,7 +125,11 @@ const RULES: &[Rule] = &[
         name: "tables.listed",
         pattern: r"^(?:Unused|Unlisted|Unresolved|Missing|Duplicate|Unlinted|Invalid) (?:[a-z]+ ){0,2}[a-z]+s(?: \(\d+\)|:)?$",
         acts: &[Act::Problem(
-            problem(Level::Remark, Kind::Lint, 80).follow(entries).owning().refine(first_entry),
+            problem(Level::Remark, Kind::Lint, 80)
+                .follow(entries)
+                .owning()
+                .refine(first_entry)
+                .fails(Fails::AtEnd),
         )],
     },
     Rule {

@@ -52,6 +52,14 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
             ),
         );
     }
+    if let (Some(tool), None) = (case.cut_short, case.log.failure()) {
+        return contradiction(
+            Row::ZeroCutShort,
+            format!(
+                "The command exited 0, but {tool} printed its start and not its end: it is not complete."
+            ),
+        );
+    }
     if let Some(problem) = &case.errors.report_problem {
         // A failure of the machine is not a failure of the command, so the result is unknown.
         let (verdict, crash_type) = match problem.is_infrastructure {

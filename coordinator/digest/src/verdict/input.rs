@@ -25,6 +25,8 @@ pub(crate) struct VerdictInput<'a> {
     pub(crate) errors: ErrorEvidence<'a>,
     /// Requested xcodebuild action without a result, although another action has one.
     pub(crate) action_left: Option<&'a str>,
+    /// Tool that printed its start and not its end.
+    pub(crate) cut_short: Option<ToolId>,
     /// The command has a pipe, which hides the exit codes of all programs except the last.
     pub(crate) has_pipe: bool,
     /// xcodebuild ran. Its exit codes have their own meanings.

@@ -397,7 +397,7 @@ fn zero_passes_only_with_nothing_against_it() {
     check(&case, "zero_tests_failed", Verdict::Inconclusive, CrashType::TestFailure);
     let case = VerdictInput { tests: past, ..good.clone() };
     check(&case, "zero_failed_before", Verdict::Passed, CrashType::None);
-    let case = VerdictInput { crashes: &crashes, ..zero };
+    let case = VerdictInput { crashes: &crashes, ..zero.clone() };
     check(&case, "zero_death_marker", Verdict::Inconclusive, CrashType::Unknown);
     let report = [seen(Indicator::Sanitizer, "ERROR: AddressSanitizer: x")];
     let case = VerdictInput { crashes: &report, ..good.clone() };
@@ -410,6 +410,8 @@ fn zero_passes_only_with_nothing_against_it() {
     let errors = ErrorEvidence { standing, ..ErrorEvidence::default() };
     let case = VerdictInput { errors, ..good.clone() };
     check(&case, "zero_standing_error", Verdict::Inconclusive, CrashType::Unknown);
+    let case = VerdictInput { cut_short: Some(ToolId::Scons), ..zero.clone() };
+    check(&case, "zero_cut_short", Verdict::Inconclusive, CrashType::Unknown);
     let case = VerdictInput { action_left: Some("archive"), ..good };
     check(&case, "zero_action_left", Verdict::Inconclusive, CrashType::Unknown);
 }
