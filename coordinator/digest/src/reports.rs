@@ -13,7 +13,9 @@ use buildpool_protocol::report::{KnownFrom, Survivor, TestCounts, Verdict};
 use std::collections::BTreeSet;
 
 /// Report formats that a build without tests also writes.
-const OF_BUILDS_TOO: &[&str] = &["cargo_json", BUNDLE];
+const OF_BUILDS_TOO: &[&str] = &[CARGO_JSON, BUNDLE];
+/// Format of the messages of `cargo test --message-format json`.
+const CARGO_JSON: &str = "cargo_json";
 /// Format of a result bundle, which has priority over all other formats.
 const BUNDLE: &str = "xcresult";
 /// Maximum number of tests or processes in a note.
@@ -270,9 +272,9 @@ pub(crate) fn first_unfinished(facts: &Facts) -> Option<String> {
     believed_reports(facts).flat_map(|report| report.unfinished.first()).next().cloned()
 }
 
-/// Returns true if the tests are cargo's, where a panic is a failed test. Other reports don't
-/// change this.
+/// Returns true if a panic is a failed test, by the tool that ran the tests or the format of a report. Other reports
+/// don't change this.
 pub(crate) fn panics_are_tests(tally: &Tally, facts: &Facts) -> bool {
-    tally.counts().is_some_and(|tests| tests.source.contains("cargo"))
-        || believed_reports(facts).any(|report| report.format == "cargo_json")
+    tally.counting_tools().any(|tool| tool.panics_are_failed_tests)
+        || believed_reports(facts).any(|report| report.format == CARGO_JSON)
 }

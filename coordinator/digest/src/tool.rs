@@ -23,6 +23,14 @@ pub(crate) enum Announced {
     ByBlankLine,
 }
 
+/// The stage of a build that a result line reports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stage {
+    Unknown,
+    Build,
+    Tests,
+}
+
 /// The tools whose tests a driver runs. Only the driver's count is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Includes {
@@ -50,6 +58,12 @@ pub(crate) struct Tool {
     pub(crate) drives: bool,
     /// It is a build tool.
     pub(crate) builds: bool,
+    /// The stage that one of its result lines reports.
+    pub(crate) stage: fn(&str) -> Stage,
+    /// It prints totals of tests only in a test run, never in a build.
+    pub(crate) only_in_test_runs: bool,
+    /// A panic in one of its tests is a failed test, not a crash.
+    pub(crate) panics_are_failed_tests: bool,
     /// It is a linter: it exits with another code than 0 after its remarks.
     pub(crate) lints: bool,
     /// It prints its end, whatever the result, if it printed its start.
@@ -131,6 +145,9 @@ impl Tool {
             apart: Apart::Never,
             drives: false,
             builds: false,
+            stage: |_| Stage::Unknown,
+            only_in_test_runs: false,
+            panics_are_failed_tests: false,
             lints: false,
             reports_its_end: false,
             begins_in_silence: false,

@@ -12,7 +12,7 @@ mod setup;
 mod tests;
 
 use crate::markers::MarkerLine;
-use crate::tool::ToolId;
+use crate::tool::{Stage, ToolId};
 use buildpool_protocol::outcome::{CrashType, Ending};
 use buildpool_protocol::report::{Cause, KnownFrom, Verdict};
 pub(crate) use death::CHILD_CRASHED;
@@ -240,11 +240,9 @@ fn failure_type(case: &VerdictInput<'_>) -> CrashType {
     }
 }
 
-/// Returns true if the marker reports a failed build. xcodebuild prints `TEST FAILED` after a
-/// failed build as well.
+/// Returns true if the marker reports a failed build.
 fn is_of_build(failure: &MarkerLine<ToolId>) -> bool {
-    let marks = ["** BUILD FAILED", "** TEST BUILD FAILED", "** ARCHIVE FAILED"];
-    failure.what == ToolId::Xcodebuild && marks.iter().any(|mark| failure.line.contains(mark))
+    (failure.what.stage)(&failure.line) == Stage::Build
 }
 
 fn tests(count: u64) -> String {

@@ -130,20 +130,28 @@ impl Tally {
         )
     }
 
+    /// Returns each tool that counted tests, with its counts.
+    fn counted(&self) -> impl Iterator<Item = (ToolId, Counts)> {
+        self.families().filter_map(|(tool, account)| {
+            let believed = account.believed(tool);
+            let believed = if tool.counts_targets { self.targets_alone(believed) } else { believed };
+            let is_told = account.summaries() > 0 && self.targets.is_empty();
+            (believed.total() > 0 || is_told).then_some((tool, believed))
+        })
+    }
+
+    /// Returns the tools that counted tests.
+    pub(crate) fn counting_tools(&self) -> impl Iterator<Item = ToolId> {
+        self.counted().map(|(tool, _)| tool)
+    }
+
     /// Returns the counts for the result, or `None` if no tool counted.
     pub(crate) fn counts(&self) -> Option<TestCounts> {
         let mut sum = Counts::default();
         let mut names = Vec::new();
-        for (family, account) in self.families() {
-            let mut believed = account.believed(family);
-            if family.counts_targets {
-                believed = self.targets_alone(believed);
-            }
-            let is_told = account.summaries() > 0 && self.targets.is_empty();
-            if believed.total() > 0 || is_told {
-                sum.add(&believed);
-                names.push(family.name);
-            }
+        for (tool, counts) in self.counted() {
+            sum.add(&counts);
+            names.push(tool.name);
         }
         (!names.is_empty()).then(|| TestCounts {
             passed: sum.passed,

@@ -6,6 +6,7 @@ use crate::tally::Counts;
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
+    panics_are_failed_tests: true,
     program: Some(ToolId::Cargo),
     announces_in_common_words: true,
     runs_them_itself: true,

@@ -4,7 +4,8 @@ use crate::rules::{Act, Count, ERROR, Kind, Next, Rule, Sign, TestEvent, problem
 use crate::tally::Counts;
 use crate::tool::{Tool, ToolId};
 
-pub(super) const TOOL: Tool = Tool { totals_only: true, rules: RULES, ..Tool::named("Swift Testing") };
+pub(super) const TOOL: Tool =
+    Tool { only_in_test_runs: true, totals_only: true, rules: RULES, ..Tool::named("Swift Testing") };
 
 const SWIFT_RUN: Count = |groups| {
     let total = groups.number("n");

@@ -3,10 +3,20 @@
 use crate::rules::{
     Act, ERROR, FATAL, Indicator, Kind, Next, Rule, Sign, WARNING, indented, indented_or_blank, problem,
 };
-use crate::tool::{Tool, ToolId};
+use crate::tool::{Stage, Tool, ToolId};
 
 pub(super) const TOOL: Tool =
-    Tool { drives: true, units_of_command: true, rules: RULES, ..Tool::named("xcodebuild") };
+    Tool { drives: true, units_of_command: true, stage, rules: RULES, ..Tool::named("xcodebuild") };
+
+/// `** TEST BUILD FAILED **`. After a failed build it prints `TEST FAILED` as well.
+fn stage(line: &str) -> Stage {
+    let result = line.split_once("** ").map_or("", |(_, result)| result);
+    match result.rsplit_once(" **").and_then(|(result, _)| result.rsplit_once(' ')) {
+        Some(("BUILD" | "TEST BUILD" | "ARCHIVE", _)) => Stage::Build,
+        Some(("TEST" | "TEST EXECUTE", _)) => Stage::Tests,
+        _ => Stage::Unknown,
+    }
+}
 
 /// `The following build commands failed:` and the indented list after it.
 fn failed_commands(so_far: &[String], line: &str) -> Next {

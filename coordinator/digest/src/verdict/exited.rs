@@ -6,7 +6,7 @@ use super::{
     failed_tests, failure_type, memory, tests, unfinished,
 };
 use crate::rules::Indicator;
-use crate::tool::ToolId;
+use crate::tool::Stage;
 use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::{KnownFrom, Verdict};
 
@@ -180,12 +180,10 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
     }
 }
 
-/// Returns true if a test action of xcodebuild or `swift test` ran: its success marker, or a total of
-/// XCTest or Swift Testing, which a build never prints.
+/// Returns true if a test action ran: a tool reported the success of its tests, or a total that a build never prints.
 pub(super) fn says_tested(case: &VerdictInput<'_>) -> bool {
-    let counts = |source: &str| source.contains("XCTest") || source.contains("Swift Testing");
-    case.log.success().is_some_and(|seen| seen.what == ToolId::Xcodebuild && seen.line.contains("** TEST "))
-        || case.tests.none().is_some_and(|(source, _)| counts(source))
+    case.log.success().is_some_and(|seen| (seen.what.stage)(&seen.line) == Stage::Tests)
+        || case.tests.none().is_some() && case.tests.only_in_test_runs
 }
 
 /// Advice for the end of a sentence if a pipe can hide the exit code.

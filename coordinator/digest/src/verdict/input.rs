@@ -151,7 +151,9 @@ pub(crate) struct TestEvidence {
     pub(crate) without_total: Option<String>,
     /// Source that counted zero tests, and whether it is a report or the log.
     pub(crate) none: Option<(String, KnownFrom)>,
-    /// The tests are cargo's, where a panic is a failed test.
+    /// The total is of a tool that counts tests only in a test run, never in a build.
+    pub(crate) only_in_test_runs: bool,
+    /// A panic is a failed test.
     pub(crate) panics_are_tests: bool,
 }
 

@@ -441,7 +441,7 @@ fn a_log_alone_passes_on_a_last_word_only() {
     let case = VerdictInput { tests, ..good.clone() };
     check(&case, "log_without_total", Verdict::Inconclusive, CrashType::Unknown);
     let tested = seen(ToolId::Xcodebuild, "** TEST SUCCEEDED **");
-    let tests = no_tests("XCTest output", TestRun::No);
+    let tests = TestEvidence { only_in_test_runs: true, ..no_tests("XCTest output", TestRun::No) };
     let case = VerdictInput { log: succeeded(&tested), tests, ..good.clone() };
     check(&case, "log_no_tests", Verdict::Inconclusive, CrashType::Unknown);
     let case = VerdictInput { action_left: Some("archive"), ..good.clone() };
