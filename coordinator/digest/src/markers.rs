@@ -38,6 +38,8 @@ pub(crate) struct Markers {
     pub(crate) no_tests: Option<MarkerLine<()>>,
     /// A part of the run had tests.
     pub(crate) has_tests: bool,
+    /// Order of the last line in which a tool ignores the failure of a command.
+    pub(crate) ignored: u64,
     /// Order of the last line in which a tool's own total counts failed tests.
     pub(crate) failed_total: u64,
     /// Order of a line: crash messages up to it belong to a program that has ended.
@@ -95,6 +97,7 @@ impl Markers {
                 let line = line.trim().to_owned();
                 self.no_tests.get_or_insert(MarkerLine { what: (), line, stream, from, order, last: order });
             }
+            Sign::IgnoresFailure => self.ignored = order,
             Sign::SomeTests => self.has_tests = true,
             Sign::CrashUnder(family, what) => {
                 self.under

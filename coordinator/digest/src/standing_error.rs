@@ -24,20 +24,22 @@ pub(crate) fn standing_error(
             && !markers.runs.is_past(found.order)
             && !ToolId::of_rule(found.rule).is_some_and(|tool| command.forgives(tool.commands()))
     };
-    let errors = findings.errors.iter().filter(|found| shows_failure(found, last_text) && stands(found));
+    // A linter whose exit code counts has accepted its remarks.
+    let may_hide = command.may_hide_exit_codes();
+    let runs_linter = ToolId::all().any(|tool| tool.lints && command.runs(tool.commands()));
+    let is_accepted = |found: &RawFinding| found.kind == Kind::Lint && runs_linter && !may_hide;
+    let errors = findings
+        .errors
+        .iter()
+        .filter(|found| shows_failure(found, last_text) && stands(found) && !is_accepted(found));
     let orders: Vec<u64> = errors.map(|found| found.order).collect();
     if let Some(first) = ranking.ranked.iter().find(|ranked| orders.contains(&ranked.found.order)) {
         return Some(first.headline());
     }
-    // A linter whose exit code counts has accepted its remarks.
-    if !command.may_hide_exit_codes() {
+    let forgives = ToolId::all().any(|tool| tool.lints && command.forgives(tool.commands()));
+    if !may_hide || forgives {
         return None;
     }
-    let mut linters = ToolId::all().filter(|tool| tool.lints);
-    if linters.any(|tool| command.forgives(tool.commands())) {
-        return None;
-    }
-    let runs_linter = ToolId::all().any(|tool| tool.lints && command.runs(tool.commands()));
     let success = markers.success.as_ref().map_or(0, |success| success.order);
     let remarks = findings.warnings.iter().chain(&findings.remarks).filter(|found| {
         let counts = match found.fails {
@@ -46,7 +48,7 @@ pub(crate) fn standing_error(
             Fails::BySeverity => runs_linter && found.remark,
             Fails::Never => false,
         };
-        counts && found.order > success && stands(found)
+        counts && found.order > success.max(markers.ignored) && stands(found)
     });
     remarks.min_by_key(|found| found.order).map(headline)
 }

@@ -38,6 +38,8 @@ pub(crate) enum Sign {
     Tool(ToolId),
     /// A run of a tool begins. Its earlier run has ended.
     Begins(ToolId),
+    /// A tool ignores the failure of the command that it ran last.
+    IgnoresFailure,
     /// A test runner found no tests.
     NoTests,
     /// A part of a run had tests, so that its other parts may have none.

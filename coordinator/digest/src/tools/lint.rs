@@ -10,6 +10,7 @@ pub(super) const TOOL: Tool =
 const COMMANDS: &[&str] = &[
     "actionlint",
     "ansible-lint",
+    "bandit",
     "cfn-lint",
     "checkbashisms",
     "codespell",

@@ -22,7 +22,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "make.ignored",
         pattern: r"^g?n?make(?:\[\d+\])?: (?:\*\*\* )?\[.*\] .*\(ignored\)$",
-        acts: &[Act::Harmless, Act::Alone],
+        acts: &[Act::Sign(Sign::IgnoresFailure), Act::Harmless, Act::Alone],
     },
     Rule {
         // It is no consequence of a recipe.

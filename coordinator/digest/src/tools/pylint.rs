@@ -3,7 +3,7 @@
 use crate::rules::{Act, Kind, Level, Rule, problem};
 use crate::tool::Tool;
 
-pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("pylint") };
+pub(super) const TOOL: Tool = Tool { lints: true, rules: RULES, ..Tool::named("pylint") };
 
 const RULES: &[Rule] = &[Rule {
     name: "pylint.code",

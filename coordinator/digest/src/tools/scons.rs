@@ -37,7 +37,7 @@ const RULES: &[Rule] = &[
     Rule {
         // With `-i` it prints this for any result of the targets, so it cancels its own failures.
         name: "scons.ended",
-        pattern: r"^(?:scons: done (?:building|cleaning) targets\.|Use scons -H for help about .*)$",
+        pattern: r"^(?:scons: done (?:building|cleaning) targets\.|usage: scons \[OPTIONS\].*)$",
         acts: &[Act::Sign(Sign::Success(ToolId::Scons)), Act::Summary],
     },
 ];
