@@ -44,7 +44,7 @@ pub(crate) struct Markers {
     pub(crate) failed_total: u64,
     /// Order of a line: crash messages up to it belong to a program that has ended.
     settled: u64,
-    /// A crash sign that counts only if a tool of this family ran.
+    /// A crash sign that counts only if a tool of this tool ran.
     under: Option<(ToolId, MarkerLine<Indicator>)>,
     /// Sign of the exception that was raised last.
     raised: Option<MarkerLine<Indicator>>,
@@ -99,9 +99,8 @@ impl Markers {
             }
             Sign::IgnoresFailure => self.ignored = order,
             Sign::SomeTests => self.has_tests = true,
-            Sign::CrashUnder(family, what) => {
-                self.under
-                    .get_or_insert((family, MarkerLine { what, line, stream, from, order, last: order }));
+            Sign::CrashUnder(tool, what) => {
+                self.under.get_or_insert((tool, MarkerLine { what, line, stream, from, order, last: order }));
             }
             Sign::Raised(what) => {
                 self.raised = Some(MarkerLine { what, line, stream, from, order, last: order });
@@ -151,16 +150,16 @@ impl Markers {
     }
 
     /// Adds the success or failure that a tool's own current counts imply.
-    pub(crate) fn total(&mut self, family: ToolId, counts: Counts, place: (&str, Stream, u64, u64)) {
+    pub(crate) fn total(&mut self, tool: ToolId, counts: Counts, place: (&str, Stream, u64, u64)) {
         if counts.failed > 0 {
             self.failed_total = place.3;
-            self.tools.insert(family.speaker());
+            self.tools.insert(tool.speaker());
             let (line, stream, from, order) = place;
             let line = crate::text::clip_chars(line, LINE_CHARS_MAX).into_owned();
-            let seen = MarkerLine { what: family.speaker(), line, stream, from, order, last: order };
+            let seen = MarkerLine { what: tool.speaker(), line, stream, from, order, last: order };
             self.runs.failed(seen, false, true);
         } else if counts.is_good() {
-            self.add(Sign::Success(family.speaker()), place, false);
+            self.add(Sign::Success(tool.speaker()), place, false);
         }
     }
 
@@ -182,12 +181,12 @@ impl Markers {
     ) -> Self {
         self.apply_command(command, tally.failed_apart());
         let ended_badly = facts.ending.as_ref().map(|_| !facts.exited_zero());
-        self.complete(|family| tally.knows(family), ended_badly, last_text);
+        self.complete(|tool| tally.knows(tool), ended_badly, last_text);
         self
     }
 
     /// Applies the command: it may ignore a tool's failure if another tool succeeds after it, or run only one tool. `failed` are
-    /// families with failed tests that did not all pass later.
+    /// tools with failed tests that did not all pass later.
     fn apply_command(&mut self, command: &Command, failed: impl Iterator<Item = ToolId>) {
         let asked = |tool: ToolId| match tool.host {
             Some(host) if !command.runs(tool.commands()) => host,
@@ -205,8 +204,7 @@ impl Markers {
     /// if a tool reported a failure after it.
     fn complete(&mut self, was_at_work: impl Fn(ToolId) -> bool, ended_badly: Option<bool>, last_text: u64) {
         let under = self.under.take();
-        let under =
-            under.filter(|(family, _)| self.tools.contains(&family.speaker()) || was_at_work(*family));
+        let under = under.filter(|(tool, _)| self.tools.contains(&tool.speaker()) || was_at_work(*tool));
         let last_failure = self.runs.last_failure();
         let ends = |seen: &MarkerLine<Indicator>| {
             ended_badly.unwrap_or(last_text <= seen.order || last_failure > seen.order)

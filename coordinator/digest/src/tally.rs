@@ -55,7 +55,7 @@ pub(crate) fn hashed(named: impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Counts of tests so far, by family.
+/// Counts of tests so far, by tool.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     accounts: BTreeMap<ToolId, ToolCounts>,
@@ -78,34 +78,34 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Whether this family's lines are currently another tool's output.
-    pub(crate) fn ignores(&self, family: ToolId) -> bool {
-        self.host.is_some_and(|host| host.hosts == Some(family))
+    /// Whether this tool's lines are currently another tool's output.
+    pub(crate) fn ignores(&self, tool: ToolId) -> bool {
+        self.host.is_some_and(|host| host.hosts == Some(tool))
     }
 
     /// Records the start or the end of a test. Returns false if the line is a test's own output.
-    pub(crate) fn event(&mut self, family: ToolId, test: &str, event: TestEvent) -> bool {
-        if self.ignores(family) {
+    pub(crate) fn event(&mut self, tool: ToolId, test: &str, event: TestEvent) -> bool {
+        if self.ignores(tool) {
             return false;
         }
         self.clock += 1;
         if event != TestEvent::Started {
-            self.mend(family, test);
+            self.mend(tool, test);
         }
-        if family.counts_targets {
+        if tool.counts_targets {
             self.closes_target();
         }
-        let place = self.place(family);
-        let account = self.accounts.entry(family).or_default();
+        let place = self.place(tool);
+        let account = self.accounts.entry(tool).or_default();
         account.told_at = self.clock;
-        account.known |= event != TestEvent::Started || !family.begins_in_common_words;
+        account.known |= event != TestEvent::Started || !tool.begins_in_common_words;
         if event == TestEvent::Started {
             account.begins = true;
             self.running.begin(place, test);
             return true;
         }
         let known = || self.running.is_full() || self.running.contains(place, test);
-        if family.begins_each && account.begins && !known() {
+        if tool.begins_each && account.begins && !known() {
             return false;
         }
         self.running.end(place, test);
@@ -115,14 +115,14 @@ impl Tally {
             return true;
         }
         account.named = account.named.saturating_add(1);
-        let part = account.part.filter(|_| family.shares_names_among_parts);
-        if !family.names_repeat {
-            let id = hashed((family, part, (family.one_name)(test)));
+        let part = account.part.filter(|_| tool.shares_names_among_parts);
+        if !tool.names_repeat {
+            let id = hashed((tool, part, (tool.one_name)(test)));
             let kept = self.last.len() < TESTS_MAX || self.last.contains_key(&id);
             let run = account.summaries();
             let before = if kept { self.last.insert(id, (event, run)) } else { None };
             if kept && before.is_none() {
-                self.named.add(id, family, test);
+                self.named.add(id, tool, test);
             }
             account.names.add(run, before.map(|(_, run)| run));
             if let Some((before, _)) = before {
@@ -143,30 +143,30 @@ impl Tally {
         true
     }
 
-    /// Ends the test of a family that started last; the line does not name it.
-    pub(crate) fn ends(&mut self, family: ToolId) {
-        let place = self.place(family);
+    /// Ends the test of a tool that started last; the line does not name it.
+    pub(crate) fn ends(&mut self, tool: ToolId) {
+        let place = self.place(tool);
         let latest = self.running.latest().filter(|(of, _)| *of == place);
         if let Some(test) = latest.map(|(_, test)| test.to_owned()) {
             self.running.end(place, &test);
-            self.mend(family, &test);
+            self.mend(tool, &test);
             self.done = self.done.saturating_add(1);
-            self.accounts.entry(family).or_default().known = true;
+            self.accounts.entry(tool).or_default().known = true;
         }
     }
 
     /// Whether the log names a part of a run, but no tests or totals follow.
-    pub(crate) fn has_parts_without_tests(&self, family: ToolId) -> bool {
-        self.accounts.get(&family).is_some_and(|account| {
+    pub(crate) fn has_parts_without_tests(&self, tool: ToolId) -> bool {
+        self.accounts.get(&tool).is_some_and(|account| {
             let any_told = account.heading_at.is_some() || account.told_at > 0;
             account.part.is_some()
                 && (!any_told || account.summaries() > 0 && account.ledger().sum().total() == 0)
         })
     }
 
-    /// Marks the next total of a family as a rerun of the failed tests.
-    pub(crate) fn reruns_failed(&mut self, family: ToolId) {
-        self.accounts.entry(family).or_default().reruns_failed = true;
+    /// Marks the next total of a tool as a rerun of the failed tests.
+    pub(crate) fn reruns_failed(&mut self, tool: ToolId) {
+        self.accounts.entry(tool).or_default().reruns_failed = true;
     }
 
     /// Adds a test that the runner reports as flaky.
@@ -187,11 +187,11 @@ impl Tally {
         self.targets.close(counts);
     }
 
-    /// Counts of the families whose tests a target of Bazel may run.
+    /// Counts of the tools whose tests a target of Bazel may run.
     fn inside_targets(&self) -> Counts {
         let mut sum = Counts::default();
-        for (family, account) in self.families().filter(|(family, _)| !family.counts_targets) {
-            sum.add(&account.believed(family));
+        for (tool, account) in self.tools().filter(|(tool, _)| !tool.counts_targets) {
+            sum.add(&account.believed(tool));
         }
         sum
     }
@@ -211,23 +211,23 @@ impl Tally {
     }
 
     /// Records that the current program prints each passed test.
-    pub(crate) fn tells_passes(&mut self, family: ToolId) {
-        self.accounts.entry(family).or_default().tells_passes = true;
+    pub(crate) fn tells_passes(&mut self, tool: ToolId) {
+        self.accounts.entry(tool).or_default().tells_passes = true;
     }
 
     /// Begins a part of the run; an empty `name` means an unnamed part.
-    pub(crate) fn part(&mut self, family: ToolId, name: &str) {
-        self.accounts.entry(family).or_default().part = (!name.is_empty()).then(|| hashed(name));
+    pub(crate) fn part(&mut self, tool: ToolId, name: &str) {
+        self.accounts.entry(tool).or_default().part = (!name.is_empty()).then(|| hashed(name));
     }
 
     /// Records a failed part. Failures without a part are assigned to it.
-    pub(crate) fn failed_part(&mut self, family: ToolId, name: &str) {
-        self.accounts.entry(family).or_default().own.failed_in(hashed(name));
+    pub(crate) fn failed_part(&mut self, tool: ToolId, name: &str) {
+        self.accounts.entry(tool).or_default().own.failed_in(hashed(name));
     }
 
-    /// Moves the running tests of a family to the interrupted ones.
-    pub(crate) fn cut(&mut self, family: ToolId) {
-        let (part, place) = (self.part_of(family), self.place(family));
+    /// Moves the running tests of a tool to the interrupted ones.
+    pub(crate) fn cut(&mut self, tool: ToolId) {
+        let (part, place) = (self.part_of(tool), self.place(tool));
         while let Some(test) = self.running.take_first(place) {
             if self.cut.len() < RUNNING_TESTS_MAX {
                 self.cut.push((part, test));
@@ -236,71 +236,71 @@ impl Tally {
     }
 
     /// Removes a finished test from the interrupted ones of this part: it was run again.
-    fn mend(&mut self, family: ToolId, test: &str) {
+    fn mend(&mut self, tool: ToolId, test: &str) {
         if !self.cut.is_empty() {
-            let part = self.part_of(family);
+            let part = self.part_of(tool);
             self.cut.retain(|(of, cut)| *of != part || cut != test);
         }
     }
 
-    /// Returns the current part of the run of a family.
-    fn part_of(&self, family: ToolId) -> (ToolId, Option<u64>) {
-        (family, self.accounts.get(&family).and_then(|account| account.part))
+    /// Returns the current part of the run of a tool.
+    fn part_of(&self, tool: ToolId) -> (ToolId, Option<u64>) {
+        (tool, self.accounts.get(&tool).and_then(|account| account.part))
     }
 
-    /// Returns the place of the tests of a family that follow.
-    fn place(&self, family: ToolId) -> TestPlace {
-        let part = self.part_of(family).1.filter(|_| family.runs_parts_at_once);
-        (family, part.unwrap_or_default())
+    /// Returns the place of the tests of a tool that follow.
+    fn place(&self, tool: ToolId) -> TestPlace {
+        let part = self.part_of(tool).1.filter(|_| tool.runs_parts_at_once);
+        (tool, part.unwrap_or_default())
     }
 
     /// Records the number of a finished test.
-    pub(crate) fn numbered(&mut self, family: ToolId, number: u64) {
-        let account = self.accounts.entry(family).or_default();
+    pub(crate) fn numbered(&mut self, tool: ToolId, number: u64) {
+        let account = self.accounts.entry(tool).or_default();
         account.numbered = account.numbered.max(number);
     }
 
-    /// Whether a tool of this family certainly ran.
-    pub(crate) fn knows(&self, family: ToolId) -> bool {
-        self.accounts.get(&family).is_some_and(|account| account.known)
+    /// Whether a tool of this tool certainly ran.
+    pub(crate) fn knows(&self, tool: ToolId) -> bool {
+        self.accounts.get(&tool).is_some_and(|account| account.known)
     }
 
-    /// Begins a session of a family.
-    pub(crate) fn session(&mut self, family: ToolId) {
-        if self.ignores(family) {
+    /// Begins a session of a tool.
+    pub(crate) fn session(&mut self, tool: ToolId) {
+        if self.ignores(tool) {
             return;
         }
-        if family.hosts.is_some() {
-            self.host = Some(family);
+        if tool.hosts.is_some() {
+            self.host = Some(tool);
         }
-        let account = self.accounts.entry(family).or_default();
-        account.own.close(family);
+        let account = self.accounts.entry(tool).or_default();
+        account.own.close(tool);
         (account.begins, account.amiss, account.session_tests) = (false, false, 0);
         // The line that begins a session of cargo could also be printed by any script.
-        account.known |= !family.shares_format;
+        account.known |= !tool.shares_format;
     }
 
-    /// Ends a program of a family. `completely`: it reports that all its tests passed.
-    pub(crate) fn over(&mut self, family: ToolId, completely: bool) {
-        if self.host == Some(family) {
+    /// Ends a program of a tool. `completely`: it reports that all its tests passed.
+    pub(crate) fn over(&mut self, tool: ToolId, completely: bool) {
+        if self.host == Some(tool) {
             self.host = None;
         }
-        if completely && self.last_one_is_open(family) {
-            self.cut(family);
+        if completely && self.last_one_is_open(tool) {
+            self.cut(tool);
         }
-        if let Some(account) = self.accounts.get_mut(&family) {
+        if let Some(account) = self.accounts.get_mut(&tool) {
             (account.begins, account.tells_passes) = (false, false);
             account.told();
         }
         if completely {
-            let event = if family.by_test { TestEvent::Passed } else { TestEvent::Ended };
-            let place = self.place(family);
+            let event = if tool.by_test { TestEvent::Passed } else { TestEvent::Ended };
+            let place = self.place(tool);
             while let Some(test) = self.running.take_first(place) {
-                self.event(family, &test, event);
+                self.event(tool, &test, event);
             }
             // Another part may still run.
-            let is_running = self.running.has_any(family);
-            if let Some(account) = self.accounts.get_mut(&family) {
+            let is_running = self.running.has_any(tool);
+            if let Some(account) = self.accounts.get_mut(&tool) {
                 account.known = is_running;
             }
         }
@@ -308,75 +308,75 @@ impl Tally {
 
     /// Returns true if a program that prints passed tests has printed the ends of all tests but the last: that test ended its
     /// process with 0, and the program took this for the end of all. If more are open, they may be skipped tests.
-    fn last_one_is_open(&self, family: ToolId) -> bool {
-        self.accounts.get(&family).is_some_and(|account| account.begins && account.tells_passes)
-            && self.running.times(self.place(family)) == 1
-            && self.running.latest().is_some_and(|(of, _)| of == self.place(family))
+    fn last_one_is_open(&self, tool: ToolId) -> bool {
+        self.accounts.get(&tool).is_some_and(|account| account.begins && account.tells_passes)
+            && self.running.times(self.place(tool)) == 1
+            && self.running.latest().is_some_and(|(of, _)| of == self.place(tool))
     }
 
     /// Records a heading that announces a total.
-    pub(crate) fn heading(&mut self, family: ToolId, at: Standing) {
+    pub(crate) fn heading(&mut self, tool: ToolId, at: Standing) {
         self.clock += 1;
-        let account = self.accounts.entry(family).or_default();
+        let account = self.accounts.entry(tool).or_default();
         account.heading = Some(at.number);
         account.amiss = false;
         account.heading_at.get_or_insert(self.clock);
         account.known = true;
-        if family.adds_below_a_heading {
+        if tool.adds_below_a_heading {
             account.at().open = None;
         }
     }
 
     /// Marks the total: something besides its tests failed, so its other lines are not a success.
-    pub(crate) fn amiss(&mut self, family: ToolId) {
-        self.accounts.entry(family).or_default().amiss = true;
+    pub(crate) fn amiss(&mut self, tool: ToolId) {
+        self.accounts.entry(tool).or_default().amiss = true;
     }
 
     /// Whether the current total reports a failure besides its tests.
-    pub(crate) fn is_amiss(&self, family: ToolId) -> bool {
-        self.accounts.get(&family).is_some_and(|account| account.amiss)
+    pub(crate) fn is_amiss(&self, tool: ToolId) -> bool {
+        self.accounts.get(&tool).is_some_and(|account| account.amiss)
     }
 
     /// Whether a heading at most [`HEADING_LINES_MAX`] lines before announced a total.
-    pub(crate) fn is_announced(&self, family: ToolId, at: Standing) -> bool {
-        let heading = self.accounts.get(&family).and_then(|account| account.heading);
+    pub(crate) fn is_announced(&self, tool: ToolId, at: Standing) -> bool {
+        let heading = self.accounts.get(&tool).and_then(|account| account.heading);
         heading.is_some_and(|heading| at.number.saturating_sub(heading) <= HEADING_LINES_MAX)
     }
 
     /// A summary. Within a session the last one counts; a tool that has a header for each is summed over them. Gives the
     /// counts that stand now, if they are the tool's own.
-    pub(crate) fn summary(&mut self, family: ToolId, counts: Counts, at: Standing) -> Option<Counts> {
-        if self.ignores(family) {
+    pub(crate) fn summary(&mut self, tool: ToolId, counts: Counts, at: Standing) -> Option<Counts> {
+        if self.ignores(tool) {
             return None;
         }
         self.clock += 1;
-        let account = self.accounts.entry(family).or_default();
+        let account = self.accounts.entry(tool).or_default();
         account.told_at = self.clock;
         account.known = true;
         let of = std::mem::take(&mut account.session_tests);
         account.told();
-        let counts = account.with_failures_told(family, counts);
-        account.at_loose = match family.announces {
+        let counts = account.with_failures_told(tool, counts);
+        account.at_loose = match tool.announces {
             None => false,
             Some(announced) => {
                 let headed =
                     account.heading.take().is_some_and(|heading| at.number - heading <= HEADING_LINES_MAX);
                 let is_own = if announced == Announced::ByBlankLine { at.after_blank } else { headed };
                 if is_own {
-                    account.own.close(family)
+                    account.own.close(tool)
                 } else {
-                    account.loose.close(family)
+                    account.loose.close(tool)
                 }
                 !is_own
             }
         };
-        let part = account.part_of(family, at.task);
+        let part = account.part_of(tool, at.task);
         let reruns = std::mem::take(&mut account.reruns_failed);
         let ledger = account.at();
         // The counts of one program only grow, so smaller counts belong to another one.
         let is_another = |open: Counts| counts.failed < open.failed || counts.total() < open.total();
-        if !family.nests_totals && ledger.open.is_some_and(is_another) {
-            ledger.close(family);
+        if !tool.nests_totals && ledger.open.is_some_and(is_another) {
+            ledger.close(tool);
         }
         ledger.begin(counts, part, of);
         ledger.reruns_failed |= reruns;
@@ -385,24 +385,24 @@ impl Tally {
 
     /// Adds a line to the open summary of a tool that prints one kind of result a line.
     /// Returns the current counts.
-    pub(crate) fn adds(&mut self, family: ToolId, counts: Counts, at: Standing) -> Option<Counts> {
-        if self.ignores(family) {
+    pub(crate) fn adds(&mut self, tool: ToolId, counts: Counts, at: Standing) -> Option<Counts> {
+        if self.ignores(tool) {
             return None;
         }
-        let account = self.accounts.entry(family).or_default();
-        if family.adds_below_a_heading {
+        let account = self.accounts.entry(tool).or_default();
+        if tool.adds_below_a_heading {
             account.heading = account.heading.filter(|heading| at.number - heading <= HEADING_LINES_MAX);
             // The next one may stand below this one.
             *account.heading.as_mut()? = at.number;
         }
         let ledger = account.at();
-        if family.totals_begin && ledger.open.is_none() {
+        if tool.totals_begin && ledger.open.is_none() {
             return None;
         }
         let mut sum = ledger.open.unwrap_or_default();
         sum.add(&counts);
         account.known = true;
-        let part = account.part_of(family, at.task);
+        let part = account.part_of(tool, at.task);
         let of = std::mem::take(&mut account.session_tests);
         account.at().begin(sum, part, of);
         account.told();
@@ -410,8 +410,8 @@ impl Tally {
     }
 
     /// Moves tests of the open summary from passed to other results. Returns the current counts.
-    pub(crate) fn moves(&mut self, family: ToolId, counts: Counts) -> Option<Counts> {
-        let account = self.accounts.get_mut(&family)?;
+    pub(crate) fn moves(&mut self, tool: ToolId, counts: Counts) -> Option<Counts> {
+        let account = self.accounts.get_mut(&tool)?;
         let ledger = account.at();
         let open = ledger.open.as_mut()?;
         open.passed = open.passed.saturating_sub(counts.failed + counts.skipped + counts.expected);
@@ -422,33 +422,33 @@ impl Tally {
     }
 
     /// Records an announced number of tests; a total is expected after them.
-    pub(crate) fn announce(&mut self, family: ToolId, tests: u64, at: Standing) {
+    pub(crate) fn announce(&mut self, tool: ToolId, tests: u64, at: Standing) {
         // Any script may print the line of cargo's runner; cargo prints a blank line before it.
-        if !self.ignores(family) && (!family.shares_format || at.after_blank) {
-            let account = self.accounts.entry(family).or_default();
+        if !self.ignores(tool) && (!tool.shares_format || at.after_blank) {
+            let account = self.accounts.entry(tool).or_default();
             account.announced = account.announced.saturating_add(tests);
             account.session_tests = account.session_tests.saturating_add(tests);
-            account.known |= !family.announces_in_common_words;
+            account.known |= !tool.announces_in_common_words;
         }
     }
 
     /// Records the header of a program that may run tests.
-    pub(crate) fn header(&mut self, family: ToolId, at: Standing) {
-        let account = self.accounts.entry(family).or_default();
+    pub(crate) fn header(&mut self, tool: ToolId, at: Standing) {
+        let account = self.accounts.entry(tool).or_default();
         (account.header, account.has_settings) = (Some(at.number), false);
     }
 
     /// Records that the new program printed its test settings.
-    pub(crate) fn settings(&mut self, family: ToolId) {
-        if let Some(account) = self.accounts.get_mut(&family) {
+    pub(crate) fn settings(&mut self, tool: ToolId) {
+        if let Some(account) = self.accounts.get_mut(&tool) {
             account.has_settings = account.header.is_some();
         }
     }
 
     /// Handles a line of marks: a test ran, and a total follows, if such a program has just begun. A total may be missing after
     /// all tests ran without a failure.
-    pub(crate) fn marks(&mut self, family: ToolId, marks: &str, is_last: bool, at: Standing) {
-        let Some(account) = self.accounts.get_mut(&family) else { return };
+    pub(crate) fn marks(&mut self, tool: ToolId, marks: &str, is_last: bool, at: Standing) {
+        let Some(account) = self.accounts.get_mut(&tool) else { return };
         let is_first = (at.after_blank || account.has_settings)
             && account.header.take().is_some_and(|header| at.number - header <= HEADER_LINES_MAX);
         if is_first {
@@ -464,16 +464,16 @@ impl Tally {
     }
 
     /// Drops the mark on the line before if it was a single one: it was not a test's mark.
-    pub(crate) fn no_marks(&mut self, family: ToolId, at: Standing) {
-        let Some(account) = self.accounts.get_mut(&family) else { return };
+    pub(crate) fn no_marks(&mut self, tool: ToolId, at: Standing) {
+        let Some(account) = self.accounts.get_mut(&tool) else { return };
         if account.lone_mark.take().is_some_and(|mark| mark + 1 == at.number) {
             account.announced = account.announced.saturating_sub(1);
         }
     }
 
     /// Records a plan: the number of tests whose results follow one by one.
-    pub(crate) fn plan(&mut self, family: ToolId, tests: u64) {
-        let account = self.accounts.entry(family).or_default();
+    pub(crate) fn plan(&mut self, tool: ToolId, tests: u64) {
+        let account = self.accounts.entry(tool).or_default();
         let done = account.by_test.total().saturating_sub(account.settled);
         if account.planned > 0 && done.max(account.numbered) >= account.planned {
             // The plan before was complete.
@@ -486,9 +486,9 @@ impl Tally {
         account.planned = account.planned.saturating_add(tests);
     }
 
-    /// Returns the results of a family's tests once all planned tests have one.
-    pub(crate) fn planned(&self, family: ToolId) -> Option<Counts> {
-        let account = self.accounts.get(&family)?;
+    /// Returns the results of a tool's tests once all planned tests have one.
+    pub(crate) fn planned(&self, tool: ToolId) -> Option<Counts> {
+        let account = self.accounts.get(&tool)?;
         let all = account.settled + account.planned;
         (account.planned > 0 && all == account.by_test.total()).then_some(account.by_test)
     }

@@ -19,7 +19,7 @@ type Said = (String, Stream, u64, u64);
 /// A total that counts only if the next line confirms that the tool printed it.
 #[derive(Debug)]
 pub(super) struct Awaited {
-    family: ToolId,
+    tool: ToolId,
     counts: Counts,
     place: Said,
     standing: Standing,
@@ -116,7 +116,7 @@ impl Digester {
             Sign::TotalOfErrors(tool) if configure_probes::has_own_errors(&self.findings) => {
                 Sign::Failure(tool)
             }
-            Sign::FailureUnder(family) if self.tally.knows(family) => Sign::Failure(family.speaker()),
+            Sign::FailureUnder(tool) if self.tally.knows(tool) => Sign::Failure(tool.speaker()),
             Sign::TotalOfErrors(_) | Sign::FailureUnder(_) => return,
             sign => sign,
         };
@@ -133,40 +133,40 @@ impl Digester {
 
     /// Applies an act that concerns tests or runs of tools.
     fn count(&mut self, act: Act, groups: &Groups<'_>, line: &Line<'_>, state: &mut LineState) {
-        if let Some(family) = act.at_work() {
+        if let Some(tool) = act.at_work() {
             let nested = line.body.starts_with(b"    ");
-            let suite = self.suite.filter(|_| family.begins_at_suite && nested);
-            self.markers.runs.at_work(family.speaker(), suite.unwrap_or(self.order));
+            let suite = self.suite.filter(|_| tool.begins_at_suite && nested);
+            self.markers.runs.at_work(tool.speaker(), suite.unwrap_or(self.order));
         }
         let task = &line.text[line.front.task.clone()];
         let counted = || Standing { task: Task::of(task), ..line.standing };
         match act {
-            Act::Test(family, event) => {
+            Act::Test(tool, event) => {
                 let Some(test) = groups.text("t") else { return };
-                if family.numbers_tests {
-                    self.tally.numbered(family, groups.number("k"));
+                if tool.numbers_tests {
+                    self.tally.numbered(tool, groups.number("k"));
                 }
                 if matches!(event, TestEvent::Passed | TestEvent::Skipped) {
                     self.test_output.take(&test);
                 }
-                let is_own = self.tally.event(family, &test, event);
-                if is_own && family.begins_each {
+                let is_own = self.tally.event(tool, &test, event);
+                if is_own && tool.begins_each {
                     self.within_test(event);
                 }
                 if !is_own {
                     state.problem_seen = true;
-                } else if family.runs_them_itself && self.markers.survived() {
+                } else if tool.runs_them_itself && self.markers.survived() {
                     self.findings.take_back_words(self.markers.settled(), self.order);
                 }
-                self.total(family, self.tally.planned(family), line);
+                self.total(tool, self.tally.planned(tool), line);
             }
-            Act::Ends(family) => self.tally.ends(family),
-            Act::Part(family) => self.tally.part(family, &groups.text("t").unwrap_or_default()),
-            Act::FailedPart(family) => {
+            Act::Ends(tool) => self.tally.ends(tool),
+            Act::Part(tool) => self.tally.part(tool, &groups.text("t").unwrap_or_default()),
+            Act::FailedPart(tool) => {
                 let named = |name| groups.text(name).unwrap_or_default();
-                self.tally.failed_part(family, &format!("{} @ {}", named("goal"), named("project")));
+                self.tally.failed_part(tool, &format!("{} @ {}", named("goal"), named("project")));
             }
-            Act::RerunsFailed(family) => self.tally.reruns_failed(family),
+            Act::RerunsFailed(tool) => self.tally.reruns_failed(tool),
             Act::Unit(tool) => {
                 self.markers.runs.at_work(tool, self.order);
                 self.markers.runs.works_on(tool, &unit(groups));
@@ -186,81 +186,81 @@ impl Digester {
                 }
             }
             Act::TargetOutput => self.tally.opens_target(&groups.text("t").unwrap_or_default()),
-            Act::TellsPasses(family) => self.tally.tells_passes(family),
+            Act::TellsPasses(tool) => self.tally.tells_passes(tool),
             Act::Flaky => self.tally.names_flaky(&groups.text("t").unwrap_or_default()),
-            Act::Cut(family) => self.tally.cut(family),
-            Act::Plan(family) => {
-                self.tally.plan(family, groups.number("n"));
-                self.total(family, self.tally.planned(family), line);
+            Act::Cut(tool) => self.tally.cut(tool),
+            Act::Plan(tool) => {
+                self.tally.plan(tool, groups.number("n"));
+                self.total(tool, self.tally.planned(tool), line);
             }
-            Act::Announces(family) => {
+            Act::Announces(tool) => {
                 let selected = groups.text("selected").and_then(|count| count.parse().ok());
-                self.tally.announce(family, selected.unwrap_or_else(|| groups.number("n")), line.standing);
+                self.tally.announce(tool, selected.unwrap_or_else(|| groups.number("n")), line.standing);
             }
-            Act::Heading(family) => self.tally.heading(family, line.standing),
-            Act::Amiss(family) => {
-                self.tally.amiss(family);
-                self.sign(Sign::Failure(family.speaker()), line);
+            Act::Heading(tool) => self.tally.heading(tool, line.standing),
+            Act::Amiss(tool) => {
+                self.tally.amiss(tool);
+                self.sign(Sign::Failure(tool.speaker()), line);
             }
-            Act::Header(family) => self.tally.header(family, line.standing),
-            Act::Settings(family) => self.tally.settings(family),
-            Act::Marks(family) => {
+            Act::Header(tool) => self.tally.header(tool, line.standing),
+            Act::Settings(tool) => self.tally.settings(tool),
+            Act::Marks(tool) => {
                 let marks = groups.text("marks").unwrap_or_default();
                 let is_last = groups.number("n") > 0 && groups.number("k") == groups.number("n");
-                self.tally.marks(family, &marks, is_last, line.standing);
+                self.tally.marks(tool, &marks, is_last, line.standing);
             }
-            Act::NoMarks(family) => self.tally.no_marks(family, line.standing),
-            Act::Counts(family, count) | Act::Partial(family, count) => {
+            Act::NoMarks(tool) => self.tally.no_marks(tool, line.standing),
+            Act::Counts(tool, count) | Act::Partial(tool, count) => {
                 let Some(counts) = count(groups) else { return };
                 self.markers.counted(counts.failed, &lossy(line.body));
-                let standing = self.tally.summary(family, counts, counted());
+                let standing = self.tally.summary(tool, counts, counted());
                 if matches!(act, Act::Counts(..)) {
-                    self.total(family, standing, line);
+                    self.total(tool, standing, line);
                 }
             }
-            Act::Announced(family, count) => {
+            Act::Announced(tool, count) => {
                 let Some(counts) = count(groups) else { return };
-                if self.tally.is_announced(family, line.standing) {
+                if self.tally.is_announced(tool, line.standing) {
                     let text = lossy(line.body).into_owned();
-                    self.own_total(family, counts, (text, line.stream, line.from, self.order), line.standing);
+                    self.own_total(tool, counts, (text, line.stream, line.from, self.order), line.standing);
                 }
             }
-            Act::Awaits(family, count) => {
+            Act::Awaits(tool, count) => {
                 let Some(counts) = count(groups) else { return };
                 let place = (lossy(line.body).into_owned(), line.stream, line.from, self.order);
-                self.awaited = Some(Awaited { family, counts, place, standing: line.standing });
+                self.awaited = Some(Awaited { tool, counts, place, standing: line.standing });
             }
-            Act::Confirms(family) => {
+            Act::Confirms(tool) => {
                 let is_above = |awaited: &Awaited| {
-                    awaited.family == family
+                    awaited.tool == tool
                         && awaited.place.1 == line.stream
                         && awaited.standing.number + 1 == line.standing.number
                 };
                 if let Some(awaited) = self.awaited.take().filter(is_above) {
-                    self.own_total(family, awaited.counts, awaited.place, awaited.standing);
+                    self.own_total(tool, awaited.counts, awaited.place, awaited.standing);
                 }
             }
-            Act::Adds(family, count) => {
+            Act::Adds(tool, count) => {
                 let Some(counts) = count(groups) else { return };
-                let standing = self.tally.adds(family, counts, counted());
+                let standing = self.tally.adds(tool, counts, counted());
                 // A line that counts only passed tests must not become the evidence for failed ones.
                 let says = |all: &Counts| all.failed == 0 || counts.failed > 0;
-                self.total(family, standing.filter(says), line);
+                self.total(tool, standing.filter(says), line);
             }
-            Act::Moves(family, count) => {
-                let standing = count(groups).and_then(|counts| self.tally.moves(family, counts));
-                self.total(family, standing, line);
+            Act::Moves(tool, count) => {
+                let standing = count(groups).and_then(|counts| self.tally.moves(tool, counts));
+                self.total(tool, standing, line);
             }
-            Act::Session(family) => {
-                self.tally.session(family);
+            Act::Session(tool) => {
+                self.tally.session(tool);
                 self.tally.expect(groups.number("n"));
-                if family.runs_them_itself {
+                if tool.runs_them_itself {
                     self.markers.settle(self.order);
-                    self.markers.runs.begins(family.speaker(), self.order);
+                    self.markers.runs.begins(tool.speaker(), self.order);
                 }
             }
-            Act::Over(family, completely) => {
-                self.tally.over(family, completely);
+            Act::Over(tool, completely) => {
+                self.tally.over(tool, completely);
                 self.markers.settle(self.order);
             }
             _ => {}
@@ -284,30 +284,30 @@ impl Digester {
     /// Records a confirmed total of a tool as a session of its own.
     fn own_total(
         &mut self,
-        family: ToolId,
+        tool: ToolId,
         counts: Counts,
         (text, stream, from, order): Said,
         standing: Standing,
     ) {
         self.markers.counted(counts.failed, &text);
-        self.tally.session(family);
-        if let Some(counts) = self.tally.summary(family, counts, standing) {
-            if counts.failed == 0 && family.judges_more_than_tests {
-                self.markers.add(Sign::TakesBack(family.speaker()), (&text, stream, from, order), false);
+        self.tally.session(tool);
+        if let Some(counts) = self.tally.summary(tool, counts, standing) {
+            if counts.failed == 0 && tool.judges_more_than_tests {
+                self.markers.add(Sign::TakesBack(tool.speaker()), (&text, stream, from, order), false);
             } else {
-                self.markers.total(family, counts, (&text, stream, from, order));
+                self.markers.total(tool, counts, (&text, stream, from, order));
             }
         }
         self.summary(stream, text.as_bytes(), from);
     }
 
     /// Records the success or failure that a tool's own counts imply.
-    fn total(&mut self, family: ToolId, counts: Option<Counts>, line: &Line<'_>) {
+    fn total(&mut self, tool: ToolId, counts: Option<Counts>, line: &Line<'_>) {
         // Another line of the same total reported a problem, so these counts are not a success.
-        let contradicts = |counts: &Counts| counts.failed == 0 && self.tally.is_amiss(family);
+        let contradicts = |counts: &Counts| counts.failed == 0 && self.tally.is_amiss(tool);
         if let Some(counts) = counts.filter(|counts| !contradicts(counts)) {
             let text = lossy(line.body);
-            self.markers.total(family, counts, (&text, line.stream, line.from, self.order));
+            self.markers.total(tool, counts, (&text, line.stream, line.from, self.order));
         }
     }
 

@@ -30,7 +30,7 @@ pub(crate) enum Sign {
     StillFailure(ToolId),
     /// A tool reports a number of errors. It counts if a build error was found.
     TotalOfErrors(ToolId),
-    /// A tool reports failure with words that other programs use too. They count if another line shows this family's tool.
+    /// A tool reports failure with words that other programs use too. They count if another line shows this tool's tool.
     FailureUnder(ToolId),
     /// A tool withdraws its earlier report of failure. It is not a result of the run.
     TakesBack(ToolId),
@@ -46,7 +46,7 @@ pub(crate) enum Sign {
     SomeTests,
     /// A sign of a crash.
     Crash(Indicator),
-    /// A sign of a crash if this family's tool is running, by its own lines before or after.
+    /// A sign of a crash if this tool's tool is running, by its own lines before or after.
     CrashUnder(ToolId, Indicator),
     /// An exception reports the end of its program. A later trace cancels it, because the program went on.
     Raised(Indicator),
@@ -61,9 +61,7 @@ impl Sign {
         match self {
             Self::Crash(Indicator::Died("")) => Self::Crash(Indicator::Died(signal())),
             Self::Crash(Indicator::ChildDied("")) => Self::Crash(Indicator::ChildDied(signal())),
-            Self::CrashUnder(family, Indicator::Died("")) => {
-                Self::CrashUnder(family, Indicator::Died(signal()))
-            }
+            Self::CrashUnder(tool, Indicator::Died("")) => Self::CrashUnder(tool, Indicator::Died(signal())),
             _ => self,
         }
     }
@@ -150,7 +148,7 @@ pub(crate) enum Act {
     Announced(ToolId, Count),
     /// A summary of a part of the tests, or of the tests so far. It is not a result of the run.
     Partial(ToolId, Count),
-    /// A program of this family is running.
+    /// A program of this tool is running.
     AtWork(ToolId),
     /// Announces a summary.
     Heading(ToolId),
@@ -161,7 +159,7 @@ pub(crate) enum Act {
     Plan(ToolId),
     /// Number of tests (`n`, or `selected` of them) that run now; a total follows after them.
     Announces(ToolId),
-    /// A program of this family begins. It may run tests or other work.
+    /// A program of this tool begins. It may run tests or other work.
     Header(ToolId),
     /// A line of the program that has just begun, which shows that it runs tests.
     Settings(ToolId),
@@ -186,11 +184,11 @@ pub(crate) enum Act {
     XcodebuildCommand,
     /// Reports the result of the action in group `u`.
     ActionResult,
-    /// The next total of this family is of the tests that failed before.
+    /// The next total of this tool is of the tests that failed before.
     RerunsFailed(ToolId),
     /// Begins a test session. Later counts belong to this session.
     Session(ToolId),
-    /// A program of this family has ended, completely if all its tests passed.
+    /// A program of this tool has ended, completely if all its tests passed.
     Over(ToolId, bool),
     /// The output of the target of Bazel in group `t` follows.
     TargetOutput,
@@ -200,7 +198,7 @@ pub(crate) enum Act {
     Part(ToolId),
     /// A part of the run failed; groups `goal` and `project` name it.
     FailedPart(ToolId),
-    /// Tests of a family that began and have not ended will never end, even if the program later reports otherwise.
+    /// Tests of a tool that began and have not ended will never end, even if the program later reports otherwise.
     Cut(ToolId),
     /// Names the file (`f`) of the failures after it.
     File,
@@ -229,13 +227,13 @@ pub(crate) enum Act {
 }
 
 impl Act {
-    /// The family whose program is running if another line shows this before its total. For many families, a session is only
+    /// The tool whose program is running if another line shows this before its total. For many tools, a session is only
     /// their total.
     pub(crate) fn at_work(self) -> Option<ToolId> {
         match self {
-            Self::Test(family, _) | Self::AtWork(family) | Self::Announces(family) => Some(family),
+            Self::Test(tool, _) | Self::AtWork(tool) | Self::Announces(tool) => Some(tool),
             // A total's own heading does not begin a run.
-            Self::Heading(family) if family.announces.is_none() => Some(family),
+            Self::Heading(tool) if tool.announces.is_none() => Some(tool),
             _ => None,
         }
     }

@@ -43,7 +43,7 @@ impl FailedTotals {
     /// counts fewer tests than `announced`.
     pub(super) fn add(
         &mut self,
-        family: ToolId,
+        tool: ToolId,
         part: Option<RunPart>,
         announced: Option<u64>,
         counts: Counts,
@@ -53,7 +53,7 @@ impl FailedTotals {
         if counts.failed == 0 && !counts.is_good() {
             return;
         }
-        if !family.names_parts {
+        if !tool.names_parts {
             if part.is_some_and(|part| part.is_named) || total >= SAME_TESTS_MIN {
                 self.take(key, [total, total]);
             }
@@ -138,11 +138,11 @@ mod tests {
 
     #[test]
     fn only_a_total_of_the_same_tests_takes_failures_back() {
-        let are_past = |family: ToolId, totals: &[(Option<u64>, Counts)]| {
+        let are_past = |tool: ToolId, totals: &[(Option<u64>, Counts)]| {
             let mut failed = FailedTotals::default();
-            totals.iter().for_each(|(part, counts)| {
-                failed.add(family, part.map(RunPart::named), None, *counts, false)
-            });
+            totals
+                .iter()
+                .for_each(|(part, counts)| failed.add(tool, part.map(RunPart::named), None, *counts, false));
             failed.are_past()
         };
         let are_past_if_rerun = |totals: &[(Counts, bool)]| {

@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 impl Tally {
     /// Tests that began and have not ended.
     pub(crate) fn running(&self) -> impl Iterator<Item = &str> {
-        let known = self.running.of_families().filter(|(family, _)| self.knows(*family));
+        let known = self.running.of_families().filter(|(tool, _)| self.knows(*tool));
         let known = known.flat_map(|(_, tests)| tests.keys().map(String::as_str));
         known.chain(self.cut.iter().map(|(_, test)| test.as_str()))
     }
 
     /// The test that began last and has not ended.
     pub(crate) fn latest_running(&self) -> Option<&str> {
-        let latest = self.running.latest().filter(|((family, _), _)| self.knows(*family));
+        let latest = self.running.latest().filter(|((tool, _), _)| self.knows(*tool));
         latest.map(|(_, test)| test).or_else(|| self.running().next())
     }
 
@@ -24,23 +24,23 @@ impl Tally {
     /// started tests: the line with an end was not recognized.
     pub(crate) fn unfinished(&self) -> u64 {
         let mut running: BTreeMap<ToolId, u64> = BTreeMap::new();
-        for (family, tests) in self.running.of_families().filter(|(family, _)| self.knows(*family)) {
+        for (tool, tests) in self.running.of_families().filter(|(tool, _)| self.knows(*tool)) {
             let times: u64 = tests.values().copied().map(u64::from).sum();
             if times > 0 {
-                *running.entry(family).or_default() += times;
+                *running.entry(tool).or_default() += times;
             }
         }
-        let is_complete = |family: &ToolId, running: u64| {
-            self.accounts.get(family).is_some_and(|account| {
+        let is_complete = |tool: &ToolId, running: u64| {
+            self.accounts.get(tool).is_some_and(|account| {
                 account.own.summaries > 0
                     && account.own.sum().total() >= account.by_test.total().saturating_add(running)
             })
         };
-        running.retain(|family, count| !is_complete(family, *count));
-        for (family, account) in &self.accounts {
+        running.retain(|tool, count| !is_complete(tool, *count));
+        for (tool, account) in &self.accounts {
             let left = account.left();
-            if left > 0 && account.known && !self.is_driven(*family) {
-                let count = running.entry(*family).or_default();
+            if left > 0 && account.known && !self.is_driven(*tool) {
+                let count = running.entry(*tool).or_default();
                 *count = left.max(*count);
             }
         }
@@ -74,65 +74,63 @@ impl Tally {
         }
     }
 
-    /// Returns the families with counts, without families that another one drives.
-    pub(super) fn families(&self) -> impl Iterator<Item = (ToolId, &ToolCounts)> {
+    /// Returns the tools with counts, without tools that another one drives.
+    pub(super) fn tools(&self) -> impl Iterator<Item = (ToolId, &ToolCounts)> {
         self.accounts
             .iter()
-            .filter(|(family, _)| !family.counts_no_tests)
+            .filter(|(tool, _)| !tool.counts_no_tests)
             .filter(|(_, account)| account.summaries() > 0 || account.by_test.total() > 0)
-            .map(|(family, account)| (*family, account))
-            .filter(|(family, _)| !self.is_driven(*family) && !self.is_borrowed(*family))
+            .map(|(tool, account)| (*tool, account))
+            .filter(|(tool, _)| !self.is_driven(*tool) && !self.is_borrowed(*tool))
     }
 
     /// Whether unannounced lines like cargo's `test it adds ... ok` come from another runner.
-    fn is_borrowed(&self, family: ToolId) -> bool {
-        let counts = |(other, account): (&ToolId, &ToolCounts)| *other != family && account.summaries() > 0;
+    fn is_borrowed(&self, tool: ToolId) -> bool {
+        let counts = |(other, account): (&ToolId, &ToolCounts)| *other != tool && account.summaries() > 0;
         let is_bare = |account: &ToolCounts| {
             account.summaries() == 0 && account.announced == 0 && account.by_test.failed == 0
         };
-        family.shares_format
-            && self.accounts.get(&family).is_some_and(is_bare)
+        tool.shares_format
+            && self.accounts.get(&tool).is_some_and(is_bare)
             && self.accounts.iter().any(counts)
     }
 
-    /// Whether another family with counts ran this family's tests: it can run this family, and it had
+    /// Whether another tool with counts ran this tool's tests: it can run this tool, and it had
     /// begun before these tests were reported.
-    fn is_driven(&self, family: ToolId) -> bool {
-        let told_at = self.accounts.get(&family).map_or(0, |account| account.told_at);
+    fn is_driven(&self, tool: ToolId) -> bool {
+        let told_at = self.accounts.get(&tool).map_or(0, |account| account.told_at);
         self.accounts.iter().any(|(driver, other)| {
             let began_after = other.heading_at.is_some_and(|at| at > told_at);
-            other.summaries() > 0 && family.is_inside(*driver) && !began_after
+            other.summaries() > 0 && tool.is_inside(*driver) && !began_after
         })
     }
 
-    /// Whether each family that counts failed tests has a later total of the same tests that counts none.
+    /// Whether each tool that counts failed tests has a later total of the same tests that counts none.
     pub(crate) fn failures_are_past(&self) -> bool {
-        let mut failed = self.families().filter(|(family, account)| account.believed(*family).failed > 0);
-        failed.all(|(family, account)| account.failures_are_past(family))
+        let mut failed = self.tools().filter(|(tool, account)| account.believed(*tool).failed > 0);
+        failed.all(|(tool, account)| account.failures_are_past(tool))
     }
 
-    /// Returns families with a failed run that no later run of the same tests took back.
+    /// Returns tools with a failed run that no later run of the same tests took back.
     pub(crate) fn failed_apart(&self) -> impl Iterator<Item = ToolId> {
         self.accounts
             .iter()
-            .filter(|(family, account)| !account.failures_are_past(**family))
-            .map(|(family, _)| family.speaker())
+            .filter(|(tool, account)| !account.failures_are_past(**tool))
+            .map(|(tool, _)| tool.speaker())
     }
 
-    /// Returns the last result of each named test, of the families that count.
+    /// Returns the last result of each named test, of the tools that count.
     pub(crate) fn results(&self) -> impl Iterator<Item = (&str, TestStatus)> {
-        let counting: BTreeSet<ToolId> = self.families().map(|(family, _)| family).collect();
-        self.named.tests().filter(move |(_, family, _)| counting.contains(family)).filter_map(
-            |(id, _, test)| {
-                let (event, _) = self.last.get(&id)?;
-                Some((test, test_names::status(*event)?))
-            },
-        )
+        let counting: BTreeSet<ToolId> = self.tools().map(|(tool, _)| tool).collect();
+        self.named.tests().filter(move |(_, tool, _)| counting.contains(tool)).filter_map(|(id, _, test)| {
+            let (event, _) = self.last.get(&id)?;
+            Some((test, test_names::status(*event)?))
+        })
     }
 
     /// Returns each tool that counted tests, with its counts.
     fn counted(&self) -> impl Iterator<Item = (ToolId, Counts)> {
-        self.families().filter_map(|(tool, account)| {
+        self.tools().filter_map(|(tool, account)| {
             let believed = account.believed(tool);
             let believed = if tool.counts_targets { self.targets_alone(believed) } else { believed };
             let is_told = account.summaries() > 0 && self.targets.is_empty();

@@ -4,7 +4,7 @@ use super::ToolId;
 use crate::limits::RUNNING_TESTS_MAX;
 use std::collections::BTreeMap;
 
-/// A family, and a part of its run if parts run at the same time: a hash of its name, else 0.
+/// A tool, and a part of its run if parts run at the same time: a hash of its name, else 0.
 pub(super) type TestPlace = (ToolId, u64);
 
 /// Start count of each running test, by place and name; bounded by [`RUNNING_TESTS_MAX`].
@@ -55,9 +55,9 @@ impl RunningTests {
         }
     }
 
-    /// Returns true if tests of a family run.
-    pub(super) fn has_any(&self, family: ToolId) -> bool {
-        let mut places = self.tests.range((family, 0)..=(family, u64::MAX));
+    /// Returns true if tests of a tool run.
+    pub(super) fn has_any(&self, tool: ToolId) -> bool {
+        let mut places = self.tests.range((tool, 0)..=(tool, u64::MAX));
         places.any(|(_, tests)| !tests.is_empty())
     }
 
@@ -80,8 +80,8 @@ impl RunningTests {
         self.contains(*place, test).then_some((*place, test))
     }
 
-    /// Each family's tests and how often they began.
+    /// Each tool's tests and how often they began.
     pub(super) fn of_families(&self) -> impl Iterator<Item = (ToolId, &BTreeMap<String, u32>)> {
-        self.tests.iter().map(|((family, _), tests)| (*family, tests))
+        self.tests.iter().map(|((tool, _), tests)| (*tool, tests))
     }
 }

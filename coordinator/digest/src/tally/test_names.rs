@@ -24,14 +24,14 @@ pub(super) struct TestNames {
 
 impl TestNames {
     /// Adds a test that has its first result. Long names, and names above the limit, are dropped.
-    pub(super) fn add(&mut self, id: u64, family: ToolId, test: &str) {
+    pub(super) fn add(&mut self, id: u64, tool: ToolId, test: &str) {
         if self.tests.len() < NAMED_TESTS_MAX && test.len() <= NAMED_TEST_BYTES_MAX {
-            self.tests.push((id, family, test.into()));
+            self.tests.push((id, tool, test.into()));
         }
     }
 
     /// Returns the names, oldest first.
     pub(super) fn tests(&self) -> impl Iterator<Item = (u64, ToolId, &str)> {
-        self.tests.iter().map(|(id, family, test)| (*id, *family, &**test))
+        self.tests.iter().map(|(id, tool, test)| (*id, *tool, &**test))
     }
 }

@@ -1,4 +1,4 @@
-//! Results of one family: by test, and the tool's own totals.
+//! Results of one tool: by test, and the tool's own totals.
 
 use super::failed_totals::{FailedTotals, RunPart};
 use super::{Task, ToolId, hashed};
@@ -61,10 +61,10 @@ pub(super) struct Totals {
 
 impl Totals {
     /// Closes the session: its total is final.
-    pub(super) fn close(&mut self, family: ToolId) {
+    pub(super) fn close(&mut self, tool: ToolId) {
         if let Some(open) = self.open.take() {
             self.closed.add(&open);
-            self.failed.add(family, self.part, self.tests, open, self.reruns_failed);
+            self.failed.add(tool, self.part, self.tests, open, self.reruns_failed);
             self.tests = None;
             self.reruns_failed = false;
         }
@@ -87,10 +87,10 @@ impl Totals {
     }
 
     /// Returns true if each total with failed tests has a later one of the same tests without failures.
-    pub(super) fn failures_are_past(&self, family: ToolId) -> bool {
+    pub(super) fn failures_are_past(&self, tool: ToolId) -> bool {
         let Some(open) = self.open else { return self.failed.are_past() };
         let mut failed = self.failed.clone();
-        failed.add(family, self.part, self.tests, open, self.reruns_failed);
+        failed.add(tool, self.part, self.tests, open, self.reruns_failed);
         failed.are_past()
     }
 
@@ -154,7 +154,7 @@ impl Names {
     }
 }
 
-/// Results of one family.
+/// Results of one tool.
 #[derive(Debug, Default)]
 pub(super) struct ToolCounts {
     /// Results by test.
@@ -183,7 +183,7 @@ pub(super) struct ToolCounts {
     pub(super) settled: u64,
     /// Highest number of a finished test of this plan.
     pub(super) numbered: u64,
-    /// When a total was announced first, and when something of this family was told last: see [`Tally::clock`].
+    /// When a total was announced first, and when something of this tool was told last: see [`Tally::clock`].
     pub(super) heading_at: Option<u64>,
     pub(super) told_at: u64,
     /// Tests that were announced since the last total.
@@ -226,8 +226,8 @@ impl ToolCounts {
     }
 
     /// In brief GoogleTest names the tests that failed, no others, and counts those that passed.
-    pub(super) fn with_failures_told(&self, family: ToolId, counts: Counts) -> Counts {
-        if !family.names_failed_in_brief || self.begins {
+    pub(super) fn with_failures_told(&self, tool: ToolId, counts: Counts) -> Counts {
+        if !tool.names_failed_in_brief || self.begins {
             return counts;
         }
         let told = self.by_test.failed.saturating_sub(self.own.closed.failed);
@@ -250,10 +250,10 @@ impl ToolCounts {
 
     /// The part of the run that a total is of. Each task has parts of its own; that alone is no name of a part where names
     /// tell all.
-    pub(super) fn part_of(&self, family: ToolId, task: Option<Task>) -> Option<RunPart> {
+    pub(super) fn part_of(&self, tool: ToolId, task: Option<Task>) -> Option<RunPart> {
         match (self.part, task) {
             (Some(part), Some(task)) => Some(RunPart::named(hashed((part, task.name)))),
-            (None, Some(task)) if !family.names_parts => {
+            (None, Some(task)) if !tool.names_parts => {
                 Some(RunPart { key: task.name, is_named: task.is_script })
             }
             (part, _) => part.map(RunPart::named),
@@ -262,24 +262,24 @@ impl ToolCounts {
 
     /// Whether each failed test was run again and did not fail. Where all tests are named, the last result of each tells that;
     /// otherwise a later total of the same tests does.
-    pub(super) fn failures_are_past(&self, family: ToolId) -> bool {
+    pub(super) fn failures_are_past(&self, tool: ToolId) -> bool {
         let ledger = self.ledger();
-        let names_all = self.named > 0 && self.named >= ledger.sum().total() && !family.names_repeat;
+        let names_all = self.named > 0 && self.named >= ledger.sum().total() && !tool.names_repeat;
         self.summaries() > 0
-            && if names_all { self.by_test.failed == 0 } else { ledger.failures_are_past(family) }
+            && if names_all { self.by_test.failed == 0 } else { ledger.failures_are_past(tool) }
     }
 
-    /// Returns the counts of this family that the result uses.
-    pub(super) fn believed(&self, family: ToolId) -> Counts {
+    /// Returns the counts of this tool that the result uses.
+    pub(super) fn believed(&self, tool: ToolId) -> Counts {
         let summed = self.ledger().sum();
-        if family.totals_only && self.summaries() > 0 {
+        if tool.totals_only && self.summaries() > 0 {
             // The run's last line has the total only; the tests' own lines tell the rest. Issues are no tests.
             let by_test = &self.by_test;
             let other = by_test.failed + by_test.skipped + by_test.expected;
             Counts { passed: summed.total().saturating_sub(other), ..*by_test }
         } else if self.summaries() == 0
             || self.names.repeat_all_of(summed.total(), self.summaries())
-            || family.by_test && self.by_test.total() >= summed.total()
+            || tool.by_test && self.by_test.total() >= summed.total()
         {
             self.by_test
         } else {
