@@ -12,14 +12,14 @@ use crate::digester::{Gathered, Options, SummaryLine};
 use crate::markers::Markers;
 use crate::noise::is_noise;
 use crate::prompts;
-use crate::ranking::{self, Ranked};
+use crate::ranking::{self, RankedFinding};
 use crate::reports::{self, TestResult};
 use crate::rules::Kind;
 use crate::template::Capture;
 use crate::text::{TailLines, clip_chars, front_length};
 use crate::tool::ToolId;
 use crate::transcript::StreamEnds;
-use crate::verdict::{self, Decision, Row, TestEvidence, VerdictInput};
+use crate::verdict::{self, Decision, TestEvidence, VerdictInput, VerdictRow};
 use buildpool_protocol::outcome::{CrashType, Ending, ProcessState};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{
@@ -84,7 +84,7 @@ pub struct Digest {
     /// The command failed or timed out, most likely because of the infrastructure.
     is_infrastructure: bool,
     pub(crate) corrections: Corrections,
-    pub(crate) ranked: Vec<Ranked>,
+    pub(crate) ranked: Vec<RankedFinding>,
     pub(crate) options: Options,
     pub(crate) summary: Vec<SummaryLine>,
     pub(crate) capture: Option<Capture>,
@@ -183,7 +183,10 @@ impl Digest {
             gaps: log.gaps.iter().chain(new_gaps).cloned().collect(),
             notes,
             explanation,
-            is_infrastructure: matches!(decision.rule, Row::CodeInfrastructure | Row::ActedTimeoutHeld),
+            is_infrastructure: matches!(
+                decision.rule,
+                VerdictRow::CodeInfrastructure | VerdictRow::ActedTimeoutHeld
+            ),
             cause: decision.cause,
             tests,
             corrections,
@@ -273,25 +276,28 @@ fn exit_code(ending: Option<&Ending>) -> Option<i32> {
     }
 }
 
-fn silent(facts: &Facts, ranked: &[Ranked], markers: &Markers, decision: &Decision) -> bool {
+fn silent(facts: &Facts, ranked: &[RankedFinding], markers: &Markers, decision: &Decision) -> bool {
     let verdict = decision.verdict;
     let good_end = matches!(facts.ending, Some(Ending::Exited { code: 0 })) && facts.acted.is_none();
     if good_end {
-        return verdict != Verdict::Passed || decision.rule == Row::ZeroFailedBefore;
+        return verdict != Verdict::Passed || decision.rule == VerdictRow::ZeroFailedBefore;
     }
     let unexplained = ranked.iter().all(|ranked| ranked.found.severity > Severity::Error)
         && markers.runs.last().is_none()
         && markers.crashes.is_empty()
         && facts.evidence.crash_reports.is_empty()
         && !facts.evidence.memory.as_ref().is_some_and(|memory| memory.oom_killed);
-    let unexplained =
-        unexplained && !matches!(decision.rule, Row::CodeRemarks | Row::CodeNoTests | Row::CodeNoneSelected);
+    let unexplained = unexplained
+        && !matches!(
+            decision.rule,
+            VerdictRow::CodeRemarks | VerdictRow::CodeNoTests | VerdictRow::CodeNoneSelected
+        );
     let bad = matches!(verdict, Verdict::Failed | Verdict::Crashed)
         && !matches!(facts.ending, Some(Ending::NotStarted(_)));
     bad && unexplained && decision.line.is_none()
 }
 
-fn finding(ranked: &Ranked, job: &str, state: &str) -> Finding {
+fn finding(ranked: &RankedFinding, job: &str, state: &str) -> Finding {
     let found = &ranked.found;
     Finding {
         id: ranked.id.clone(),

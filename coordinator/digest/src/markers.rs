@@ -2,7 +2,7 @@
 
 use crate::attempt_facts::Facts;
 use crate::command::Command;
-use crate::rules::{Indicator, Sign};
+use crate::rules::{Indicator, Marker};
 use crate::runs::Runs;
 use crate::tally::{Counts, Tally};
 use crate::tool::{Apart, ToolId};
@@ -10,7 +10,7 @@ use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::CrashIndicators;
 use std::collections::BTreeSet;
 
-/// A sign and the line that matched.
+/// A marker and the line that matched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MarkerLine<T> {
     pub(crate) what: T,
@@ -18,7 +18,7 @@ pub(crate) struct MarkerLine<T> {
     pub(crate) stream: Stream,
     pub(crate) from: u64,
     pub(crate) order: u64,
-    /// Order of the last line with the same sign.
+    /// Order of the last line with the same marker.
     pub(crate) last: u64,
 }
 
@@ -44,9 +44,9 @@ pub(crate) struct Markers {
     pub(crate) failed_total: u64,
     /// Order of a line: crash messages up to it belong to a program that has ended.
     settled: u64,
-    /// A crash sign that counts only if a tool of this tool ran.
+    /// A crash marker that counts only if this tool ran.
     under: Option<(ToolId, MarkerLine<Indicator>)>,
-    /// Sign of the exception that was raised last.
+    /// Marker of the exception that was raised last.
     raised: Option<MarkerLine<Indicator>>,
 }
 
@@ -59,12 +59,12 @@ const LINE_CHARS_MAX: usize = 400;
 const SUCCESS_LINES_MAX: usize = 64;
 
 impl Markers {
-    /// Adds a sign. `is_shown`: an error with a place was reported before it.
-    pub(crate) fn add(&mut self, sign: Sign, place: (&str, Stream, u64, u64), is_shown: bool) {
+    /// Adds a marker. `is_shown`: an error with a place was reported before it.
+    pub(crate) fn add(&mut self, marker: Marker, place: (&str, Stream, u64, u64), is_shown: bool) {
         let (line, stream, from, order) = place;
         let line = crate::text::clip_chars(line, LINE_CHARS_MAX).into_owned();
-        match sign {
-            Sign::Success(tool) => {
+        match marker {
+            Marker::Success(tool) => {
                 self.tools.insert(tool);
                 if self.success_lines.len() < SUCCESS_LINES_MAX {
                     self.success_lines.insert(line.trim().to_owned());
@@ -72,41 +72,41 @@ impl Markers {
                 self.runs.succeeded(tool, order);
                 self.success = Some(MarkerLine { what: tool, line, stream, from, order, last: order });
             }
-            Sign::Failure(tool) => {
+            Marker::Failure(tool) => {
                 self.tools.insert(tool);
                 let seen = MarkerLine { what: tool, line, stream, from, order, last: order };
                 self.runs.failed(seen, is_shown, false);
             }
-            Sign::FailureToo(tool) => {
+            Marker::FailureToo(tool) => {
                 let success = self.success.as_ref().map_or(0, |seen| seen.order);
                 if !self.runs.fails_still(tool, success, order) {
-                    self.add(Sign::Failure(tool), place, is_shown);
+                    self.add(Marker::Failure(tool), place, is_shown);
                 }
             }
-            Sign::StillFailure(tool) => {
+            Marker::StillFailure(tool) => {
                 self.runs.fails_still(tool, 0, order);
             }
-            Sign::TakesBack(tool) => self.runs.takes_back(tool),
-            // The digester resolves these before it adds a sign.
-            Sign::TotalOfErrors(_) | Sign::FailureUnder(_) => {}
-            Sign::Tool(tool) => {
+            Marker::TakesBack(tool) => self.runs.takes_back(tool),
+            // The digester resolves these before it adds a marker.
+            Marker::TotalOfErrors(_) | Marker::FailureUnder(_) => {}
+            Marker::Tool(tool) => {
                 self.tools.insert(tool);
             }
-            Sign::Begins(tool) => self.runs.begins(tool, order),
-            Sign::NoTests => {
+            Marker::Begins(tool) => self.runs.begins(tool, order),
+            Marker::NoTests => {
                 let line = line.trim().to_owned();
                 self.no_tests.get_or_insert(MarkerLine { what: (), line, stream, from, order, last: order });
             }
-            Sign::IgnoresFailure => self.ignored = order,
-            Sign::SomeTests => self.has_tests = true,
-            Sign::CrashUnder(tool, what) => {
+            Marker::IgnoresFailure => self.ignored = order,
+            Marker::SomeTests => self.has_tests = true,
+            Marker::CrashUnder(tool, what) => {
                 self.under.get_or_insert((tool, MarkerLine { what, line, stream, from, order, last: order }));
             }
-            Sign::Raised(what) => {
+            Marker::Raised(what) => {
                 self.raised = Some(MarkerLine { what, line, stream, from, order, last: order });
             }
-            Sign::Trace => self.raised = None,
-            Sign::Crash(indicator) => {
+            Marker::Trace => self.raised = None,
+            Marker::Crash(indicator) => {
                 if let Some(known) = self.crashes.iter_mut().find(|seen| seen.what == indicator) {
                     known.last = order;
                 } else if self.crashes.len() < CRASHES_MAX {
@@ -159,7 +159,7 @@ impl Markers {
             let seen = MarkerLine { what: tool.speaker(), line, stream, from, order, last: order };
             self.runs.failed(seen, false, true);
         } else if counts.is_good() {
-            self.add(Sign::Success(tool.speaker()), place, false);
+            self.add(Marker::Success(tool.speaker()), place, false);
         }
     }
 

@@ -107,7 +107,7 @@ fn remedy_in(table: &[(&[&str], &'static str)], line: &str) -> Option<&'static s
 mod tests {
     use super::explained;
     use crate::text::TailLines;
-    use crate::verdict::{Decision, Row};
+    use crate::verdict::{Decision, VerdictRow};
     use buildpool_protocol::outcome::CrashType;
     use buildpool_protocol::report::{Cause, KnownFrom, Verdict};
 
@@ -118,7 +118,7 @@ mod tests {
             verdict,
             crash_type: CrashType::Unknown,
             cause,
-            rule: Row::CodeUnexplained,
+            rule: VerdictRow::CodeUnexplained,
             line: None,
         };
         let tails = [TailLines::default(), TailLines::shown(&lines)];

@@ -28,7 +28,7 @@ const WARNING_FINDINGS_MAX: usize = 6;
 
 /// A finding with its rank.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Ranked {
+pub(crate) struct RankedFinding {
     pub(crate) id: String,
     pub(crate) signature: String,
     pub(crate) tier: u8,
@@ -37,7 +37,7 @@ pub(crate) struct Ranked {
     pub(crate) found: RawFinding,
 }
 
-impl Ranked {
+impl RankedFinding {
     /// Shortest description: the test, the location, or an empty text.
     pub(crate) fn key(&self) -> String {
         match (&self.found.test, &self.found.location) {
@@ -114,7 +114,7 @@ const fn kind_rank(kind: Kind) -> u8 {
 pub(crate) struct Ranking {
     pub(crate) findings: Findings,
     /// Most likely cause first.
-    pub(crate) ranked: Vec<Ranked>,
+    pub(crate) ranked: Vec<RankedFinding>,
 }
 
 impl Ranking {
@@ -137,7 +137,7 @@ impl Ranking {
 
 /// Ranks all possible causes, most likely first. Warnings and remarks count only if there is no
 /// error.
-fn rank(findings: &Findings) -> Vec<Ranked> {
+fn rank(findings: &Findings) -> Vec<RankedFinding> {
     let any_error = findings.errors.iter().any(|found| found.kind != Kind::Consequence);
     let mut list: Vec<&RawFinding> = findings.errors.iter().collect();
     if !any_error {
@@ -177,7 +177,7 @@ fn rank(findings: &Findings) -> Vec<Ranked> {
         .map(|found| {
             let signature = found.signature();
             let consequence = follows(found) || sure && found.sure < SURE_MIN || found.role == Role::Unknown;
-            Ranked {
+            RankedFinding {
                 id: unique_id(signature, &mut ids),
                 signature: format!("{signature:016x}"),
                 tier: if consequence { 2 } else { 1 },
@@ -243,7 +243,7 @@ pub(crate) fn tiers(ranking: Ranking, verdict: Verdict, history: &History) -> Ra
 
 /// Adds the first warnings and unusually frequent ones to the findings of a run that did not pass.
 /// Each is one finding.
-fn add_warnings(ranked: &mut Vec<Ranked>, findings: &Findings) {
+fn add_warnings(ranked: &mut Vec<RankedFinding>, findings: &Findings) {
     let mut taken: BTreeSet<u64> = ranked.iter().map(|ranked| ranked.found.order).collect();
     let mut ids: BTreeSet<String> = ranked.iter().map(|ranked| ranked.id.clone()).collect();
     let mut add = |found: &RawFinding, recurrence: u64| {
@@ -253,7 +253,7 @@ fn add_warnings(ranked: &mut Vec<Ranked>, findings: &Findings) {
         let signature = found.signature();
         let mut found = found.clone();
         found.recurrence = recurrence;
-        ranked.push(Ranked {
+        ranked.push(RankedFinding {
             id: unique_id(signature, &mut ids),
             signature: format!("{signature:016x}"),
             tier: 2,

@@ -5,7 +5,7 @@
 #[macro_use]
 mod signal_words;
 
-mod act;
+mod effect;
 mod follow;
 mod group_splitter;
 mod groups;
@@ -15,14 +15,14 @@ mod pattern_shape;
 mod problem;
 mod set;
 
-pub(crate) use act::{Act, Count, Indicator, SORTS, Sign, TOTAL, TestEvent};
+pub(crate) use effect::{Count, Effect, Indicator, Marker, SORTS, TOTAL, TestEvent};
 pub(crate) use follow::{
     always, boxed, drawn, indented, indented_or_blank, is_drawing, one_more, paragraph, place, pointed,
     set_place, up_to_rule,
 };
 pub(crate) use groups::Groups;
 pub(crate) use problem::{
-    Draft, ERROR, FATAL, Fails, INFO, Join, Kind, Level, Next, Problem, Role, WARNING, problem,
+    Diagnostic, ERROR, FATAL, Fails, INFO, Join, Kind, Level, Next, Problem, Role, WARNING, problem,
     severity_of_word,
 };
 pub(crate) use set::{LineMatcher, RuleSet};
@@ -33,7 +33,7 @@ pub(crate) struct Rule {
     /// `tool.name`, for explanations and tests.
     pub(crate) name: &'static str,
     pub(crate) pattern: &'static str,
-    pub(crate) acts: &'static [Act],
+    pub(crate) effects: &'static [Effect],
 }
 
 #[cfg(test)]
@@ -56,57 +56,61 @@ mod tests {
             let regex = regex.unwrap_or_else(|error| panic!("{}: {error}", rule.name));
             assert!(regex.captures_len() <= groups::GROUPS_MAX, "{} has too many groups", rule.name);
             let groups: BTreeSet<_> = regex.capture_names().flatten().collect();
-            for act in rule.acts {
+            for act in rule.effects {
                 match act {
-                    Act::Test(..) | Act::Speaks | Act::Flaky | Act::Part(_) | Act::TargetOutput => {
+                    Effect::Test(..)
+                    | Effect::Speaks
+                    | Effect::Flaky
+                    | Effect::Part(_)
+                    | Effect::TargetOutput => {
                         assert!(groups.contains("t"), "{} names no test", rule.name)
                     }
-                    Act::File => assert!(groups.contains("f"), "{} names no file", rule.name),
-                    Act::Sign(Sign::Crash(Indicator::Died(""))) => {
+                    Effect::File => assert!(groups.contains("f"), "{} names no file", rule.name),
+                    Effect::Marker(Marker::Crash(Indicator::Died(""))) => {
                         assert!(groups.contains("sig"), "{} names no signal", rule.name);
                     }
-                    Act::RunnerSays(_) | Act::Within(..) => {}
-                    Act::Unit(_) | Act::FailedUnit(_) | Act::ActionResult => {
+                    Effect::RunnerSays(_) | Effect::Within(..) => {}
+                    Effect::Unit(_) | Effect::FailedUnit(_) | Effect::ActionResult => {
                         assert!(groups.contains("u"), "{} names no unit", rule.name);
                     }
-                    Act::Command | Act::XcodebuildCommand => {
+                    Effect::Command | Effect::XcodebuildCommand => {
                         assert!(groups.contains("m"), "{} names no command", rule.name);
                     }
-                    Act::Plan(_) | Act::Announces(_) => {
+                    Effect::Plan(_) | Effect::Announces(_) => {
                         assert!(groups.contains("n"), "{} has no number", rule.name)
                     }
-                    Act::Problem(Problem { level: Level::Word, .. }) => {
+                    Effect::Problem(Problem { level: Level::Word, .. }) => {
                         assert!(groups.contains("s"), "{} has no severity word", rule.name);
                     }
-                    Act::Adds(..)
-                    | Act::Awaits(..)
-                    | Act::Confirms(_)
-                    | Act::Announced(..)
-                    | Act::FailedPart(_)
-                    | Act::Logs
-                    | Act::TriesAgain(_)
-                    | Act::RerunsFailed(_)
-                    | Act::AtWork(_)
-                    | Act::Ends(_)
-                    | Act::Cut(_)
-                    | Act::TellsPasses(_)
-                    | Act::Partial(..)
-                    | Act::Heading(_)
-                    | Act::Amiss(_)
-                    | Act::Header(_)
-                    | Act::Settings(_)
-                    | Act::Marks(_)
-                    | Act::NoMarks(_)
-                    | Act::Over(..)
-                    | Act::Alone
-                    | Act::Moves(..)
-                    | Act::Problem(_)
-                    | Act::Counts(..)
-                    | Act::Session(_)
-                    | Act::Sign(_)
-                    | Act::WorkerDied
-                    | Act::Summary
-                    | Act::Harmless => {}
+                    Effect::Adds(..)
+                    | Effect::Awaits(..)
+                    | Effect::Confirms(_)
+                    | Effect::Announced(..)
+                    | Effect::FailedPart(_)
+                    | Effect::Logs
+                    | Effect::TriesAgain(_)
+                    | Effect::RerunsFailed(_)
+                    | Effect::AtWork(_)
+                    | Effect::Ends(_)
+                    | Effect::Cut(_)
+                    | Effect::TellsPasses(_)
+                    | Effect::Partial(..)
+                    | Effect::Heading(_)
+                    | Effect::Amiss(_)
+                    | Effect::Header(_)
+                    | Effect::Settings(_)
+                    | Effect::Marks(_)
+                    | Effect::NoMarks(_)
+                    | Effect::Over(..)
+                    | Effect::Alone
+                    | Effect::Moves(..)
+                    | Effect::Problem(_)
+                    | Effect::Counts(..)
+                    | Effect::Session(_)
+                    | Effect::Marker(_)
+                    | Effect::WorkerDied
+                    | Effect::Summary
+                    | Effect::Harmless => {}
                 }
             }
         }

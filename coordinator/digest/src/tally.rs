@@ -260,7 +260,7 @@ impl Tally {
         account.numbered = account.numbered.max(number);
     }
 
-    /// Whether a tool of this tool certainly ran.
+    /// Whether this tool certainly ran.
     pub(crate) fn knows(&self, tool: ToolId) -> bool {
         self.accounts.get(&tool).is_some_and(|account| account.known)
     }

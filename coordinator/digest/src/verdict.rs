@@ -28,13 +28,13 @@ use pool::{acted_decision, not_started};
 /// Defines the rows of the table, with their names in the documentation.
 macro_rules! rows {
     ($($row:ident = $name:literal),* $(,)?) => {
-        /// Row of the table in `docs/endings.md`.
+        /// VerdictRow of the table in `docs/endings.md`.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub(crate) enum Row {
+        pub(crate) enum VerdictRow {
             $($row),*
         }
 
-        impl Row {
+        impl VerdictRow {
             pub(crate) const fn name(self) -> &'static str {
                 match self {
                     $(Self::$row => $name),*
@@ -115,7 +115,7 @@ rows! {
     LogNothing = "log_nothing",
 }
 
-impl Row {
+impl VerdictRow {
     /// Returns true if the cause states that no test ran.
     pub(crate) const fn is_of_no_tests(self) -> bool {
         matches!(
@@ -154,14 +154,14 @@ pub(crate) struct Decision {
     pub(crate) verdict: Verdict,
     pub(crate) crash_type: CrashType,
     pub(crate) cause: Option<Cause>,
-    /// Row of the table.
-    pub(crate) rule: Row,
+    /// VerdictRow of the table.
+    pub(crate) rule: VerdictRow,
     /// Line of the log that decided the verdict, if one did.
     pub(crate) line: Option<String>,
 }
 
 fn decision(
-    rule: Row,
+    rule: VerdictRow,
     verdict: Verdict,
     crash_type: CrashType,
     known_from: KnownFrom,
@@ -185,7 +185,7 @@ pub(crate) fn decide(case: &VerdictInput<'_>) -> Decision {
         Some(Ending::Signaled { name, core_dump, .. }) => signaled(name, *core_dump, case),
         Some(Ending::NotStarted(failure)) => not_started(failure),
         Some(Ending::Unobserved { reason }) => decision(
-            Row::Unobserved,
+            VerdictRow::Unobserved,
             Verdict::Lost,
             CrashType::None,
             KnownFrom::Pool,
@@ -209,7 +209,7 @@ fn signaled(name: &str, core_dump: bool, case: &VerdictInput<'_>) -> Decision {
     let core = if core_dump { " (a core was dumped)" } else { "" };
     if let Some(memory) = case.out_of_memory() {
         return decision(
-            Row::SignalOutOfMemory,
+            VerdictRow::SignalOutOfMemory,
             Verdict::Crashed,
             CrashType::OutOfMemory,
             KnownFrom::WaitStatus,
@@ -224,8 +224,13 @@ fn signaled(name: &str, core_dump: bool, case: &VerdictInput<'_>) -> Decision {
     if let Some(said) = last_words(case) {
         text.push_str(&format!(" Its last output: {said}"));
     }
-    let mut decision =
-        decision(Row::Signal, Verdict::Crashed, CrashType::of_signal(name), KnownFrom::WaitStatus, text);
+    let mut decision = decision(
+        VerdictRow::Signal,
+        Verdict::Crashed,
+        CrashType::of_signal(name),
+        KnownFrom::WaitStatus,
+        text,
+    );
     decision.line = last_words(case);
     decision
 }

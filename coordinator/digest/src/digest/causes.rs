@@ -6,7 +6,7 @@ use crate::keyword_lines::KeywordLines;
 use crate::markers::{MarkerLine, Markers};
 use crate::ranking::Ranking;
 use crate::rules::{Kind, Role};
-use crate::verdict::{Decision, Row};
+use crate::verdict::{Decision, VerdictRow};
 use buildpool_protocol::report::Severity;
 
 /// Ranks the findings. A failed run without a likely cause gets the lines with a word of failure.
@@ -30,8 +30,8 @@ pub(super) fn causes(
 /// one.
 pub(super) fn with_missing_tests(ranking: Ranking, decision: &Decision, markers: &Markers) -> Ranking {
     let is_missing = match decision.rule {
-        Row::CodeNoTests => ranking.findings.errors.is_empty(),
-        Row::CodeNoneSelected => true,
+        VerdictRow::CodeNoTests => ranking.findings.errors.is_empty(),
+        VerdictRow::CodeNoneSelected => true,
         _ => false,
     };
     match &markers.no_tests {

@@ -10,7 +10,7 @@ use std::fmt::Display;
 /// The rule, the line and the evidence behind a verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// Row of the table in `docs/endings.md`.
+    /// VerdictRow of the table in `docs/endings.md`.
     pub rule: &'static str,
     /// Line of the log that decided the verdict, if one did.
     pub line: Option<String>,

@@ -6,7 +6,7 @@ use crate::command::Command;
 use crate::findings::{Findings, RawFinding};
 use crate::load_failures;
 use crate::markers::{MarkerLine, Markers};
-use crate::ranking::{Ranked, Ranking};
+use crate::ranking::{RankedFinding, Ranking};
 use crate::reports;
 use crate::rules::{Indicator, Kind, Role};
 use crate::standing_error::standing_error;
@@ -100,9 +100,10 @@ pub(super) fn error_evidence<'a>(
         found.kind == Kind::Test
             && (found.role != Role::Mark || tests.run != TestRun::No || tests.counts.is_some())
     };
-    let is_problem =
-        |ranked: &&Ranked| ranked.found.role == Role::ReportIssue && ranked.found.severity <= Severity::Error;
-    let problem = |ranked: &Ranked| ReportProblem {
+    let is_problem = |ranked: &&RankedFinding| {
+        ranked.found.role == Role::ReportIssue && ranked.found.severity <= Severity::Error
+    };
+    let problem = |ranked: &RankedFinding| ReportProblem {
         line: ranked.headline(),
         is_infrastructure: ranked.found.kind == Kind::Infrastructure,
     };
@@ -117,7 +118,7 @@ pub(super) fn error_evidence<'a>(
     }
 }
 
-fn first_finding(first: &Ranked) -> FirstFinding {
+fn first_finding(first: &RankedFinding) -> FirstFinding {
     let found = &first.found;
     if found.severity <= Severity::Error && !found.remark {
         FirstFinding::Error {

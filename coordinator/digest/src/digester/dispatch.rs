@@ -1,17 +1,17 @@
-//! Applies the acts of the rules that match a line to the digester's state.
+//! Applies the effects of the rules that match a line to the digester's state.
 
 use super::{Digester, Line, SummaryLine};
 use crate::configure_probes;
 use crate::limits::SUMMARY_LINES_MAX;
-use crate::rules::{Act, Groups, Indicator, LineMatcher, Rule, Sign, TestEvent};
+use crate::rules::{Effect, Groups, Indicator, LineMatcher, Marker, Rule, TestEvent};
 use crate::tally::{Counts, Standing, Task};
 use crate::text::{clip_chars, lossy};
 use crate::tool::ToolId;
 use crate::xcodebuild;
 use buildpool_protocol::output::Stream;
 
-/// Sign that a child process of a tool died. The line may name the signal.
-const CHILD_DIED: Sign = Sign::Crash(Indicator::ChildDied(""));
+/// Marker that a child process of a tool died. The line may name the signal.
+const CHILD_DIED: Marker = Marker::Crash(Indicator::ChildDied(""));
 
 /// Text of a line, its stream, its byte offset in the stream, and its order.
 type Said = (String, Stream, u64, u64);
@@ -47,7 +47,7 @@ fn is_count(body: &[u8]) -> bool {
 }
 
 impl Digester {
-    /// Applies the acts of all matching rules to a line.
+    /// Applies the effects of all matching rules to a line.
     pub(super) fn interpret(&mut self, matcher: &LineMatcher<'_>, line: &Line<'_>, part: bool) {
         let task = &line.text[line.front.task.clone()];
         let open = self.streams[line.stream.index()].open.as_ref();
@@ -58,71 +58,71 @@ impl Digester {
                 return;
             }
             self.matched_rules[index] = true;
-            for act in rule.acts {
-                self.act(*act, rule, groups, line, &mut state);
+            for effect in rule.effects {
+                self.effect(*effect, rule, groups, line, &mut state);
             }
         });
     }
 
-    fn act(
+    fn effect(
         &mut self,
-        act: Act,
+        effect: Effect,
         rule: &'static Rule,
         groups: &Groups<'_>,
         line: &Line<'_>,
         state: &mut LineState,
     ) {
-        match act {
-            Act::Problem(problem) => {
+        match effect {
+            Effect::Problem(problem) => {
                 if !state.problem_seen && !is_count(line.body) {
                     state.problem_seen = true;
                     self.open(rule, problem, groups, line);
                 }
             }
-            Act::Harmless => state.problem_seen = true,
-            Act::Alone => state.settled = true,
-            Act::Speaks => self.test_output.set_test(groups.text("t").as_deref().unwrap_or_default()),
-            Act::Logs => self.test_output.add(&super::shown(line.body)),
-            Act::Summary => self.summary(line.stream, line.body, line.from),
-            Act::File => {
+            Effect::Harmless => state.problem_seen = true,
+            Effect::Alone => state.settled = true,
+            Effect::Speaks => self.test_output.set_test(groups.text("t").as_deref().unwrap_or_default()),
+            Effect::Logs => self.test_output.add(&super::shown(line.body)),
+            Effect::Summary => self.summary(line.stream, line.body, line.from),
+            Effect::File => {
                 let task = line.text[line.front.task.clone()].to_vec();
                 let file = groups.text("f").map(|file| (task, file.into_owned()));
                 self.streams[line.stream.index()].file = file;
             }
-            Act::WorkerDied => {
-                self.sign(Sign::Crash(Indicator::TestProcessCrashed), line);
-                if let sign @ Sign::Crash(Indicator::ChildDied(signal)) = CHILD_DIED.with_signal(groups)
+            Effect::WorkerDied => {
+                self.marker(Marker::Crash(Indicator::TestProcessCrashed), line);
+                if let marker @ Marker::Crash(Indicator::ChildDied(signal)) = CHILD_DIED.with_signal(groups)
                     && !signal.is_empty()
                 {
-                    self.sign(sign, line);
+                    self.marker(marker, line);
                 }
             }
-            Act::RunnerSays(sign) => self.sign(sign.with_signal(groups), line),
-            Act::Within(text, act) => {
+            Effect::RunnerSays(marker) => self.marker(marker.with_signal(groups), line),
+            Effect::Within(text, effect) => {
                 let open = self.streams[line.stream.index()].open.as_ref();
                 if open.is_some_and(|open| open.says(text)) {
-                    self.act(*act, rule, groups, line, state);
+                    self.effect(*effect, rule, groups, line, state);
                 }
             }
             // In a test's message, signs of death and counts belong to the test, not to the run.
             _ if line.printed => {}
-            Act::Sign(sign) => self.sign(sign.with_signal(groups), line),
-            _ => self.count(act, groups, line, state),
+            Effect::Marker(marker) => self.marker(marker.with_signal(groups), line),
+            _ => self.count(effect, groups, line, state),
         }
     }
 
-    fn sign(&mut self, sign: Sign, line: &Line<'_>) {
-        let sign = match sign {
-            Sign::TotalOfErrors(tool) if configure_probes::has_own_errors(&self.findings) => {
-                Sign::Failure(tool)
+    fn marker(&mut self, marker: Marker, line: &Line<'_>) {
+        let marker = match marker {
+            Marker::TotalOfErrors(tool) if configure_probes::has_own_errors(&self.findings) => {
+                Marker::Failure(tool)
             }
-            Sign::FailureUnder(tool) if self.tally.knows(tool) => Sign::Failure(tool.speaker()),
-            Sign::TotalOfErrors(_) | Sign::FailureUnder(_) => return,
-            sign => sign,
+            Marker::FailureUnder(tool) if self.tally.knows(tool) => Marker::Failure(tool.speaker()),
+            Marker::TotalOfErrors(_) | Marker::FailureUnder(_) => return,
+            marker => marker,
         };
-        let is_shown = matches!(sign, Sign::Failure(_)) && self.has_shown_error();
+        let is_shown = matches!(marker, Marker::Failure(_)) && self.has_shown_error();
         let text = lossy(line.body);
-        self.markers.add(sign, (&text, line.stream, line.from, self.order), is_shown);
+        self.markers.add(marker, (&text, line.stream, line.from, self.order), is_shown);
     }
 
     /// Whether a compiler or a linter has reported an error with a place.
@@ -131,17 +131,17 @@ impl Digester {
         open.into_iter().any(|open| open.is_placed_error()) || self.findings.has_placed_error()
     }
 
-    /// Applies an act that concerns tests or runs of tools.
-    fn count(&mut self, act: Act, groups: &Groups<'_>, line: &Line<'_>, state: &mut LineState) {
-        if let Some(tool) = act.at_work() {
+    /// Applies an effect that concerns tests or runs of tools.
+    fn count(&mut self, effect: Effect, groups: &Groups<'_>, line: &Line<'_>, state: &mut LineState) {
+        if let Some(tool) = effect.at_work() {
             let nested = line.body.starts_with(b"    ");
             let suite = self.suite.filter(|_| tool.begins_at_suite && nested);
             self.markers.runs.at_work(tool.speaker(), suite.unwrap_or(self.order));
         }
         let task = &line.text[line.front.task.clone()];
         let counted = || Standing { task: Task::of(task), ..line.standing };
-        match act {
-            Act::Test(tool, event) => {
+        match effect {
+            Effect::Test(tool, event) => {
                 let Some(test) = groups.text("t") else { return };
                 if tool.numbers_tests {
                     self.tally.numbered(tool, groups.number("k"));
@@ -160,77 +160,77 @@ impl Digester {
                 }
                 self.total(tool, self.tally.planned(tool), line);
             }
-            Act::Ends(tool) => self.tally.ends(tool),
-            Act::Part(tool) => self.tally.part(tool, &groups.text("t").unwrap_or_default()),
-            Act::FailedPart(tool) => {
+            Effect::Ends(tool) => self.tally.ends(tool),
+            Effect::Part(tool) => self.tally.part(tool, &groups.text("t").unwrap_or_default()),
+            Effect::FailedPart(tool) => {
                 let named = |name| groups.text(name).unwrap_or_default();
                 self.tally.failed_part(tool, &format!("{} @ {}", named("goal"), named("project")));
             }
-            Act::RerunsFailed(tool) => self.tally.reruns_failed(tool),
-            Act::Unit(tool) => {
+            Effect::RerunsFailed(tool) => self.tally.reruns_failed(tool),
+            Effect::Unit(tool) => {
                 self.markers.runs.at_work(tool, self.order);
                 self.markers.runs.works_on(tool, &unit(groups));
             }
-            Act::FailedUnit(tool) => self.markers.runs.fails_at(tool, &unit(groups)),
-            Act::TriesAgain(tool) => self.markers.runs.tries_again(tool, self.order),
-            Act::Command => self.markers.runs.announces(&groups.text("m").unwrap_or_default(), self.order),
-            Act::XcodebuildCommand => {
+            Effect::FailedUnit(tool) => self.markers.runs.fails_at(tool, &unit(groups)),
+            Effect::TriesAgain(tool) => self.markers.runs.tries_again(tool, self.order),
+            Effect::Command => self.markers.runs.announces(&groups.text("m").unwrap_or_default(), self.order),
+            Effect::XcodebuildCommand => {
                 let command = groups.text("m").unwrap_or_default();
                 self.markers.runs.announces(&command, self.order);
                 self.markers.runs.asks_for(xcodebuild::last_action(command.split_whitespace()));
             }
-            Act::ActionResult => {
+            Effect::ActionResult => {
                 if let Some(action) = groups.text("u").and_then(|result| xcodebuild::action_of(&result)) {
                     self.markers.runs.works_on(ToolId::Xcodebuild, action);
                     self.markers.runs.has_result_of(action);
                 }
             }
-            Act::TargetOutput => self.tally.opens_target(&groups.text("t").unwrap_or_default()),
-            Act::TellsPasses(tool) => self.tally.tells_passes(tool),
-            Act::Flaky => self.tally.names_flaky(&groups.text("t").unwrap_or_default()),
-            Act::Cut(tool) => self.tally.cut(tool),
-            Act::Plan(tool) => {
+            Effect::TargetOutput => self.tally.opens_target(&groups.text("t").unwrap_or_default()),
+            Effect::TellsPasses(tool) => self.tally.tells_passes(tool),
+            Effect::Flaky => self.tally.names_flaky(&groups.text("t").unwrap_or_default()),
+            Effect::Cut(tool) => self.tally.cut(tool),
+            Effect::Plan(tool) => {
                 self.tally.plan(tool, groups.number("n"));
                 self.total(tool, self.tally.planned(tool), line);
             }
-            Act::Announces(tool) => {
+            Effect::Announces(tool) => {
                 let selected = groups.text("selected").and_then(|count| count.parse().ok());
                 self.tally.announce(tool, selected.unwrap_or_else(|| groups.number("n")), line.standing);
             }
-            Act::Heading(tool) => self.tally.heading(tool, line.standing),
-            Act::Amiss(tool) => {
+            Effect::Heading(tool) => self.tally.heading(tool, line.standing),
+            Effect::Amiss(tool) => {
                 self.tally.amiss(tool);
-                self.sign(Sign::Failure(tool.speaker()), line);
+                self.marker(Marker::Failure(tool.speaker()), line);
             }
-            Act::Header(tool) => self.tally.header(tool, line.standing),
-            Act::Settings(tool) => self.tally.settings(tool),
-            Act::Marks(tool) => {
+            Effect::Header(tool) => self.tally.header(tool, line.standing),
+            Effect::Settings(tool) => self.tally.settings(tool),
+            Effect::Marks(tool) => {
                 let marks = groups.text("marks").unwrap_or_default();
                 let is_last = groups.number("n") > 0 && groups.number("k") == groups.number("n");
                 self.tally.marks(tool, &marks, is_last, line.standing);
             }
-            Act::NoMarks(tool) => self.tally.no_marks(tool, line.standing),
-            Act::Counts(tool, count) | Act::Partial(tool, count) => {
+            Effect::NoMarks(tool) => self.tally.no_marks(tool, line.standing),
+            Effect::Counts(tool, count) | Effect::Partial(tool, count) => {
                 let Some(counts) = count(groups) else { return };
                 self.markers.counted(counts.failed, &lossy(line.body));
                 let standing = self.tally.summary(tool, counts, counted());
-                if matches!(act, Act::Counts(..)) {
+                if matches!(effect, Effect::Counts(..)) {
                     self.total(tool, standing, line);
                 }
             }
-            Act::Announced(tool, count) => {
+            Effect::Announced(tool, count) => {
                 let Some(counts) = count(groups) else { return };
                 if self.tally.is_announced(tool, line.standing) {
                     let text = lossy(line.body).into_owned();
                     self.own_total(tool, counts, (text, line.stream, line.from, self.order), line.standing);
                 }
             }
-            Act::Awaits(tool, count) => {
+            Effect::Awaits(tool, count) => {
                 let Some(counts) = count(groups) else { return };
                 let place = (lossy(line.body).into_owned(), line.stream, line.from, self.order);
                 self.awaited = Some(Awaited { tool, counts, place, standing: line.standing });
             }
-            Act::Confirms(tool) => {
+            Effect::Confirms(tool) => {
                 let is_above = |awaited: &Awaited| {
                     awaited.tool == tool
                         && awaited.place.1 == line.stream
@@ -240,18 +240,18 @@ impl Digester {
                     self.own_total(tool, awaited.counts, awaited.place, awaited.standing);
                 }
             }
-            Act::Adds(tool, count) => {
+            Effect::Adds(tool, count) => {
                 let Some(counts) = count(groups) else { return };
                 let standing = self.tally.adds(tool, counts, counted());
                 // A line that counts only passed tests must not become the evidence for failed ones.
                 let says = |all: &Counts| all.failed == 0 || counts.failed > 0;
                 self.total(tool, standing.filter(says), line);
             }
-            Act::Moves(tool, count) => {
+            Effect::Moves(tool, count) => {
                 let standing = count(groups).and_then(|counts| self.tally.moves(tool, counts));
                 self.total(tool, standing, line);
             }
-            Act::Session(tool) => {
+            Effect::Session(tool) => {
                 self.tally.session(tool);
                 self.tally.expect(groups.number("n"));
                 if tool.runs_them_itself {
@@ -259,7 +259,7 @@ impl Digester {
                     self.markers.runs.begins(tool.speaker(), self.order);
                 }
             }
-            Act::Over(tool, completely) => {
+            Effect::Over(tool, completely) => {
                 self.tally.over(tool, completely);
                 self.markers.settle(self.order);
             }
@@ -293,7 +293,7 @@ impl Digester {
         self.tally.session(tool);
         if let Some(counts) = self.tally.summary(tool, counts, standing) {
             if counts.failed == 0 && tool.judges_more_than_tests {
-                self.markers.add(Sign::TakesBack(tool.speaker()), (&text, stream, from, order), false);
+                self.markers.add(Marker::TakesBack(tool.speaker()), (&text, stream, from, order), false);
             } else {
                 self.markers.total(tool, counts, (&text, stream, from, order));
             }

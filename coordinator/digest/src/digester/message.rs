@@ -5,7 +5,9 @@ use crate::configure_probes::{is_of_probe, is_probing};
 use crate::findings::RawFinding;
 use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_LINES_MAX};
 use crate::noise::is_noise;
-use crate::rules::{Act, Draft, Fails, Groups, Kind, Level, Next, Problem, Rule, Sign, severity_of_word};
+use crate::rules::{
+    Diagnostic, Effect, Fails, Groups, Kind, Level, Marker, Next, Problem, Rule, severity_of_word,
+};
 use crate::text::{LinePrefix, front_length, lossy};
 use buildpool_protocol::limits::{POST_CONTEXT_LINES, PRE_CONTEXT_LINES};
 use buildpool_protocol::output::Stream;
@@ -23,7 +25,7 @@ const MAYBE_LINES_MAX: usize = 12;
 pub(super) struct Open {
     pub(super) problem: Problem,
     found: RawFinding,
-    draft: Draft,
+    diagnostic: Diagnostic,
     /// Prefix of the first line, before its own text.
     front: String,
     /// Task that printed the message; empty if the log names none.
@@ -70,13 +72,13 @@ impl Open {
 
     /// Whether it is an error of a compiler or a linter with a file.
     pub(super) const fn is_placed_error(&self) -> bool {
-        self.draft.file.is_some() && matches!(self.problem.kind, Kind::Build | Kind::Lint)
+        self.diagnostic.file.is_some() && matches!(self.problem.kind, Kind::Build | Kind::Lint)
     }
 
     /// Whether one of its lines, held lines included, contains `text`.
     pub(super) fn says(&self, text: &str) -> bool {
         let held = self.maybe.iter().map(|(line, _)| line);
-        self.draft.lines.iter().chain(held).any(|line| line.contains(text))
+        self.diagnostic.lines.iter().chain(held).any(|line| line.contains(text))
     }
 }
 
@@ -105,7 +107,7 @@ impl Digester {
         let number = |name: &str, other: &str| {
             groups.text(name).or_else(|| groups.text(other)).and_then(|text| text.parse().ok())
         };
-        let draft = Draft {
+        let diagnostic = Diagnostic {
             lines: vec![shown(&text[front.length..])],
             test: groups.text("t").map(|test| test.trim().to_owned()),
             file: groups.text("f").map(|file| file.trim().to_owned()),
@@ -119,9 +121,9 @@ impl Digester {
             head: None,
             join: None,
         };
-        let mut draft = draft;
-        if draft.test.is_none() && problem.kind == Kind::Test {
-            draft.test = self.tally.latest_running().map(str::to_owned);
+        let mut diagnostic = diagnostic;
+        if diagnostic.test.is_none() && problem.kind == Kind::Test {
+            diagnostic.test = self.tally.latest_running().map(str::to_owned);
         }
         let state = &mut self.streams[stream.index()];
         state.awaiting = None;
@@ -133,15 +135,15 @@ impl Digester {
                     break;
                 }
                 state.recent.drop_last();
-                draft.lines.insert(0, text);
+                diagnostic.lines.insert(0, text);
                 head += 1;
             }
         }
         let number = state.count;
-        let said = draft.test.as_deref().map(|test| self.test_output.take(test)).unwrap_or_default();
+        let said = diagnostic.test.as_deref().map(|test| self.test_output.take(test)).unwrap_or_default();
         let has_logs = !said.is_empty();
-        if said.first().is_some_and(|first| !draft.lines.contains(first)) {
-            draft.lines.splice(head + 1..head + 1, said);
+        if said.first().is_some_and(|first| !diagnostic.lines.contains(first)) {
+            diagnostic.lines.splice(head + 1..head + 1, said);
         }
         // Without a line in between, the error belongs to the same command as the one before it.
         let near = state.may_name_probe(number);
@@ -149,7 +151,10 @@ impl Digester {
         state.before.copy(state.recent.tail(PRE_CONTEXT_LINES));
         let found = RawFinding {
             remark,
-            word: rule.acts.iter().any(|act| matches!(act, Act::Sign(Sign::Crash(said)) if said.is_word())),
+            word: rule
+                .effects
+                .iter()
+                .any(|act| matches!(act, Effect::Marker(Marker::Crash(said)) if said.is_word())),
             role: problem.role,
             bare: problem.bare,
             head,
@@ -160,13 +165,13 @@ impl Digester {
             last: self.order,
             ..RawFinding::new(rule.name, problem.kind, severity, problem.sure)
         };
-        let bytes = draft.lines[0].len();
+        let bytes = diagnostic.lines[0].len();
         let task = if problem.numbered { Vec::new() } else { text[front.task.clone()].to_vec() };
         let front = lossy(&text[..front.length]).into_owned();
         state.open = Some(Open {
             problem,
             found,
-            draft,
+            diagnostic,
             front,
             task,
             bytes,
@@ -184,40 +189,41 @@ impl Digester {
     pub(super) fn close(&mut self, stream: Stream) {
         let state = &mut self.streams[stream.index()];
         let Some(open) = state.open.take() else { return };
-        let Open { mut found, mut draft, problem, front, task, after, number, has_logs, .. } = open;
+        let Open { mut found, mut diagnostic, problem, front, task, after, number, has_logs, .. } = open;
         if let Some(refine) = problem.refine {
-            refine(&mut draft);
+            refine(&mut diagnostic);
         }
-        if draft.spurious {
+        if diagnostic.spurious {
             return;
         }
-        while draft.lines.last().is_some_and(|line| line.trim().is_empty()) {
-            draft.lines.pop();
+        while diagnostic.lines.last().is_some_and(|line| line.trim().is_empty()) {
+            diagnostic.lines.pop();
         }
-        if problem.in_file && draft.file.is_none() {
-            draft.file = state.file.clone().filter(|(of, _)| *of == task).map(|(_, file)| file);
+        if problem.in_file && diagnostic.file.is_none() {
+            diagnostic.file = state.file.clone().filter(|(of, _)| *of == task).map(|(_, file)| file);
         }
-        found.ended = problem.ended.is_some_and(|ended| ended(&draft));
-        let is_comment = draft.first().starts_with("# ");
+        found.ended = problem.ended.is_some_and(|ended| ended(&diagnostic));
+        let is_comment = diagnostic.first().starts_with("# ");
         if is_comment || problem.ended.is_some() && !found.ended {
-            draft.fails = Fails::Never;
+            diagnostic.fails = Fails::Never;
         }
-        if let Some(first) = draft.lines.first_mut() {
+        if let Some(first) = diagnostic.lines.first_mut() {
             first.insert_str(0, &front);
         }
-        found.kind = draft.kind.unwrap_or(found.kind);
-        if draft.file.is_some() && found.severity == Severity::Error {
+        found.kind = diagnostic.kind.unwrap_or(found.kind);
+        if diagnostic.file.is_some() && found.severity == Severity::Error {
             // An error with a file is more than an error word in a line.
             found.sure = found.sure.max(SURE_WITH_PLACE);
         }
-        found.head = draft.head.unwrap_or(found.head);
-        found.join = draft.join;
-        found.bare = draft.bare;
-        found.fails = draft.fails;
-        found.severity = draft.severity.unwrap_or(found.severity);
-        found.lines = draft.lines;
-        found.test = draft.test.filter(|test| !test.is_empty());
-        found.location = draft.file.map(|file| Location { file, line: draft.line, column: draft.column });
+        found.head = diagnostic.head.unwrap_or(found.head);
+        found.join = diagnostic.join;
+        found.bare = diagnostic.bare;
+        found.fails = diagnostic.fails;
+        found.severity = diagnostic.severity.unwrap_or(found.severity);
+        found.lines = diagnostic.lines;
+        found.test = diagnostic.test.filter(|test| !test.is_empty());
+        found.location =
+            diagnostic.file.map(|file| Location { file, line: diagnostic.line, column: diagnostic.column });
         // A file and the logs of a test may come from far above.
         let may_probe = problem.in_file || has_logs || state.may_name_probe(number);
         state.probing |= may_probe && is_of_probe(&found);
@@ -261,14 +267,14 @@ impl Digester {
             self.close(stream);
             return false;
         };
-        let full =
-            open.draft.lines.len() + open.maybe.len() >= MESSAGE_LINES_MAX || open.bytes >= MESSAGE_BYTES_MAX;
+        let full = open.diagnostic.lines.len() + open.maybe.len() >= MESSAGE_LINES_MAX
+            || open.bytes >= MESSAGE_BYTES_MAX;
         let text = shown(own);
         let is_at_margin = !text.is_empty() && !text.starts_with([' ', '\t', '+', '-']);
         let is_apart = open.problem.apart_after_blank
             && is_at_margin
             && open.maybe.iter().any(|(held, _)| held.trim().is_empty());
-        let next = match follow(&open.draft.lines, &text) {
+        let next = match follow(&open.diagnostic.lines, &text) {
             _ if is_apart && is_match => Next::Beyond,
             Next::Part if is_apart => Next::Maybe,
             next => next,
@@ -279,22 +285,22 @@ impl Digester {
                     open.found.lines_cut += 1;
                     // The last lines of a long message are the most useful, so one from the middle goes.
                     // Indented lines are dropped first.
-                    let from = (MESSAGE_LINES_MAX / 3).min(open.draft.lines.len() - 1);
+                    let from = (MESSAGE_LINES_MAX / 3).min(open.diagnostic.lines.len() - 1);
                     let deep = |line: &String| line.starts_with([' ', '\t']);
-                    let rest = &open.draft.lines[from..];
+                    let rest = &open.diagnostic.lines[from..];
                     let dispensable = open.problem.dispensable;
                     let first = dispensable.and_then(|is| rest.iter().position(|line| is(line)));
                     let at = first.or_else(|| rest.iter().position(deep)).map_or(from, |at| from + at);
-                    let dropped = open.draft.lines.remove(at);
+                    let dropped = open.diagnostic.lines.remove(at);
                     open.bytes -= dropped.len().min(open.bytes);
                 }
                 for (held, _) in open.maybe.drain(..) {
                     open.bytes += held.len();
-                    open.draft.lines.push(held);
+                    open.diagnostic.lines.push(held);
                 }
                 open.after = After::default();
                 open.bytes += text.len();
-                open.draft.lines.push(text);
+                open.diagnostic.lines.push(text);
                 open.found.to = to;
                 open.found.last = self.order;
                 if next == Next::Last {

@@ -5,7 +5,7 @@ use super::budget::Budget;
 use super::cut::{KEY_CHARS_MIN, brief, cut_lines, drop_excerpts, is_rule};
 use crate::answer_text::lead;
 use crate::compress;
-use crate::ranking::Ranked;
+use crate::ranking::RankedFinding;
 use crate::rules::Kind;
 use crate::text::clip_chars;
 use buildpool_protocol::limits::TIER_1_FINDINGS_MAX;
@@ -58,7 +58,8 @@ impl Page<'_> {
     /// remaining budget extends the most likely ones.
     pub(super) fn findings(&mut self) {
         let digest = self.digest;
-        let mut ranked: Vec<(&Ranked, &Finding)> = digest.ranked.iter().zip(&digest.findings).collect();
+        let mut ranked: Vec<(&RankedFinding, &Finding)> =
+            digest.ranked.iter().zip(&digest.findings).collect();
         if self.verbosity == Verbosity::Minimal {
             self.drop_warnings(&mut ranked);
         }
@@ -96,7 +97,7 @@ impl Page<'_> {
 
     /// Number of expanded findings. `minimal` reduces it if that leaves a line for each other
     /// finding. It uses the minimum if not even the names of the failed tests fit.
-    fn fitting(&self, ranked: &[(&Ranked, &Finding)], expanded: usize, chars: usize) -> usize {
+    fn fitting(&self, ranked: &[(&RankedFinding, &Finding)], expanded: usize, chars: usize) -> usize {
         if self.verbosity != Verbosity::Minimal {
             return expanded;
         }
@@ -120,7 +121,7 @@ impl Page<'_> {
     }
 
     /// Budget for a finding with all of its lines.
-    fn whole(&self, ranked: &Ranked, finding: &Finding) -> Budget {
+    fn whole(&self, ranked: &RankedFinding, finding: &Finding) -> Budget {
         let lead = compress::relative(&lead(finding), self.digest.roots()).chars().count();
         let lines = &ranked.found.lines;
         let own: usize = lines.iter().map(|line| line.chars().count() + 3).sum();
@@ -128,7 +129,7 @@ impl Page<'_> {
     }
 
     /// Minimum budget wanted for an expanded finding while others need a line.
-    fn wanted(&self, (ranked, finding): &(&Ranked, &Finding)) -> Budget {
+    fn wanted(&self, (ranked, finding): &(&RankedFinding, &Finding)) -> Budget {
         let lead = compress::relative(&lead(finding), self.digest.roots()).chars().count();
         let lines = &ranked.found.lines;
         let own: usize = lines.iter().map(|line| line.chars().count() + 3).sum();
@@ -136,22 +137,22 @@ impl Page<'_> {
     }
 
     /// Minimum number of characters for expanded findings.
-    fn least(&self, expanded: &[(&Ranked, &Finding)]) -> usize {
-        let least = |(_, finding): &(&Ranked, &Finding)| {
+    fn least(&self, expanded: &[(&RankedFinding, &Finding)]) -> usize {
+        let least = |(_, finding): &(&RankedFinding, &Finding)| {
             compress::relative(&lead(finding), self.digest.roots()).chars().count() + EXPANDED_CHARS_MIN
         };
         expanded.iter().map(least).sum()
     }
 
     /// Length of the shortest line of a finding, in characters.
-    fn key_chars(&self, ranked: &Ranked) -> usize {
+    fn key_chars(&self, ranked: &RankedFinding) -> usize {
         let key = ranked.key();
         compress::relative(&key, self.digest.roots()).chars().count().max(KEY_CHARS_MIN) + ID_CHARS
     }
 
     /// In `minimal`, keeps only the first warnings next to errors.
-    fn drop_warnings(&mut self, ranked: &mut Vec<(&Ranked, &Finding)>) {
-        let warning = |ranked: &Ranked| ranked.tier > 1 && ranked.found.severity > Severity::Error;
+    fn drop_warnings(&mut self, ranked: &mut Vec<(&RankedFinding, &Finding)>) {
+        let warning = |ranked: &RankedFinding| ranked.tier > 1 && ranked.found.severity > Severity::Error;
         let mut warnings = 0;
         let before = ranked.len();
         ranked.retain(|(ranked, _)| {
@@ -168,8 +169,8 @@ impl Page<'_> {
     /// to the test or the location. If even that does not fit, the middle ones are left out.
     fn one_liners(
         &mut self,
-        others: &[(&Ranked, &Finding)],
-        expanded: &[(&Ranked, &Finding)],
+        others: &[(&RankedFinding, &Finding)],
+        expanded: &[(&RankedFinding, &Finding)],
         chars: &mut usize,
     ) -> Vec<FindingSummary> {
         if others.is_empty() {
@@ -230,7 +231,7 @@ impl Page<'_> {
     }
 
     /// Width of each finding's line if not all of them fit. The first of a sort gets more.
-    fn widths(&self, others: &[(&Ranked, &Finding)], keys: &[usize]) -> Vec<usize> {
+    fn widths(&self, others: &[(&RankedFinding, &Finding)], keys: &[usize]) -> Vec<usize> {
         if self.verbosity != Verbosity::Minimal {
             return vec![self.allowance.one_liner; others.len()];
         }
@@ -250,7 +251,7 @@ impl Page<'_> {
     /// Renders a finding: compressed, its middle cut, with as much context as fits its share.
     fn expand(
         &mut self,
-        ranked: &Ranked,
+        ranked: &RankedFinding,
         finding: &Finding,
         share: usize,
         lines_max: usize,
@@ -306,7 +307,7 @@ impl Page<'_> {
 impl Page<'_> {
     /// Appends the extra lines of a finding. Advice is always shown. Details from a report are
     /// shown beyond `minimal`, if they fit the share.
-    fn beside(&self, ranked: &Ranked, share: usize, message: &mut String) {
+    fn beside(&self, ranked: &RankedFinding, share: usize, message: &mut String) {
         let is_advice = ranked.found.kind == Kind::Infrastructure;
         if self.verbosity == Verbosity::Minimal && !is_advice {
             return;

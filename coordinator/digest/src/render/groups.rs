@@ -6,7 +6,7 @@ use super::cut::cut_end;
 use crate::answer_text::thousands;
 use crate::compress;
 use crate::findings::{RawFinding, normalised};
-use crate::ranking::Ranked;
+use crate::ranking::RankedFinding;
 use crate::reason::reason;
 use crate::rules::Kind;
 use buildpool_protocol::limits::TIER_1_FINDINGS_MAX;
@@ -32,7 +32,7 @@ const OTHER_LINES: usize = 18;
 /// Beginning of pytest's line about a file that it could not load.
 const LOAD_ERROR: &str = "ERROR ";
 
-type Entry<'a> = (&'a Ranked, &'a Finding);
+type Entry<'a> = (&'a RankedFinding, &'a Finding);
 
 impl Page<'_> {
     /// Removes the tests of groups from `ranked`. Keeps the first of the most likely group, or of

@@ -102,7 +102,7 @@ impl Page<'_> {
         let share = |left: usize, most: usize| (left / unseen.max(1)).min(most);
         let (left, most) = (self.budget.less(FRAME), UNSEEN_MAX);
         let unseen = (share(left.lines, most.lines), share(left.chars, most.chars));
-        let pointer = |(ranked, finding): (&crate::ranking::Ranked, &Finding)| {
+        let pointer = |(ranked, finding): (&crate::ranking::RankedFinding, &Finding)| {
             let mut pointer =
                 Finding { pre_context: Vec::new(), post_context: Vec::new(), ..finding.clone() };
             if let Some(location) = &mut pointer.location {

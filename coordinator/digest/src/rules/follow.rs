@@ -1,6 +1,6 @@
 //! Lines below the first line of a finding that belong to it, and the locations that lines name.
 
-use super::{Draft, Next};
+use super::{Diagnostic, Next};
 
 /// Following lines that are indented deeper than the head; a blank line ends it.
 pub(crate) fn indented(so_far: &[String], line: &str) -> Next {
@@ -55,11 +55,11 @@ pub(crate) fn is_drawing(line: &str) -> bool {
 }
 
 /// The place that an arrow or the corner of a box points to: `--> a.rs:3:1`, `╭─[a.js:3:1]`, `└─ lib/a.ex:12:5: …`.
-pub(crate) fn pointed(draft: &mut Draft) {
-    if draft.file.is_some() {
+pub(crate) fn pointed(diagnostic: &mut Diagnostic) {
+    if diagnostic.file.is_some() {
         return;
     }
-    let places: Vec<String> = draft
+    let places: Vec<String> = diagnostic
         .lines
         .iter()
         .filter_map(|line| {
@@ -69,10 +69,10 @@ pub(crate) fn pointed(draft: &mut Draft) {
             Some(arrow?.trim_start().split([' ', ']']).next().unwrap_or_default().to_owned())
         })
         .collect();
-    let _found = places.iter().any(|place| set_place(draft, place));
+    let _found = places.iter().any(|place| set_place(diagnostic, place));
 }
 
-/// A place's file, line and column, as a draft has them.
+/// A place's file, line and column, as a diagnostic has them.
 pub(crate) type Place = (Option<String>, Option<u32>, Option<u32>);
 
 /// Reads `file:line:column` or `file:line`; punctuation after it is ignored.
@@ -87,11 +87,11 @@ pub(crate) fn place(text: &str) -> Option<Place> {
     (!file.is_empty()).then(|| (Some(file.to_owned()), line, column))
 }
 
-/// Sets a draft's location from such a text. Returns false if the text has no location.
-pub(crate) fn set_place(draft: &mut Draft, text: &str) -> bool {
+/// Sets a diagnostic's location from such a text. Returns false if the text has no location.
+pub(crate) fn set_place(diagnostic: &mut Diagnostic, text: &str) -> bool {
     match place(text) {
         Some((file, line, column)) => {
-            (draft.file, draft.line, draft.column) = (file, line, column);
+            (diagnostic.file, diagnostic.line, diagnostic.column) = (file, line, column);
             true
         }
         None => false,
@@ -118,6 +118,6 @@ pub(crate) fn one_more(so_far: &[String], line: &str) -> Next {
 }
 
 /// The program always ends with such an error.
-pub(crate) const fn always(_: &Draft) -> bool {
+pub(crate) const fn always(_: &Diagnostic) -> bool {
     true
 }

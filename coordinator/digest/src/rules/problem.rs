@@ -108,10 +108,10 @@ pub(crate) struct Problem {
     /// Selects lines that a message above the limit loses first.
     pub(crate) dispensable: Option<fn(&str) -> bool>,
     /// Corrects location, test and severity when its lines are complete.
-    pub(crate) refine: Option<fn(&mut Draft)>,
+    pub(crate) refine: Option<fn(&mut Diagnostic)>,
     pub(crate) role: Role,
     /// For an error of a program: whether it ended the program. Programs can also log an error and continue, which `None` assumes.
-    pub(crate) ended: Option<fn(&Draft) -> bool>,
+    pub(crate) ended: Option<fn(&Diagnostic) -> bool>,
     /// Whether it shows that its program failed.
     pub(crate) fails: Fails,
     /// A number in brackets before it is its own, not the name of a task.
@@ -120,7 +120,7 @@ pub(crate) struct Problem {
 
 /// A problem with its lines, which a rule may correct when they are complete.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Draft {
+pub(crate) struct Diagnostic {
     pub(crate) lines: Vec<String>,
     pub(crate) test: Option<String>,
     pub(crate) file: Option<String>,
@@ -142,7 +142,7 @@ pub(crate) struct Draft {
     pub(crate) join: Option<Join>,
 }
 
-impl Draft {
+impl Diagnostic {
     /// Its first line.
     pub(crate) fn first(&self) -> &str {
         self.lines.first().map_or("", String::as_str)
@@ -229,7 +229,7 @@ impl Problem {
         self
     }
 
-    pub(crate) const fn ended(mut self, ended: fn(&Draft) -> bool) -> Self {
+    pub(crate) const fn ended(mut self, ended: fn(&Diagnostic) -> bool) -> Self {
         self.ended = Some(ended);
         self
     }
@@ -244,7 +244,7 @@ impl Problem {
         self
     }
 
-    pub(crate) const fn refine(mut self, refine: fn(&mut Draft)) -> Self {
+    pub(crate) const fn refine(mut self, refine: fn(&mut Diagnostic)) -> Self {
         self.refine = Some(refine);
         self
     }

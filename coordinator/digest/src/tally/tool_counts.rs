@@ -183,7 +183,7 @@ pub(super) struct ToolCounts {
     pub(super) settled: u64,
     /// Highest number of a finished test of this plan.
     pub(super) numbered: u64,
-    /// When a total was announced first, and when something of this tool was told last: see [`Tally::clock`].
+    /// When a total was announced first, and when this tool was seen last: see [`Tally::clock`].
     pub(super) heading_at: Option<u64>,
     pub(super) told_at: u64,
     /// Tests that were announced since the last total.

@@ -1,6 +1,6 @@
 //! Output of alcotest.
 
-use crate::rules::{Act, ERROR, Kind, Next, Rule, TOTAL, problem, up_to_rule};
+use crate::rules::{ERROR, Effect, Kind, Next, Rule, TOTAL, problem, up_to_rule};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("alcotest") };
@@ -14,16 +14,24 @@ const RULES: &[Rule] = &[
     Rule {
         name: "alcotest.test",
         pattern: r"^\xe2\x94\x82 \[FAIL\] +(?P<t>\S.*?)\.? +\xe2\x94\x82$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(below_box).owning())],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 93).follow(below_box).owning())],
     },
     Rule {
         name: "alcotest.failed",
         pattern: r"^(?P<failed>\d+) (?:failure|error)s?! in [\d.]+s\. (?P<n>\d+) tests? run\.$",
-        acts: &[Act::Session(ToolId::Alcotest), Act::Counts(ToolId::Alcotest, TOTAL), Act::Summary],
+        effects: &[
+            Effect::Session(ToolId::Alcotest),
+            Effect::Counts(ToolId::Alcotest, TOTAL),
+            Effect::Summary,
+        ],
     },
     Rule {
         name: "alcotest.good",
         pattern: r"^Test Successful in [\d.]+s\. (?P<n>\d+) tests? run\.$",
-        acts: &[Act::Session(ToolId::Alcotest), Act::Counts(ToolId::Alcotest, TOTAL), Act::Summary],
+        effects: &[
+            Effect::Session(ToolId::Alcotest),
+            Effect::Counts(ToolId::Alcotest, TOTAL),
+            Effect::Summary,
+        ],
     },
 ];

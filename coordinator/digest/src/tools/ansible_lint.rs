@@ -1,6 +1,6 @@
 //! Output of ansible-lint.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, problem, set_place};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, problem, set_place};
 use crate::tool::Tool;
 use buildpool_protocol::report::Severity;
 
@@ -13,16 +13,16 @@ fn place_below(_: &[String], line: &str) -> Next {
 }
 
 /// Without a place it is a line of another program.
-fn placed(draft: &mut Draft) {
-    let place = draft.lines.get(1).and_then(|line| line.split(' ').next()).map(str::to_owned);
-    draft.spurious = !place.is_some_and(|place| set_place(draft, &place));
-    if draft.first().ends_with("(warning)") {
-        draft.severity = Some(Severity::Warning);
+fn placed(diagnostic: &mut Diagnostic) {
+    let place = diagnostic.lines.get(1).and_then(|line| line.split(' ').next()).map(str::to_owned);
+    diagnostic.spurious = !place.is_some_and(|place| set_place(diagnostic, &place));
+    if diagnostic.first().ends_with("(warning)") {
+        diagnostic.severity = Some(Severity::Warning);
     }
 }
 
 const RULES: &[Rule] = &[Rule {
     name: "ansible_lint.rule",
     pattern: r"^(?P<k>[a-z]+(?:-[a-z]+)*\[[\w-]+\]|[a-z]+(?:-[a-z]+)+): (?P<m>[A-Z].*)",
-    acts: &[Act::Problem(problem(ERROR, Kind::Lint, 88).follow(place_below).owning().refine(placed))],
+    effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 88).follow(place_below).owning().refine(placed))],
 }];

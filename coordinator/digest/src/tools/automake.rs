@@ -1,6 +1,6 @@
 //! Output of make check.
 
-use crate::rules::{Act, Rule, SORTS};
+use crate::rules::{Effect, Rule, SORTS};
 use crate::tool::{Announced, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
@@ -15,17 +15,17 @@ const RULES: &[Rule] = &[
     Rule {
         name: "automake.heading",
         pattern: r"^Testsuite summary(?: for (?P<t>.*))?$",
-        acts: &[Act::Heading(ToolId::Automake), Act::Part(ToolId::Automake)],
+        effects: &[Effect::Heading(ToolId::Automake), Effect::Part(ToolId::Automake)],
     },
     Rule {
         // The log of all tests, which may be printed too, begins with the same numbers.
         name: "automake.total",
         pattern: r"^# TOTAL: +\d+$",
-        acts: &[Act::Partial(ToolId::Automake, SORTS)],
+        effects: &[Effect::Partial(ToolId::Automake, SORTS)],
     },
     Rule {
         name: "automake.sorts",
         pattern: r"^# (?:PASS: +(?P<passed>\d+)|(?:FAIL|XPASS|ERROR): +(?P<failed>\d+)|SKIP: +(?P<skipped>\d+)|XFAIL: +(?P<expected>\d+))$",
-        acts: &[Act::Adds(ToolId::Automake, SORTS), Act::Summary],
+        effects: &[Effect::Adds(ToolId::Automake, SORTS), Effect::Summary],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of bats or ExUnit.
 
-use crate::rules::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, TestEvent, problem};
+use crate::rules::{Count, Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, TestEvent, problem};
 use crate::tally::Counts;
 use crate::tool::{Includes, Tool, ToolId};
 
@@ -20,8 +20,8 @@ const BATS: Count = |groups| {
     Some(Counts { passed: total.saturating_sub(others), failed, skipped, expected: 0 })
 };
 
-pub(super) fn place(draft: &mut Draft) {
-    for line in &draft.lines[1..] {
+pub(super) fn place(diagnostic: &mut Diagnostic) {
+    for line in &diagnostic.lines[1..] {
         let trimmed = line.trim_start().trim_start_matches("# ");
         let mut parts = trimmed.splitn(3, ':');
         if let (Some(file), Some(row)) = (parts.next(), parts.next())
@@ -29,12 +29,12 @@ pub(super) fn place(draft: &mut Draft) {
             && !file.contains([' ', '(', '"'])
             && let Ok(row) = row.trim_end_matches(')').parse()
         {
-            draft.file = Some(file.to_owned());
-            draft.line = Some(row);
+            diagnostic.file = Some(file.to_owned());
+            diagnostic.line = Some(row);
             return;
         }
     }
-    draft.spurious = draft.lines.len() == 1;
+    diagnostic.spurious = diagnostic.lines.len() == 1;
 }
 
 /// Numbered failures (mocha, ExUnit, RSpec): up to the next number or a line that is not indented.
@@ -72,36 +72,36 @@ const RULES: &[Rule] = &[
     Rule {
         name: "bats.failed",
         pattern: r"^ (?:\xe2\x9c\x97) (?P<t>.+)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 88).follow(bats_lines))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 88).follow(bats_lines))],
     },
     Rule {
         name: "bats.summary",
         pattern: r"^(?:(?P<doctests>\d+) doctests?, )?(?:(?P<properties>\d+) propert(?:y|ies), )?(?P<n>\d+) tests?, (?P<failed>\d+) failures?(?:, (?P<excluded>\d+) excluded)?(?:, (?P<invalid>\d+) invalid)?(?:, (?P<skipped>\d+) skipped)?(?: \(\d+ excluded\))?(?: in .*)?$",
-        acts: &[Act::Session(ToolId::Bats), Act::Counts(ToolId::Bats, BATS), Act::Summary],
+        effects: &[Effect::Session(ToolId::Bats), Effect::Counts(ToolId::Bats, BATS), Effect::Summary],
     },
     Rule {
         name: "exunit.numbered",
         pattern: r"^\s{2}\d+\) (?P<t>test .+ \(.+\))$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 94).follow(numbered).owning().refine(place))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 94).follow(numbered).owning().refine(place))],
     },
     Rule {
         name: "exunit.invalid",
         pattern: r"^\s{2}\d+\) (?P<t>\S+): failure on setup_all callback, .+$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 94).follow(numbered).owning().refine(place))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 94).follow(numbered).owning().refine(place))],
     },
     Rule {
         name: "exunit.none",
         pattern: r#"^(?:All tests have been excluded\.|The --only option was given to "mix test" but no test was executed)$"#,
-        acts: &[Act::Sign(Sign::NoTests), Act::Summary],
+        effects: &[Effect::Marker(Marker::NoTests), Effect::Summary],
     },
     Rule {
         name: "exunit.begun",
         pattern: r"^  \* (?P<t>(?:test|doctest|property) .+?) \[L#\d+\]$",
-        acts: &[Act::Test(ToolId::Bats, TestEvent::Started)],
+        effects: &[Effect::Test(ToolId::Bats, TestEvent::Started)],
     },
     Rule {
         name: "exunit.ended",
         pattern: r"^  \* (?P<t>(?:test|doctest|property) .+?) \((?:[\d.]+ms|skipped|excluded)\)(?: \[L#\d+\])?$",
-        acts: &[Act::Test(ToolId::Bats, TestEvent::Ended)],
+        effects: &[Effect::Test(ToolId::Bats, TestEvent::Ended)],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of behave.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Rule, SORTS, Sign, indented, problem, set_place};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Rule, SORTS, indented, problem, set_place};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("behave") };
@@ -12,34 +12,34 @@ fn is_step(line: &str) -> bool {
 }
 
 /// The place of the failed step's code. The steps above it are not part of the message.
-fn step_place(draft: &mut Draft) {
-    let steps = draft.lines.iter().take_while(|line| is_step(line)).count();
-    draft.lines.drain(..steps.saturating_sub(1));
-    draft.head = Some(steps.min(1));
-    let place = draft.lines.first().and_then(|line| Some(line.rsplit_once(" # ")?.1.to_owned()));
-    draft.spurious = place.is_none();
-    let _placed = place.is_some_and(|place| set_place(draft, &place));
+fn step_place(diagnostic: &mut Diagnostic) {
+    let steps = diagnostic.lines.iter().take_while(|line| is_step(line)).count();
+    diagnostic.lines.drain(..steps.saturating_sub(1));
+    diagnostic.head = Some(steps.min(1));
+    let place = diagnostic.lines.first().and_then(|line| Some(line.rsplit_once(" # ")?.1.to_owned()));
+    diagnostic.spurious = place.is_none();
+    let _placed = place.is_some_and(|place| set_place(diagnostic, &place));
 }
 
 const RULES: &[Rule] = &[
     Rule {
         name: "behave.failed",
         pattern: r"^\s+(?P<f>\S+\.feature):(?P<l>\d+)  (?P<t>\S.*)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 88))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 88))],
     },
     Rule {
         name: "behave.summary",
         pattern: r"^(?P<passed>\d+) scenarios? passed, (?P<failed>\d+) failed,(?: (?P<errors>\d+) errors?,)? (?P<skipped>\d+) skipped",
-        acts: &[Act::Session(ToolId::Behave), Act::Counts(ToolId::Behave, SORTS), Act::Summary],
+        effects: &[Effect::Session(ToolId::Behave), Effect::Counts(ToolId::Behave, SORTS), Effect::Summary],
     },
     Rule {
         name: "behave.assertion",
         pattern: r"^ +(?:ASSERT FAILED|Assertion Failed): (?P<m>.*)$",
-        acts: &[
-            Act::Problem(
+        effects: &[
+            Effect::Problem(
                 problem(ERROR, Kind::Test, 93).lead(is_step).follow(indented).owning().refine(step_place),
             ),
-            Act::Sign(Sign::Failure(ToolId::Behave)),
+            Effect::Marker(Marker::Failure(ToolId::Behave)),
         ],
     },
 ];

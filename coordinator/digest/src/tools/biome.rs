@@ -1,6 +1,6 @@
 //! Output of biome.
 
-use crate::rules::{Act, ERROR, Kind, Rule, indented_or_blank, problem};
+use crate::rules::{ERROR, Effect, Kind, Rule, indented_or_blank, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("biome") };
@@ -8,5 +8,5 @@ pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("biome") };
 const RULES: &[Rule] = &[Rule {
     name: "biome",
     pattern: r"^(?P<f>[^\s:]+\.\w+)(?::(?P<l>\d+):(?P<c>\d+))? (?P<m>(?:lint|parse|syntax|assist|suppressions|format|organizeImports|check)\b\S*).* (?:\xe2\x94\x81)+$",
-    acts: &[Act::Problem(problem(ERROR, Kind::Lint, 90).follow(indented_or_blank).owning())],
+    effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 90).follow(indented_or_blank).owning())],
 }];

@@ -1,6 +1,6 @@
 //! Output of Boost.Test.
 
-use crate::rules::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, problem};
+use crate::rules::{Count, Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, problem};
 use crate::tally::Counts;
 use crate::tool::{Apart, Tool, ToolId};
 
@@ -23,14 +23,14 @@ fn checkpoint(_: &[String], line: &str) -> Next {
     if line.contains(": last checkpoint: ") { Next::Last } else { Next::Beyond }
 }
 
-fn last_checkpoint(draft: &mut Draft) {
-    let checkpoint = draft.lines.iter().find_map(|line| line.split_once(": last checkpoint: "));
+fn last_checkpoint(diagnostic: &mut Diagnostic) {
+    let checkpoint = diagnostic.lines.iter().find_map(|line| line.split_once(": last checkpoint: "));
     let place = checkpoint
         .and_then(|(place, _)| place.trim_start_matches('*').trim_end_matches(')').rsplit_once(['(', ':']));
     if let Some((file, line)) = place {
-        (draft.file, draft.line) = (Some(file.to_owned()), line.parse().ok());
+        (diagnostic.file, diagnostic.line) = (Some(file.to_owned()), line.parse().ok());
     } else {
-        (draft.file, draft.line) = (None, None);
+        (diagnostic.file, diagnostic.line) = (None, None);
     }
 }
 
@@ -38,48 +38,50 @@ const RULES: &[Rule] = &[
     Rule {
         name: "boost.unplaced",
         pattern: r#"^\**unknown location(?:\(0\)|:0): (?:fatal )?error: in "(?P<t>[^"]+)": (?P<m>.*)"#,
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(checkpoint).refine(last_checkpoint))],
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Test, 93).follow(checkpoint).refine(last_checkpoint),
+        )],
     },
     Rule {
         // The stars are its progress.
         name: "boost.failed",
         pattern: r#"^\**(?P<f>[^\s:(*][^:(]*)[(:](?P<l>\d+)\)?: (?:fatal )?error: in "(?P<t>[^"]+)": (?P<m>.*)"#,
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 94))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 94))],
     },
     Rule {
         // A failure names the module, a success does not: the number of its tests identifies a run.
         name: "boost.begun",
         pattern: r"^Running (?P<t>\d+) test cases?\.\.\.$",
-        acts: &[Act::Part(ToolId::BoostTest)],
+        effects: &[Effect::Part(ToolId::BoostTest)],
     },
     Rule {
         name: "boost.bad",
         pattern: r#"^\*\*\* (?:\d+ failures? (?:(?:is|are) )?detected(?: \(\d+ failures? (?:(?:is|are) )?expected\))? in (?:the )?test (?:module|suite|case) ".*"|[Ee]rrors (?:w?h?ere )?detected in (?:the )?test (?:module|suite|case) ".*"; see standard output for details|The test (?:module|suite|case) ".*" was (?:aborted|timed out); see standard output for details)$"#,
-        acts: &[
-            Act::Session(ToolId::BoostTest),
-            Act::Partial(ToolId::BoostTest, SOME_FAILED),
-            Act::Sign(Sign::Failure(ToolId::BoostTest)),
-            Act::Summary,
+        effects: &[
+            Effect::Session(ToolId::BoostTest),
+            Effect::Partial(ToolId::BoostTest, SOME_FAILED),
+            Effect::Marker(Marker::Failure(ToolId::BoostTest)),
+            Effect::Summary,
         ],
     },
     Rule {
         name: "boost.good",
         pattern: r#"^(?:\*\*\* No errors detected|Test module ".*" has passed with:)$"#,
-        acts: &[
-            Act::Session(ToolId::BoostTest),
-            Act::Partial(ToolId::BoostTest, ALL_PASSED),
-            Act::Sign(Sign::Success(ToolId::BoostTest)),
-            Act::Summary,
+        effects: &[
+            Effect::Session(ToolId::BoostTest),
+            Effect::Partial(ToolId::BoostTest, ALL_PASSED),
+            Effect::Marker(Marker::Success(ToolId::BoostTest)),
+            Effect::Summary,
         ],
     },
     Rule {
         name: "boost.report",
         pattern: r#"^Test module ".*" (?:has failed|was aborted) with:$"#,
-        acts: &[
-            Act::Session(ToolId::BoostTest),
-            Act::Partial(ToolId::BoostTest, SOME_FAILED),
-            Act::Sign(Sign::Failure(ToolId::BoostTest)),
-            Act::Summary,
+        effects: &[
+            Effect::Session(ToolId::BoostTest),
+            Effect::Partial(ToolId::BoostTest, SOME_FAILED),
+            Effect::Marker(Marker::Failure(ToolId::BoostTest)),
+            Effect::Summary,
         ],
     },
 ];

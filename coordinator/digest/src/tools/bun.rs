@@ -1,6 +1,6 @@
 //! Output of bun test.
 
-use crate::rules::{Act, ERROR, Kind, Rule, SORTS, Sign, problem};
+use crate::rules::{ERROR, Effect, Kind, Marker, Rule, SORTS, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("bun test") };
@@ -9,16 +9,16 @@ const RULES: &[Rule] = &[
     Rule {
         name: "bun.counts",
         pattern: r"^ (?:(?P<passed>\d+) pass|(?P<failed>\d+) fail|(?P<skipped>\d+) (?:skip|todo))$",
-        acts: &[Act::Adds(ToolId::Bun, SORTS), Act::Summary],
+        effects: &[Effect::Adds(ToolId::Bun, SORTS), Effect::Summary],
     },
     Rule {
         name: "bun.failed",
         pattern: r"^\(fail\) (?P<t>.*?)(?: \[[\d.]+ ?m?s\])?$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 88))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 88))],
     },
     Rule {
         name: "bun.none",
         pattern: r"^(?:error: regex .* matched 0 tests\.|The following filters did not match any test files:$)",
-        acts: &[Act::Harmless, Act::Sign(Sign::NoTests), Act::Summary],
+        effects: &[Effect::Harmless, Effect::Marker(Marker::NoTests), Effect::Summary],
     },
 ];

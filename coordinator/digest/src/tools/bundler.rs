@@ -1,7 +1,7 @@
 //! Output of bundler.
 
 use crate::rules::{
-    Act, Draft, ERROR, Kind, Next, Rule, Sign, indented_or_blank, paragraph, problem, set_place,
+    Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, indented_or_blank, paragraph, problem, set_place,
 };
 use crate::tool::{Apart, Tool, ToolId};
 
@@ -9,10 +9,11 @@ pub(super) const TOOL: Tool =
     Tool { apart: Apart::Always, builds: true, rules: RULES, ..Tool::named("bundler") };
 
 /// The place that stands below the message: `    src/a.js:1:7:`.
-fn esbuild_place(draft: &mut Draft) {
-    let lines: Vec<String> = draft.lines.iter().skip(1).filter(|line| line.ends_with(':')).cloned().collect();
-    if lines.iter().any(|line| set_place(draft, line)) {
-        draft.kind = Some(Kind::Build);
+fn esbuild_place(diagnostic: &mut Diagnostic) {
+    let lines: Vec<String> =
+        diagnostic.lines.iter().skip(1).filter(|line| line.ends_with(':')).cloned().collect();
+    if lines.iter().any(|line| set_place(diagnostic, line)) {
+        diagnostic.kind = Some(Kind::Build);
     }
 }
 
@@ -32,35 +33,35 @@ fn below(so_far: &[String], line: &str) -> Next {
     }
 }
 
-fn framed(draft: &mut Draft) {
-    crate::rules::pointed(draft);
-    let head = draft.lines.iter().position(|line| line.starts_with('[') || line.contains("rror: "));
-    draft.head = head.filter(|_| draft.lines.get(1).is_some_and(|first| first.ends_with(':')));
+fn framed(diagnostic: &mut Diagnostic) {
+    crate::rules::pointed(diagnostic);
+    let head = diagnostic.lines.iter().position(|line| line.starts_with('[') || line.contains("rror: "));
+    diagnostic.head = head.filter(|_| diagnostic.lines.get(1).is_some_and(|first| first.ends_with(':')));
 }
 
 const RULES: &[Rule] = &[
     Rule {
         name: "bundler.failed",
         pattern: r"^error during build:$",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Build, 88).follow(below).owning().refine(framed)),
-            Act::Sign(Sign::Failure(ToolId::Bundler)),
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Build, 88).follow(below).owning().refine(framed)),
+            Effect::Marker(Marker::Failure(ToolId::Bundler)),
         ],
     },
     Rule {
         // Without the sign the line may be of any log; its location and its total show that esbuild failed.
         name: "bundler.plain_error",
         pattern: r"^X \[ERROR\] (?P<m>.*)",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Runtime, 80).follow(indented_or_blank).refine(esbuild_place),
         )],
     },
     Rule {
         name: "bundler.error",
         pattern: r"^(?:\xe2\x9c\x98|\xe2\x9c\x96) \[ERROR\] (?P<m>.*)",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Build, 92).follow(indented_or_blank).refine(esbuild_place)),
-            Act::Sign(Sign::Failure(ToolId::Bundler)),
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Build, 92).follow(indented_or_blank).refine(esbuild_place)),
+            Effect::Marker(Marker::Failure(ToolId::Bundler)),
         ],
     },
 ];

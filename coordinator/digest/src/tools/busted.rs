@@ -1,6 +1,6 @@
 //! Output of busted.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, SORTS, problem, set_place};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, SORTS, problem, set_place};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("busted") };
@@ -16,12 +16,12 @@ fn busted_lines(so_far: &[String], line: &str) -> Next {
 }
 
 /// The test's name is the next line. The message begins below it, with the place of the failed assertion.
-fn busted_name(draft: &mut Draft) {
-    draft.spurious = draft.lines.len() < 3;
-    draft.test = draft.lines.get(1).map(|name| name.trim().to_owned());
-    if let Some(message) = draft.lines.get(2).cloned() {
-        draft.head = Some(2);
-        let _placed = message.split_once(": ").is_some_and(|(place, _)| set_place(draft, place));
+fn busted_name(diagnostic: &mut Diagnostic) {
+    diagnostic.spurious = diagnostic.lines.len() < 3;
+    diagnostic.test = diagnostic.lines.get(1).map(|name| name.trim().to_owned());
+    if let Some(message) = diagnostic.lines.get(2).cloned() {
+        diagnostic.head = Some(2);
+        let _placed = message.split_once(": ").is_some_and(|(place, _)| set_place(diagnostic, place));
     }
 }
 
@@ -30,28 +30,28 @@ const RULES: &[Rule] = &[
         // busted prints in GoogleTest's form, with sorts of its own.
         name: "busted.gtest_begun",
         pattern: r"^\[==========\] Running tests from scanned files\.$",
-        acts: &[Act::Session(ToolId::GoogleTest)],
+        effects: &[Effect::Session(ToolId::GoogleTest)],
     },
     Rule {
         name: "busted.gtest_failed",
         pattern: r"^\[  (?:FAILED |ERROR  ) \] (?P<t>(?P<f>\S+) @ (?P<l>\d+): .*?) \([\d.]+ ms\)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).lead(busted_lead))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 92).lead(busted_lead))],
     },
     Rule {
         name: "busted.gtest_sorts",
         pattern: r"^\[ (?: ERROR  |SKIPPED ) \] (?:(?P<skipped>\d+) tests?|(?P<errors>\d+) errors?), listed below:$",
-        acts: &[Act::Adds(ToolId::GoogleTest, SORTS)],
+        effects: &[Effect::Adds(ToolId::GoogleTest, SORTS)],
     },
     Rule {
         name: "busted.failed",
         pattern: r"^(?:Failure|Error) (?:\xe2\x86\x92|->) (?P<f>\S.*?) @ (?P<l>\d+)$",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Test, 93).follow(busted_lines).owning().refine(busted_name),
         )],
     },
     Rule {
         name: "busted.summary",
         pattern: r"^(?P<passed>\d+) success(?:es)? / (?P<failed>\d+) failures? / (?P<errors>\d+) errors? / (?P<skipped>\d+) pending",
-        acts: &[Act::Session(ToolId::Busted), Act::Counts(ToolId::Busted, SORTS), Act::Summary],
+        effects: &[Effect::Session(ToolId::Busted), Effect::Counts(ToolId::Busted, SORTS), Effect::Summary],
     },
 ];

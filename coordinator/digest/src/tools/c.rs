@@ -1,8 +1,8 @@
 //! Output of C and C++.
 
 use crate::rules::{
-    Act, Draft, ERROR, FATAL, Fails, Indicator, Kind, Next, Problem, Rule, Sign, WARNING, indented_or_blank,
-    problem,
+    Diagnostic, ERROR, Effect, FATAL, Fails, Indicator, Kind, Marker, Next, Problem, Rule, WARNING,
+    indented_or_blank, problem,
 };
 use crate::tool::{Tool, ToolId};
 
@@ -45,15 +45,16 @@ pub(super) fn excerpt(so_far: &[String], line: &str) -> Next {
 
 /// A warning that ends with the name of a linter's rule, as `[SC2154]` or `[readability-else]`, is a linter's: compilers name
 /// their options there.
-fn of_linter(draft: &mut crate::rules::Draft) {
-    let first = draft.lines.iter().find(|line| line.contains("arning: ")).map_or("", |line| line.trim_end());
+fn of_linter(diagnostic: &mut crate::rules::Diagnostic) {
+    let first =
+        diagnostic.lines.iter().find(|line| line.contains("arning: ")).map_or("", |line| line.trim_end());
     let name = first.strip_suffix(']').and_then(|rest| Some(rest.rsplit_once(" [")?.1)).unwrap_or_default();
     let is_rule = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ',');
     if name.len() > 2 && !name.starts_with('-') && name.chars().all(is_rule) {
-        draft.kind = Some(Kind::Lint);
+        diagnostic.kind = Some(Kind::Lint);
         // shellcheck fails after each remark.
         if is_code(name) {
-            draft.fails = Fails::Always;
+            diagnostic.fails = Fails::Always;
         }
     }
 }
@@ -67,9 +68,9 @@ pub(super) fn is_code(word: &str) -> bool {
 }
 
 /// cppcheck exits with 0 after its errors.
-pub(super) fn accepted(draft: &mut Draft) {
-    if is_of_cppcheck(draft.first()) {
-        draft.fails = Fails::Never;
+pub(super) fn accepted(diagnostic: &mut Diagnostic) {
+    if is_of_cppcheck(diagnostic.first()) {
+        diagnostic.fails = Fails::Never;
     }
 }
 
@@ -105,16 +106,16 @@ const COMPILER_FATAL: Problem = problem(FATAL, Kind::Build, 95).follow(excerpt).
 const COMPILER_WARNING: Problem = problem(WARNING, Kind::Build, 60).follow(excerpt).lead(lead);
 
 /// `b.c:(.text+0x24): undefined reference to `g'`, with a line `b.c:7: …`: the source that refers to it.
-fn linker_place(draft: &mut Draft) {
-    for line in &draft.lines {
+fn linker_place(diagnostic: &mut Diagnostic) {
+    for line in &diagnostic.lines {
         let Some((place, _)) = line.split_once(": undefined reference to ") else { continue };
         let place = place.strip_prefix("/usr/bin/ld: ").unwrap_or(place);
         let place = place.rsplit_once(": ").map_or(place, |(_, place)| place);
         let mut parts = place.splitn(3, ':');
         let file = parts.next().unwrap_or_default().rsplit(' ').next().unwrap_or_default();
         if file.contains('.') && !file.ends_with(".o") && !file.ends_with(".a") && !file.ends_with(')') {
-            draft.file = Some(file.to_owned());
-            draft.line = parts.next().and_then(|row| row.parse().ok());
+            diagnostic.file = Some(file.to_owned());
+            diagnostic.line = parts.next().and_then(|row| row.parse().ok());
             return;
         }
     }
@@ -153,14 +154,14 @@ fn gfortran_lines(so_far: &[String], line: &str) -> Next {
     }
 }
 
-fn gfortran_severity(draft: &mut crate::rules::Draft) {
-    if draft.lines.last().is_some_and(|line| line.starts_with("Warning:")) {
-        draft.severity = Some(buildpool_protocol::report::Severity::Warning);
+fn gfortran_severity(diagnostic: &mut crate::rules::Diagnostic) {
+    if diagnostic.lines.last().is_some_and(|line| line.starts_with("Warning:")) {
+        diagnostic.severity = Some(buildpool_protocol::report::Severity::Warning);
     }
-    draft.spurious = draft.lines.len() == 1;
+    diagnostic.spurious = diagnostic.lines.len() == 1;
     let says =
         |line: &String| ["Error:", "Fatal Error:", "Warning:"].iter().any(|word| line.starts_with(word));
-    draft.head = draft.lines.iter().rposition(says);
+    diagnostic.head = diagnostic.lines.iter().rposition(says);
 }
 
 fn what(so_far: &[String], line: &str) -> Next {
@@ -171,77 +172,82 @@ const RULES: &[Rule] = &[
     Rule {
         name: "c.fatal",
         pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(][^:\t]*):(?P<l>\d+)(?::(?P<c>\d+))?: fatal error: (?P<m>.*)",
-        acts: &[Act::Problem(COMPILER_FATAL)],
+        effects: &[Effect::Problem(COMPILER_FATAL)],
     },
     Rule {
         name: "c.error",
         pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(][^:\t]*):(?P<l>\d+)(?::(?P<c>\d+))?: (?:internal compiler )?[Ee]rror: (?P<m>.*)",
-        acts: &[Act::Problem(COMPILER_ERROR)],
+        effects: &[Effect::Problem(COMPILER_ERROR)],
     },
     Rule {
         // A colon in the name of the file, or a name of a task without a blank after it.
         name: "c.error_after_colon",
         pattern: r"^(?P<f>[^\s:(]+:[^\s:(]*[^\s:(\d][^\s:(]*\.\w{1,6}):(?P<l>\d+)(?::(?P<c>\d+))?: error: (?P<m>.*)",
-        acts: &[Act::Problem(COMPILER_ERROR)],
+        effects: &[Effect::Problem(COMPILER_ERROR)],
     },
     Rule {
         name: "c.warning",
         pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(][^:\t]*):(?P<l>\d+)(?::(?P<c>\d+))?: [Ww]arning: (?P<m>.*)",
-        acts: &[Act::Problem(COMPILER_WARNING.refine(of_linter))],
+        effects: &[Effect::Problem(COMPILER_WARNING.refine(of_linter))],
     },
     Rule {
         name: "clang.total",
         pattern: r"^(?:\d+ warnings? and )?[1-9]\d* errors? generated(?: when compiling for .*)?\.?$",
-        acts: &[Act::Sign(Sign::TotalOfErrors(ToolId::Clang)), Act::Summary],
+        effects: &[Effect::Marker(Marker::TotalOfErrors(ToolId::Clang)), Effect::Summary],
     },
     Rule {
         name: "linker.failed",
         pattern: r"^(?:[\w./+-]*/)?(?:collect2(?:\.exe)?: (?:fatal )?error: ld returned |clang(?:\+\+)?(?:-[\d.]+)?: error: linker command failed|ld: symbol\(s\) not found)",
-        acts: &[Act::Sign(Sign::TotalOfErrors(ToolId::Linker))],
+        effects: &[Effect::Marker(Marker::TotalOfErrors(ToolId::Linker))],
     },
     Rule {
         name: "c.driver",
         pattern: r"^(?:[\w./+-]*/)?(?:clang|clang\+\+|gcc|g\+\+|cc|c\+\+|cc1|cc1plus|gfortran|as|ar|ranlib|f951|collect2|nvcc)(?:-[\d.]+)?: (?:fatal )?error: (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 80))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 80))],
     },
     Rule {
         name: "linker.apple",
         pattern: r"^(?:Undefined symbols for architecture|duplicate symbol|ld: (?:error|symbol\(s\) not found|library not found|framework not found|building for|Undefined|can't|cannot|file not found|invalid|\d+ duplicate)|clang: error: linker)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 94).follow(indented_or_blank))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 94).follow(indented_or_blank))],
     },
     Rule {
         name: "linker.gnu",
         pattern: r"^(?:[^\s:]*/)?(?:[\w-]+-)?(?:ld|lld|ld\.lld|ld\.gold|ld64\.lld|mold|wasm-ld|rust-lld|collect2)(?:\.bfd)?: (?:[^:]*:)* ?(?:in function|undefined|error|cannot find|multiple definition|fatal|ld returned)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 93).follow(linker_lines).refine(linker_place))],
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Build, 93).follow(linker_lines).refine(linker_place),
+        )],
     },
     Rule {
         name: "linker.undefined",
         pattern: r"^(?:[^\s:]+:)+(?:\([^)]*\):?)? undefined reference to .*",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 93).refine(linker_place))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 93).refine(linker_place))],
     },
     Rule {
         name: "gfortran.place",
         pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:]+\.[fF]\w{0,4}):(?P<l>\d+)(?:[.:](?P<c>\d+)(?:-\d+)?)?:$",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Build, 85).follow(gfortran_lines).refine(gfortran_severity),
         )],
     },
     Rule {
         name: "c.undeclared",
         pattern: r"^(?:fatal error|error)(?: [A-Z]+\d+)?: (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 75).follow(one_more_indented))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 75).follow(one_more_indented))],
     },
     Rule {
         name: "cxx.terminate",
         pattern: r"^(?:libc\+\+abi(?:\.dylib)?: )?terminat(?:e called|ing)(?: (?:after throwing|due to|without|with|recursively|because).*)?",
-        acts: &[
-            Act::Problem(problem(FATAL, Kind::Crash, 95).follow(what)),
-            Act::Sign(Sign::Crash(Indicator::UncaughtException)),
+        effects: &[
+            Effect::Problem(problem(FATAL, Kind::Crash, 95).follow(what)),
+            Effect::Marker(Marker::Crash(Indicator::UncaughtException)),
         ],
     },
     Rule {
         name: "c.assert",
         pattern: r"^(?:\S+: )?(?P<f>[^\s:]+):(?P<l>\d+): .*: Assertion .* failed\.",
-        acts: &[Act::Problem(problem(FATAL, Kind::Crash, 95)), Act::Sign(Sign::Crash(Indicator::FatalError))],
+        effects: &[
+            Effect::Problem(problem(FATAL, Kind::Crash, 95)),
+            Effect::Marker(Marker::Crash(Indicator::FatalError)),
+        ],
     },
 ];

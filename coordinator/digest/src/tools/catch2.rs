@@ -1,7 +1,7 @@
 //! Output of Catch2.
 
 use super::gtest::gtest_lines;
-use crate::rules::{Act, Draft, ERROR, Kind, Rule, SORTS, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Rule, SORTS, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Catch2") };
@@ -12,48 +12,48 @@ fn catch2_lead(line: &str) -> bool {
 }
 
 /// Reads the test's name from the heading between two rules, and removes the lines above it.
-fn catch2_name(draft: &mut Draft) {
-    let Some(head) = draft.lines.iter().position(|line| line.ends_with(": FAILED:")) else { return };
+fn catch2_name(diagnostic: &mut Diagnostic) {
+    let Some(head) = diagnostic.lines.iter().position(|line| line.ends_with(": FAILED:")) else { return };
     let is_rule = |line: &String| line.len() > 40 && line.bytes().all(|byte| byte == b'-');
     let mut names = Vec::new();
-    let mut rules = draft.lines[..head].iter().enumerate().rev().filter(|(_, line)| is_rule(line));
+    let mut rules = diagnostic.lines[..head].iter().enumerate().rev().filter(|(_, line)| is_rule(line));
     if let (Some((end, _)), Some((start, _))) = (rules.next(), rules.next()) {
-        names = draft.lines[start + 1..end].to_vec();
+        names = diagnostic.lines[start + 1..end].to_vec();
     }
     if !names.is_empty() {
-        draft.test = Some(names.iter().map(|name| name.trim()).collect::<Vec<_>>().join(" / "));
+        diagnostic.test = Some(names.iter().map(|name| name.trim()).collect::<Vec<_>>().join(" / "));
     }
-    draft.head = Some(names.len());
-    draft.lines.splice(..head, names);
+    diagnostic.head = Some(names.len());
+    diagnostic.lines.splice(..head, names);
 }
 
 const RULES: &[Rule] = &[
     Rule {
         name: "catch2.place",
         pattern: r"^(?P<f>[^\s:]+):(?P<l>\d+): FAILED:",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Test, 94).lead(catch2_lead).follow(gtest_lines).refine(catch2_name),
         )],
     },
     Rule {
         name: "catch2.passed",
         pattern: r"^All tests passed \(\d+ assertions? in (?P<passed>\d+) test cases?\)",
-        acts: &[Act::Session(ToolId::Catch2), Act::Counts(ToolId::Catch2, SORTS), Act::Summary],
+        effects: &[Effect::Session(ToolId::Catch2), Effect::Counts(ToolId::Catch2, SORTS), Effect::Summary],
     },
     Rule {
         name: "catch2.summary",
         pattern: r"^(?:\[doctest\] )?test cases: +\d+(?: *\| *(?:(?P<passed>\d+) passed|(?P<expected>\d+) failed as expected|(?P<failed>\d+) failed|(?P<skipped>\d+) skipped))+ *$",
-        acts: &[Act::Session(ToolId::Catch2), Act::Counts(ToolId::Catch2, SORTS), Act::Summary],
+        effects: &[Effect::Session(ToolId::Catch2), Effect::Counts(ToolId::Catch2, SORTS), Effect::Summary],
     },
     Rule {
         // The number of passed tests is missing.
         name: "catch2.compact_failed",
         pattern: r"^Failed (?:both |all )?(?P<failed>[1-9]\d*) test cases?, failed (?:both |all )?\d+ assertions?\.$",
-        acts: &[Act::Session(ToolId::Catch2), Act::Counts(ToolId::Catch2, SORTS), Act::Summary],
+        effects: &[Effect::Session(ToolId::Catch2), Effect::Counts(ToolId::Catch2, SORTS), Effect::Summary],
     },
     Rule {
         name: "catch2.compact_passed",
         pattern: r"^Passed (?:both |all )?(?P<passed>\d+) test cases? (?:with \d+ assertions?|\(no assertions\))\.$",
-        acts: &[Act::Session(ToolId::Catch2), Act::Counts(ToolId::Catch2, SORTS), Act::Summary],
+        effects: &[Effect::Session(ToolId::Catch2), Effect::Counts(ToolId::Catch2, SORTS), Effect::Summary],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of checkstyle.
 
-use crate::rules::{Act, Kind, Level, Rule, problem};
+use crate::rules::{Effect, Kind, Level, Rule, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("checkstyle") };
@@ -8,5 +8,5 @@ pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("checkstyle") }
 const RULES: &[Rule] = &[Rule {
     name: "checkstyle",
     pattern: r"^\[(?P<s>ERROR|WARN|INFO)\] (?P<f>(?:[A-Za-z]:)?[^\s:\[]+):(?P<l>\d+)(?::(?P<c>\d+))?: (?P<m>.*)",
-    acts: &[Act::Problem(problem(Level::Word, Kind::Lint, 88))],
+    effects: &[Effect::Problem(problem(Level::Word, Kind::Lint, 88))],
 }];

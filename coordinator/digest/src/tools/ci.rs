@@ -1,22 +1,22 @@
 //! Output of CI step.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Rule, Sign, WARNING, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Rule, WARNING, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { apart: Apart::WithoutCode, rules: RULES, ..Tool::named("CI step") };
 
 /// `file=a.c,line=3,col=1` of GitHub and `sourcepath=a.c;linenumber=3;columnnumber=1` of Azure.
-fn annotated(draft: &mut Draft) {
-    let line = &draft.lines[0];
+fn annotated(diagnostic: &mut Diagnostic) {
+    let line = &diagnostic.lines[0];
     let value = |names: [&str; 2]| {
         let at = names.iter().find_map(|name| line.split_once(name).map(|(_, rest)| rest))?;
         at.split([',', ';', ']', ':']).next().map(str::to_owned).filter(|value| !value.is_empty())
     };
     let (file, row) = (value(["file=", "sourcepath="]), value(["line=", "linenumber="]));
     let column = value(["col=", "columnnumber="]);
-    draft.file = file;
-    draft.line = row.and_then(|row| row.parse().ok()).filter(|_| draft.file.is_some());
-    draft.column = column.and_then(|column| column.parse().ok()).filter(|_| draft.line.is_some());
+    diagnostic.file = file;
+    diagnostic.line = row.and_then(|row| row.parse().ok()).filter(|_| diagnostic.file.is_some());
+    diagnostic.column = column.and_then(|column| column.parse().ok()).filter(|_| diagnostic.line.is_some());
 }
 
 const RULES: &[Rule] = &[
@@ -24,34 +24,34 @@ const RULES: &[Rule] = &[
         // A shell that traces its commands, yarn, and GitHub's runner.
         name: "ci.command",
         pattern: r"^(?:\+{1,3} |\$ |##\[command\]|\[command\])(?P<m>\S.*)$",
-        acts: &[Act::Command],
+        effects: &[Effect::Command],
     },
     Rule {
         name: "ci.annotation_exit",
         pattern: r"^(?:##\[error\]|::error(?: [^:]*)?::)\s*(?:Process completed with exit code|The operation was canceled|The process '.*' failed with exit code).*",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Consequence, 45)),
-            Act::Sign(Sign::Failure(ToolId::CiStep)),
-            Act::Summary,
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Consequence, 45)),
+            Effect::Marker(Marker::Failure(ToolId::CiStep)),
+            Effect::Summary,
         ],
     },
     Rule {
         name: "ci.annotation",
         pattern: r"^(?:##\[error\]|##vso\[task\.logissue [^\]]*type=error[^\]]*\]|::error(?: .*?)?::)(?P<m>.*)",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Runtime, 74).refine(annotated)),
-            Act::Sign(Sign::Failure(ToolId::CiStep)),
-            Act::Summary,
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Runtime, 74).refine(annotated)),
+            Effect::Marker(Marker::Failure(ToolId::CiStep)),
+            Effect::Summary,
         ],
     },
     Rule {
         name: "ci.annotation_warning",
         pattern: r"^(?:##\[warning\]|::warning(?: [^:]*)?::)(?P<m>.*)",
-        acts: &[Act::Problem(problem(WARNING, Kind::Runtime, 45))],
+        effects: &[Effect::Problem(problem(WARNING, Kind::Runtime, 45))],
     },
     Rule {
         name: "ci.exit",
         pattern: r"^(?:Process completed with exit code [1-9]\d*|\S*Error: The process '.*' failed with exit code \d+|.*\bexited with (?:code|status) [1-9]\d*\.?|ERROR: Job failed: .*|The operation was canceled\.|.*received (?:SIGINT|SIGTERM|SIGKILL)\b.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 45)), Act::Summary],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 45)), Effect::Summary],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of cmake.
 
-use crate::rules::{Act, ERROR, Kind, Next, Rule, Sign, WARNING, indented_or_blank, problem};
+use crate::rules::{ERROR, Effect, Kind, Marker, Next, Rule, WARNING, indented_or_blank, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("cmake") };
@@ -13,19 +13,19 @@ const RULES: &[Rule] = &[
     Rule {
         name: "cmake.error",
         pattern: r"^CMake Error(?: at (?P<f>[^:]+):(?P<l>\d+))?.*",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Build, 93).follow(cmake_lines)),
-            Act::Sign(Sign::Failure(ToolId::Cmake)),
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Build, 93).follow(cmake_lines)),
+            Effect::Marker(Marker::Failure(ToolId::Cmake)),
         ],
     },
     Rule {
         name: "cmake.warning",
         pattern: r"^CMake (?:Deprecation )?Warning(?: \(dev\))?(?: at (?P<f>[^:]+):(?P<l>\d+))?.*",
-        acts: &[Act::Problem(problem(WARNING, Kind::Build, 50).follow(cmake_lines))],
+        effects: &[Effect::Problem(problem(WARNING, Kind::Build, 50).follow(cmake_lines))],
     },
     Rule {
         name: "cmake.incomplete",
         pattern: r"^(?:-- Configuring incomplete, errors occurred!|CMake Generate step failed)",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Cmake)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Cmake)), Effect::Summary],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of cmocka.
 
-use crate::rules::{Act, ERROR, Kind, Rule, problem};
+use crate::rules::{ERROR, Effect, Kind, Rule, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("cmocka") };
@@ -13,5 +13,5 @@ fn cmocka_lead(line: &str) -> bool {
 const RULES: &[Rule] = &[Rule {
     name: "cmocka.place",
     pattern: r"^\[   LINE   \] --- (?P<f>[^\s:]+):(?P<l>\d+): error: .*$",
-    acts: &[Act::Problem(problem(ERROR, Kind::Test, 95).lead(cmocka_lead))],
+    effects: &[Effect::Problem(problem(ERROR, Kind::Test, 95).lead(cmocka_lead))],
 }];

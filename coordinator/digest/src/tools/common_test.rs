@@ -1,6 +1,6 @@
 //! Output of Common Test.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, TOTAL, problem, set_place};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, TOTAL, problem, set_place};
 use crate::tally::Counts;
 use crate::tool::{Tool, ToolId};
 
@@ -19,8 +19,8 @@ fn case_lines(so_far: &[String], line: &str) -> Next {
 }
 
 /// The first frame outside Erlang's own sources, which have no directory.
-fn erlang_frame(draft: &mut Draft) {
-    let text = draft.lines.join(" ");
+fn erlang_frame(diagnostic: &mut Diagnostic) {
+    let text = diagnostic.lines.join(" ");
     let place = text.split("{file,\"").skip(1).find_map(|frame| {
         let (file, rest) = frame.split_once('"')?;
         let (_, row) = rest.split_once("{line,")?;
@@ -28,7 +28,7 @@ fn erlang_frame(draft: &mut Draft) {
         file.contains('/').then(|| format!("{file}:{row}"))
     });
     if let Some(place) = place {
-        let _placed = set_place(draft, &place);
+        let _placed = set_place(diagnostic, &place);
     }
 }
 
@@ -36,7 +36,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "common_test.failed",
         pattern: r"^%%% \S+ ==> (?P<t>\S.*): FAILED$",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Test, 93).follow(case_lines).owning().refine(erlang_frame),
         )],
     },
@@ -44,19 +44,19 @@ const RULES: &[Rule] = &[
         // Progress, or the result of a case; the total of a good run comes directly after the last one.
         name: "common_test.case",
         pattern: r"^(?:%%% \w+_SUITE(?:: \.*$| ==> )|Testing \S+: TEST COMPLETE, )",
-        acts: &[Act::Heading(ToolId::CommonTest)],
+        effects: &[Effect::Heading(ToolId::CommonTest)],
     },
     Rule {
         name: "common_test.good",
         pattern: r"^All (?P<n>\d+) tests passed\. ?$",
-        acts: &[Act::Announced(ToolId::CommonTest, TOTAL)],
+        effects: &[Effect::Announced(ToolId::CommonTest, TOTAL)],
     },
     Rule {
         name: "common_test.total",
         pattern: r"^(?:Failed (?P<failed>\d+) tests\. (?:Skipped (?P<skipped>\d+) \(\d+, \d+\) tests\. )?|Skipped (?P<skipped_only>\d+) \(\d+, \d+\) tests\. )Passed (?P<passed>\d+) tests\. ?$",
-        acts: &[
-            Act::Session(ToolId::CommonTest),
-            Act::Counts(ToolId::CommonTest, |groups| {
+        effects: &[
+            Effect::Session(ToolId::CommonTest),
+            Effect::Counts(ToolId::CommonTest, |groups| {
                 Some(Counts {
                     passed: groups.number("passed"),
                     failed: groups.number("failed"),
@@ -64,7 +64,7 @@ const RULES: &[Rule] = &[
                     expected: 0,
                 })
             }),
-            Act::Summary,
+            Effect::Summary,
         ],
     },
 ];

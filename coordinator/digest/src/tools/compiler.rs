@@ -1,6 +1,6 @@
 //! Output of compiler.
 
-use crate::rules::{Act, FATAL, Indicator, Kind, Problem, Rule, Sign, indented, problem};
+use crate::rules::{Effect, FATAL, Indicator, Kind, Marker, Problem, Rule, indented, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("compiler") };
@@ -8,7 +8,7 @@ pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("compiler") };
 pub(super) const DIED: Problem = problem(FATAL, Kind::Crash, 93);
 
 /// A tool reports the death of its process, with the signal in group `sig` if the line names one.
-pub(super) const CHILD_DIED: Act = Act::Sign(Sign::Crash(Indicator::ChildDied("")));
+pub(super) const CHILD_DIED: Effect = Effect::Marker(Marker::Crash(Indicator::ChildDied("")));
 
 const RULES: &[Rule] = &[
     Rule {
@@ -18,12 +18,12 @@ const RULES: &[Rule] = &[
             words!(),
             r") (?:signal terminated program |\(program )[\w.+-]+"
         ),
-        acts: &[Act::Problem(DIED), CHILD_DIED],
+        effects: &[Effect::Problem(DIED), CHILD_DIED],
     },
     Rule {
         name: "compiler.linker_died",
         pattern: r"^(?:[\w./+-]*/)?collect2(?:\.exe)?: (?:fatal )?error: ld terminated with signal (?P<sig>\d+)",
-        acts: &[Act::Problem(DIED), CHILD_DIED],
+        effects: &[Effect::Problem(DIED), CHILD_DIED],
     },
     Rule {
         name: "compiler.clang_part_died",
@@ -32,17 +32,17 @@ const RULES: &[Rule] = &[
             words!(),
             r")|(?:clang frontend|linker) command failed due to signal)"
         ),
-        acts: &[Act::Problem(DIED), CHILD_DIED],
+        effects: &[Effect::Problem(DIED), CHILD_DIED],
     },
     Rule {
         name: "compiler.rustc_died",
         pattern: r"^error: (?:rustc interrupted by (?P<sig>SIG[A-Z]+)|the compiler unexpectedly panicked)",
-        acts: &[Act::Problem(DIED.follow(indented)), CHILD_DIED],
+        effects: &[Effect::Problem(DIED.follow(indented)), CHILD_DIED],
     },
     Rule {
         name: "compiler.linker_signal",
         pattern: r"^error: linking with `[^`]*` failed: signal: \d+ \((?P<sig>SIG[A-Z]+)\)",
-        acts: &[Act::Problem(DIED.follow(indented)), CHILD_DIED],
+        effects: &[Effect::Problem(DIED.follow(indented)), CHILD_DIED],
     },
     Rule {
         // The rules for the compilers' messages find the error itself.
@@ -52,6 +52,6 @@ const RULES: &[Rule] = &[
             words!(),
             r"))?"
         ),
-        acts: &[Act::Sign(Sign::Crash(Indicator::Died("")))],
+        effects: &[Effect::Marker(Marker::Crash(Indicator::Died("")))],
     },
 ];

@@ -1,7 +1,7 @@
 //! Output of coverage.
 
 use super::pytest::{common_name, last_place};
-use crate::rules::{Act, Draft, ERROR, Join, Kind, Next, Rule, Sign, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Join, Kind, Marker, Next, Rule, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
@@ -13,18 +13,18 @@ pub(super) const TOOL: Tool = Tool {
 };
 
 /// The test at which a worker died, of which the section names only the file.
-fn died_at(draft: &mut Draft) {
-    let test = draft.lines.iter().find_map(|line| {
+fn died_at(diagnostic: &mut Diagnostic) {
+    let test = diagnostic.lines.iter().find_map(|line| {
         let (worker, rest) = line.split_once(" crashed while running '")?;
         worker.starts_with("worker '").then(|| rest.split('\'').next().map(str::to_owned)).flatten()
     });
-    draft.test = test.or(draft.test.take());
+    diagnostic.test = test.or(diagnostic.test.take());
 }
 
-fn block(draft: &mut Draft) {
-    last_place(draft);
-    died_at(draft);
-    draft.join = draft.test.as_deref().map(|test| Join::Block(common_name(test)));
+fn block(diagnostic: &mut Diagnostic) {
+    last_place(diagnostic);
+    died_at(diagnostic);
+    diagnostic.join = diagnostic.test.as_deref().map(|test| Join::Block(common_name(test)));
 }
 
 /// A section of pytest's failures: up to the next heading or rule.
@@ -44,25 +44,29 @@ fn section(_: &[String], line: &str) -> Next {
 }
 
 const RULES: &[Rule] = &[
-    Rule { name: "coverage.heading", pattern: r"^_+ coverage: platform .* _+$", acts: &[Act::Harmless] },
+    Rule {
+        name: "coverage.heading",
+        pattern: r"^_+ coverage: platform .* _+$",
+        effects: &[Effect::Harmless],
+    },
     Rule {
         name: "pytest.section",
         pattern: r"^(?:_{3,}|(?:\xe2\x80\x95){3,}) (?:ERROR (?:collecting|at (?:setup|teardown) of) )?(?P<t>\S.*?) (?:_{3,}|(?:\xe2\x80\x95){3,})$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 94).follow(section).owning().refine(block))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 94).follow(section).owning().refine(block))],
     },
     Rule {
         // Its tests may all have passed.
         name: "coverage.short",
         pattern: r"^(?:FAIL Required test coverage of [\d.]+% not reached\.|(?:ERROR: )?Coverage failure: total of [\d.]+ is less than fail-under=[\d.]+$).*",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Test, 88)),
-            Act::Sign(Sign::Failure(ToolId::Coverage)),
-            Act::Summary,
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Test, 88)),
+            Effect::Marker(Marker::Failure(ToolId::Coverage)),
+            Effect::Summary,
         ],
     },
     Rule {
         name: "coverage.reached",
         pattern: r"^Required test coverage of [\d.]+% reached\. Total coverage: ",
-        acts: &[Act::Sign(Sign::TakesBack(ToolId::Coverage))],
+        effects: &[Effect::Marker(Marker::TakesBack(ToolId::Coverage))],
     },
 ];

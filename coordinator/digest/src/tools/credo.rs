@@ -1,19 +1,19 @@
 //! Output of credo.
 
-use crate::rules::{Act, Draft, Kind, Rule, WARNING, one_more, problem, set_place};
+use crate::rules::{Diagnostic, Effect, Kind, Rule, WARNING, one_more, problem, set_place};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { lints: true, rules: RULES, ..Tool::named("credo") };
 
 /// The place in the line below.
-fn place_below(draft: &mut Draft) {
+fn place_below(diagnostic: &mut Diagnostic) {
     let words: Vec<String> =
-        draft.lines.iter().skip(1).flat_map(|line| line.split_whitespace()).map(str::to_owned).collect();
-    let _found = words.iter().any(|word| set_place(draft, word));
+        diagnostic.lines.iter().skip(1).flat_map(|line| line.split_whitespace()).map(str::to_owned).collect();
+    let _found = words.iter().any(|word| set_place(diagnostic, word));
 }
 
 const RULES: &[Rule] = &[Rule {
     name: "credo.issue",
     pattern: r"^\xe2\x94\x83 \[[WRCFD]\] \S+ (?P<m>.*)",
-    acts: &[Act::Problem(problem(WARNING, Kind::Lint, 86).follow(one_more).refine(place_below))],
+    effects: &[Effect::Problem(problem(WARNING, Kind::Lint, 86).follow(one_more).refine(place_below))],
 }];

@@ -1,6 +1,8 @@
 //! Output of ctest.
 
-use crate::rules::{Act, Count, Draft, ERROR, FATAL, Indicator, Kind, Next, Rule, Sign, TestEvent, problem};
+use crate::rules::{
+    Count, Diagnostic, ERROR, Effect, FATAL, Indicator, Kind, Marker, Next, Rule, TestEvent, problem,
+};
 use crate::tally::Counts;
 use crate::tool::{Includes, Tool, ToolId};
 
@@ -26,8 +28,8 @@ const CTEST: Count = |groups| {
 const ONE_SKIPPED: Count = |_| Some(Counts { passed: 0, failed: 0, skipped: 1, expected: 0 });
 
 /// A ctest line names the signal of a test program.
-fn ctest_name(draft: &mut Draft) {
-    if let Some(test) = &mut draft.test {
+fn ctest_name(diagnostic: &mut Diagnostic) {
+    if let Some(test) = &mut diagnostic.test {
         *test = test.trim_end_matches([' ', '.']).to_owned();
     }
 }
@@ -36,78 +38,78 @@ const RULES: &[Rule] = &[
     Rule {
         name: "ctest.project",
         pattern: r"^Test project (?P<t>\S.*)$",
-        acts: &[Act::Heading(ToolId::CTest), Act::Part(ToolId::CTest)],
+        effects: &[Effect::Heading(ToolId::CTest), Effect::Part(ToolId::CTest)],
     },
     Rule {
         name: "ctest.begun",
         pattern: r"^\s+Start\s+\d+: (?P<t>\S.*)$",
-        acts: &[Act::Test(ToolId::CTest, TestEvent::Started)],
+        effects: &[Effect::Test(ToolId::CTest, TestEvent::Started)],
     },
     Rule {
         name: "ctest.passed",
         pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>\S.*?) \.*\s*Passed ",
-        acts: &[Act::Test(ToolId::CTest, TestEvent::Passed)],
+        effects: &[Effect::Test(ToolId::CTest, TestEvent::Passed)],
     },
     Rule {
         name: "ctest.not_run",
         pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>\S.*?) \.*\s*\*\*\*(?:Skipped|Not Run \(Disabled\))",
-        acts: &[Act::Test(ToolId::CTest, TestEvent::Skipped)],
+        effects: &[Effect::Test(ToolId::CTest, TestEvent::Skipped)],
     },
     Rule {
         name: "ctest.crashed",
         pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>.+?) \.*\s?\*\*\*Exception: *(?P<m>SegFault|SEGFAULT)",
-        acts: &[
-            Act::Problem(problem(FATAL, Kind::Crash, 93).refine(ctest_name)),
-            Act::Sign(Sign::Crash(Indicator::ChildDied("SIGSEGV"))),
+        effects: &[
+            Effect::Problem(problem(FATAL, Kind::Crash, 93).refine(ctest_name)),
+            Effect::Marker(Marker::Crash(Indicator::ChildDied("SIGSEGV"))),
         ],
     },
     Rule {
         name: "ctest.aborted",
         pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>.+?) \.*\s?\*\*\*Exception: *(?:(?:Child|Subprocess) (?:aborted|killed|terminated)|Illegal|Numerical|Bus error|Other)",
-        acts: &[
-            Act::Problem(problem(FATAL, Kind::Crash, 93).refine(ctest_name)),
-            Act::Sign(Sign::Crash(Indicator::ChildDied(""))),
+        effects: &[
+            Effect::Problem(problem(FATAL, Kind::Crash, 93).refine(ctest_name)),
+            Effect::Marker(Marker::Crash(Indicator::ChildDied(""))),
         ],
     },
     Rule {
         name: "ctest.failed",
         pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>.+?) \.*\s*\*\*\*(?:Failed|Timeout|Not Run *(?:[\d.]+ sec)?$|Exception)",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Test, 88).refine(ctest_name)),
-            Act::Test(ToolId::CTest, TestEvent::Failed),
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Test, 88).refine(ctest_name)),
+            Effect::Test(ToolId::CTest, TestEvent::Failed),
         ],
     },
     Rule {
         name: "ctest.list",
         pattern: r"^The following tests FAILED:",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Test, 80).follow(list)),
-            Act::Sign(Sign::Failure(ToolId::CTest)),
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Test, 80).follow(list)),
+            Effect::Marker(Marker::Failure(ToolId::CTest)),
         ],
     },
     Rule {
         name: "ctest.summary",
         pattern: r"^\d+% tests passed(?:, (?P<failed>\d+) tests? failed)? out of (?P<n>\d+)",
-        acts: &[Act::Session(ToolId::CTest), Act::Counts(ToolId::CTest, CTEST), Act::Summary],
+        effects: &[Effect::Session(ToolId::CTest), Effect::Counts(ToolId::CTest, CTEST), Effect::Summary],
     },
     Rule {
         name: "ctest.skipped",
         pattern: r"^\s+\d+ - (?P<t>\S+) \(Skipped\)$",
-        acts: &[Act::Moves(ToolId::CTest, ONE_SKIPPED)],
+        effects: &[Effect::Moves(ToolId::CTest, ONE_SKIPPED)],
     },
     Rule {
         name: "ctest.disabled",
         pattern: r"^\s+\d+ - (?P<t>\S+) \(Disabled\)$",
-        acts: &[Act::Adds(ToolId::CTest, ONE_SKIPPED)],
+        effects: &[Effect::Adds(ToolId::CTest, ONE_SKIPPED)],
     },
     Rule {
         name: "ctest.advice",
         pattern: "^Use \"--rerun-failed --output-on-failure\" ",
-        acts: &[Act::Harmless],
+        effects: &[Effect::Harmless],
     },
     Rule {
         name: "ctest.errors",
         pattern: r"^Errors while running CTest$",
-        acts: &[Act::Sign(Sign::Failure(ToolId::CTest)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::CTest)), Effect::Summary],
     },
 ];

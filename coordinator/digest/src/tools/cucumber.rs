@@ -1,6 +1,6 @@
 //! Output of cucumber.
 
-use crate::rules::{Act, Count, Draft, ERROR, Kind, Next, Rule, SORTS, Sign, problem, set_place};
+use crate::rules::{Count, Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, SORTS, problem, set_place};
 use crate::tally::Counts;
 use crate::tool::{Tool, ToolId};
 
@@ -13,10 +13,10 @@ const SCENARIOS: Count = |groups| {
 };
 
 /// The first frame: `./features/steps.rb:1:in …`
-fn step_place(draft: &mut Draft) {
+fn step_place(diagnostic: &mut Diagnostic) {
     let frame = |line: &String| Some(line.trim().split_once(":in ")?.0.to_owned());
-    let places: Vec<String> = draft.lines.iter().filter_map(frame).collect();
-    draft.spurious = !places.iter().any(|place| set_place(draft, place));
+    let places: Vec<String> = diagnostic.lines.iter().filter_map(frame).collect();
+    diagnostic.spurious = !places.iter().any(|place| set_place(diagnostic, place));
 }
 
 fn frames(so_far: &[String], line: &str) -> Next {
@@ -27,22 +27,26 @@ const RULES: &[Rule] = &[
     Rule {
         name: "cucumber.step",
         pattern: r"^ {4,8}(?P<m>\S.* \((?:[A-Z]\w*::)*[A-Z]\w*(?:Error|Failure|Exception)\))$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(frames).refine(step_place))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 92).follow(frames).refine(step_place))],
     },
     Rule {
         name: "cucumber.failed",
         pattern: r"^cucumber (?:.* )?(?P<f>\S+\.feature):(?P<l>\d+)(?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 90))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 90))],
     },
     Rule {
         name: "cucumber.summary",
         pattern: r"^\d+ scenarios? \((?:(?:(?P<failed>\d+) failed|(?P<errors>\d+) ambiguous|(?P<skipped>\d+) skipped|(?P<undefined>\d+) undefined|(?P<pending>\d+) pending|(?P<passed>\d+) passed)(?:, )?)+\)$",
-        acts: &[Act::Session(ToolId::Cucumber), Act::Counts(ToolId::Cucumber, SCENARIOS), Act::Summary],
+        effects: &[
+            Effect::Session(ToolId::Cucumber),
+            Effect::Counts(ToolId::Cucumber, SCENARIOS),
+            Effect::Summary,
+        ],
     },
     Rule {
         // With only skipped tests it was a dry run, which ends well.
         name: "cucumber.bad",
         pattern: r"^\d+ scenarios? \((?:[1-9]\d* undefined\)|.*\b[1-9]\d* undefined, .*\b(?:pending|passed)\))$",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Cucumber))],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Cucumber))],
     },
 ];

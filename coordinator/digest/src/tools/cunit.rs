@@ -1,20 +1,20 @@
 //! Output of CUnit.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Rule, SORTS, indented, place, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Rule, SORTS, indented, place, problem};
 use crate::tool::{Announced, Tool, ToolId};
 
 pub(super) const TOOL: Tool =
     Tool { announces: Some(Announced::ByHeading), rules: RULES, ..Tool::named("CUnit") };
 
 /// The first assertion below a test's name: `    1. a.c:3  - 1==2`.
-fn first_assertion(draft: &mut Draft) {
-    let place = draft.lines.iter().skip(1).find_map(|line| {
+fn first_assertion(diagnostic: &mut Diagnostic) {
+    let place = diagnostic.lines.iter().skip(1).find_map(|line| {
         let (number, rest) = line.trim_start().split_once(". ")?;
         number.parse::<u32>().ok()?;
         place(rest.split("  - ").next()?)
     });
     if let Some((file, line, column)) = place {
-        (draft.file, draft.line, draft.column) = (file, line, column);
+        (diagnostic.file, diagnostic.line, diagnostic.column) = (file, line, column);
     }
 }
 
@@ -22,21 +22,21 @@ const RULES: &[Rule] = &[
     Rule {
         name: "cunit.summary",
         pattern: r"^(?:--)?Run Summary: +Type +Total +Ran +Passed +Failed",
-        acts: &[Act::Session(ToolId::CUnit), Act::Heading(ToolId::CUnit)],
+        effects: &[Effect::Session(ToolId::CUnit), Effect::Heading(ToolId::CUnit)],
     },
     Rule {
         name: "cunit.tests",
         pattern: r"^ +tests +\d+ +\d+ +(?P<passed>\d+) +(?P<failed>\d+)(?: +(?P<skipped>\d+))?$",
-        acts: &[Act::Counts(ToolId::CUnit, SORTS), Act::Summary],
+        effects: &[Effect::Counts(ToolId::CUnit, SORTS), Effect::Summary],
     },
     Rule {
         name: "cunit.failed",
         pattern: r"^  Test: (?P<t>\S.*?) \.\.\. ?FAILED$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(indented).refine(first_assertion))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 93).follow(indented).refine(first_assertion))],
     },
     Rule {
         name: "cunit.had_failures",
         pattern: r"^Suite \S.*, Test (?P<t>\S.*) had failures:$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(indented).refine(first_assertion))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 93).follow(indented).refine(first_assertion))],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of dart analyze.
 
-use crate::rules::{Act, Kind, Level, Rule, Sign, problem};
+use crate::rules::{Effect, Kind, Level, Marker, Rule, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("dart analyze") };
@@ -9,12 +9,12 @@ const RULES: &[Rule] = &[
     Rule {
         name: "dart.issue",
         pattern: r"^\s*(?P<s>error|warning|info) (?:\xe2\x80\xa2|-) (?:(?P<m>.*?) (?:\xe2\x80\xa2|-) )?(?P<f>[^\s:]+\.dart):(?P<l>\d+):(?P<c>\d+) (?:\xe2\x80\xa2|-) ",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Lint, 90))],
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Lint, 90))],
     },
-    Rule { name: "dart.found", pattern: r"^[1-9]\d* issues? found\.", acts: &[Act::Summary] },
+    Rule { name: "dart.found", pattern: r"^[1-9]\d* issues? found\.", effects: &[Effect::Summary] },
     Rule {
         name: "dart.good",
         pattern: r"^No issues found!",
-        acts: &[Act::Sign(Sign::Success(ToolId::Dart)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Success(ToolId::Dart)), Effect::Summary],
     },
 ];

@@ -1,6 +1,6 @@
 //! What clients of databases print about a script.
 
-use crate::rules::{Act, ERROR, Kind, Next, Rule, problem};
+use crate::rules::{ERROR, Effect, Kind, Next, Rule, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("database client") };
@@ -15,18 +15,18 @@ const RULES: &[Rule] = &[
     Rule {
         name: "database.psql",
         pattern: r"^psql:(?P<f>[^:]+):(?P<l>\d+): (?:ERROR|FATAL|PANIC|error): +(?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 90).follow(details))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 90).follow(details))],
     },
     Rule {
         name: "database.mysql",
         pattern: r"^ERROR \d{4} \(\w{5}\)(?: at line (?P<l>\d+))?: (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 88))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 88))],
     },
     Rule {
         // As dbt has it.
         name: "database.model",
         pattern: r"^\s*(?:Database|Compilation|Runtime|Parsing|Dependency|Failure)(?: Error)? in (?:model|test|seed|snapshot|macro|operation) .*\((?P<f>[^)]+)\)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 92).follow(model_lines))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 92).follow(model_lines))],
     },
 ];
 

@@ -1,6 +1,6 @@
 //! Output of DejaGnu.
 
-use crate::rules::{Act, Count, Rule, SORTS};
+use crate::rules::{Count, Effect, Rule, SORTS};
 use crate::tally::Counts;
 use crate::tool::{Announced, Tool, ToolId};
 
@@ -19,16 +19,16 @@ const RULES: &[Rule] = &[
         // Of several targets each has a summary as well; this is that of all.
         name: "dejagnu.summary",
         pattern: r"^\t\t=== \S+ Summary ===$",
-        acts: &[Act::Heading(ToolId::DejaGnu), Act::Partial(ToolId::DejaGnu, NONE_YET)],
+        effects: &[Effect::Heading(ToolId::DejaGnu), Effect::Partial(ToolId::DejaGnu, NONE_YET)],
     },
     Rule {
         name: "dejagnu.part",
         pattern: r"^\t\t=== \S+ Summary for .* ===$",
-        acts: &[Act::Partial(ToolId::DejaGnu, NONE_YET)],
+        effects: &[Effect::Partial(ToolId::DejaGnu, NONE_YET)],
     },
     Rule {
         name: "dejagnu.sorts",
         pattern: r"^# of (?:expected passes\t\t(?P<passed>\d+)|(?:unexpected failures|unexpected successes|unknown successes|unresolved testcases)\t(?P<failed>\d+)|(?:expected|known) failures\t\t(?P<expected>\d+)|(?:untested testcases|unsupported tests)\t{1,2}(?P<skipped>\d+))$",
-        acts: &[Act::Adds(ToolId::DejaGnu, SORTS), Act::Summary, Act::Harmless],
+        effects: &[Effect::Adds(ToolId::DejaGnu, SORTS), Effect::Summary, Effect::Harmless],
     },
 ];

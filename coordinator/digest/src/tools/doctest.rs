@@ -1,6 +1,6 @@
 //! Output of doctest.
 
-use crate::rules::{Act, Rule, Sign};
+use crate::rules::{Effect, Marker, Rule};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("doctest") };
@@ -8,5 +8,5 @@ pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("doctest") };
 const RULES: &[Rule] = &[Rule {
     name: "doctest.bad",
     pattern: r"^\*\*\*Test Failed\*\*\* \d+ failures?",
-    acts: &[Act::Sign(Sign::Failure(ToolId::Doctest)), Act::Summary],
+    effects: &[Effect::Marker(Marker::Failure(ToolId::Doctest)), Effect::Summary],
 }];

@@ -1,7 +1,9 @@
 //! Output of dotnet test.
 
 use super::compiler::DIED;
-use crate::rules::{Act, Count, Draft, ERROR, FATAL, Kind, Next, Rule, Sign, always, indented, problem};
+use crate::rules::{
+    Count, Diagnostic, ERROR, Effect, FATAL, Kind, Marker, Next, Rule, always, indented, problem,
+};
 use crate::tally::Counts;
 use crate::tool::{Tool, ToolId};
 
@@ -32,12 +34,12 @@ fn report(so_far: &[String], line: &str) -> Next {
 }
 
 /// `in F:line N` of .NET, `in F on line N` and `in F:N` of PHP.
-pub(super) fn after_in(draft: &mut Draft) {
-    for line in &draft.lines {
+pub(super) fn after_in(diagnostic: &mut Diagnostic) {
+    for line in &diagnostic.lines {
         let Some((_, place)) = line.rsplit_once(" in ") else { continue };
         let place = place.replace(" on line ", ":").replace(":line ", ":");
         if let Some(found) = crate::rules::place(&place) {
-            (draft.file, draft.line, draft.column) = found;
+            (diagnostic.file, diagnostic.line, diagnostic.column) = found;
             return;
         }
     }
@@ -47,36 +49,38 @@ const RULES: &[Rule] = &[
     Rule {
         name: "dotnet.host",
         pattern: r"^\s*(?:The [Aa]ctive [Tt]est [Rr]un (?:was aborted\. Reason: (?:Test host process crashed|Unable to communicate)|Aborted because the host process exited unexpectedly)|Reason: Test host process crashed)",
-        acts: &[Act::Problem(DIED), Act::WorkerDied],
+        effects: &[Effect::Problem(DIED), Effect::WorkerDied],
     },
     Rule {
         name: "dotnet.summary",
         pattern: r"^(?:(?:Failed!|Passed!|Skipped!)\s+- Failed:\s+(?P<failed>\d+), Passed:\s+\d+, Skipped:\s+(?P<skipped>\d+), Total:\s+(?P<n>\d+)(?:, Duration: .* - (?P<t>\S+\.dll(?: \(\S+\))?)$)?|Test summary: total: (?P<all>\d+), failed: (?P<errors>\d+), succeeded: \d+, skipped: (?P<ignored>\d+))",
-        acts: &[
-            Act::Session(ToolId::DotnetTest),
-            Act::Part(ToolId::DotnetTest),
-            Act::Counts(ToolId::DotnetTest, MINITEST),
-            Act::Summary,
+        effects: &[
+            Effect::Session(ToolId::DotnetTest),
+            Effect::Part(ToolId::DotnetTest),
+            Effect::Counts(ToolId::DotnetTest, MINITEST),
+            Effect::Summary,
         ],
     },
     Rule {
         name: "dotnet.exception",
         pattern: r"^Unhandled [Ee]xception[.:] (?P<m>.*)",
-        acts: &[Act::Problem(problem(FATAL, Kind::Runtime, 93).follow(stack).refine(after_in).ended(always))],
+        effects: &[Effect::Problem(
+            problem(FATAL, Kind::Runtime, 93).follow(stack).refine(after_in).ended(always),
+        )],
     },
     Rule {
         name: "dotnet.failed",
         pattern: r"^\s+Failed (?P<t>\S.*) \[[<\d.,]+ ?m?s\]$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(report).owning().refine(after_in))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 93).follow(report).owning().refine(after_in))],
     },
     Rule {
         name: "dotnet.build",
         pattern: r"^Build (?:FAILED\.?|failed(?: with \d+ (?:error|warning).*| in [\d.]+.*|[.!])?)$",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Build)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Build)), Effect::Summary],
     },
     Rule {
         name: "dotnet.built",
         pattern: r"^Build succeeded\.$",
-        acts: &[Act::Sign(Sign::Success(ToolId::Dotnet)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Success(ToolId::Dotnet)), Effect::Summary],
     },
 ];

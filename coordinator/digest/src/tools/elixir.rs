@@ -1,14 +1,14 @@
 //! Output of Elixir.
 
 use super::dotnet::stack;
-use crate::rules::{Act, Draft, ERROR, Kind, Rule, paragraph, problem, set_place};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Rule, paragraph, problem, set_place};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Elixir") };
 
 /// The first frame of the program's own: `(app 0.1.0) lib/app.ex:12: App.load/0`.
-fn elixir_frame(draft: &mut Draft) {
-    let places: Vec<String> = draft
+fn elixir_frame(diagnostic: &mut Diagnostic) {
+    let places: Vec<String> = diagnostic
         .lines
         .iter()
         .skip(1)
@@ -16,53 +16,55 @@ fn elixir_frame(draft: &mut Draft) {
         .filter(|word| word.contains(".ex"))
         .map(str::to_owned)
         .collect();
-    let _found = places.iter().any(|place| set_place(draft, place));
+    let _found = places.iter().any(|place| set_place(diagnostic, place));
 }
 
 /// The message and its place, and the file of the heading without them.
-fn compilation(draft: &mut Draft) {
-    let file = draft.file.clone();
-    elixir_frame(draft);
-    draft.file = draft.file.take().or(file);
-    draft.head = draft.lines.iter().position(|line| line.trim_start().starts_with("** ("));
-    if draft.lines.iter().any(|line| line.ends_with("(errors have been logged)")) {
-        draft.kind = Some(Kind::Consequence);
+fn compilation(diagnostic: &mut Diagnostic) {
+    let file = diagnostic.file.clone();
+    elixir_frame(diagnostic);
+    diagnostic.file = diagnostic.file.take().or(file);
+    diagnostic.head = diagnostic.lines.iter().position(|line| line.trim_start().starts_with("** ("));
+    if diagnostic.lines.iter().any(|line| line.ends_with("(errors have been logged)")) {
+        diagnostic.kind = Some(Kind::Consequence);
     }
 }
 
 /// An exception, with its first own frame. An error of the compiler has the place in front.
-fn exception(draft: &mut Draft) {
-    elixir_frame(draft);
-    let first = draft.first().trim_start().to_owned();
+fn exception(diagnostic: &mut Diagnostic) {
+    elixir_frame(diagnostic);
+    let first = diagnostic.first().trim_start().to_owned();
     let is_of_compiler =
         ["CompileError)", "SyntaxError)", "TokenMissingError)"].iter().any(|name| first.contains(name));
     if is_of_compiler {
         let place = first.split_once(") ").and_then(|(_, said)| said.split(": ").next());
-        let _placed = place.is_some_and(|place| set_place(draft, place));
-        draft.kind = Some(Kind::Build);
+        let _placed = place.is_some_and(|place| set_place(diagnostic, place));
+        diagnostic.kind = Some(Kind::Build);
     }
 }
 
 /// A script that `elixir` runs ends with an exception.
-fn is_of_script(draft: &Draft) -> bool {
-    draft.lines.iter().any(|line| line.contains("Code.require_file/2"))
+fn is_of_script(diagnostic: &Diagnostic) -> bool {
+    diagnostic.lines.iter().any(|line| line.contains("Code.require_file/2"))
 }
 
 const RULES: &[Rule] = &[
     Rule {
         name: "elixir.compilation",
         pattern: r"^== Compilation error in file (?P<f>\S+) ==$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 90).follow(paragraph).owning().refine(compilation))],
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Build, 90).follow(paragraph).owning().refine(compilation),
+        )],
     },
     Rule {
         name: "elixir.logged",
         pattern: r"^\s{0,5}\*\* \(CompileError\) .*\(errors have been logged\)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 60)), Act::Alone],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 60)), Effect::Alone],
     },
     Rule {
         name: "elixir.exception",
         pattern: r"^\s{0,5}\*\* \([A-Z][\w. #<>]*\) (?P<m>.*)",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Runtime, 88).follow(stack).refine(exception).ended(is_of_script),
         )],
     },

@@ -1,7 +1,7 @@
 //! Output of Erlang.
 
 use super::compiler::DIED;
-use crate::rules::{Act, Indicator, Rule, Sign};
+use crate::rules::{Effect, Indicator, Marker, Rule};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Erlang") };
@@ -9,5 +9,5 @@ pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Erlang") };
 const RULES: &[Rule] = &[Rule {
     name: "erlang.dump",
     pattern: r"^Crash dump is being written to: (?P<m>.*)",
-    acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::FatalError))],
+    effects: &[Effect::Problem(DIED), Effect::Marker(Marker::Crash(Indicator::FatalError))],
 }];

@@ -1,6 +1,6 @@
 //! Output of eslint.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Level, Next, Rule, Sign, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Level, Marker, Next, Rule, problem};
 use crate::tool::{Apart, Tool, ToolId};
 use buildpool_protocol::report::Severity;
 
@@ -32,9 +32,9 @@ pub(super) fn rows(so_far: &[String], line: &str) -> Next {
 }
 
 /// A heading without rows is only a path; the worst row has the severity, the first one the location.
-pub(super) fn worst_row(draft: &mut Draft) {
+pub(super) fn worst_row(diagnostic: &mut Diagnostic) {
     let mut severity = None;
-    for (at, line) in draft.lines.iter().enumerate().skip(1) {
+    for (at, line) in diagnostic.lines.iter().enumerate().skip(1) {
         let text = line.trim_start();
         let mut words = without_mark(text).split_whitespace();
         let place = words.next().unwrap_or_default();
@@ -48,43 +48,48 @@ pub(super) fn worst_row(draft: &mut Draft) {
         };
         if severity.is_none_or(|severity| found < severity) {
             severity = Some(found);
-            draft.line = Some(row);
-            draft.column = Some(column);
-            draft.head = Some(at);
+            diagnostic.line = Some(row);
+            diagnostic.column = Some(column);
+            diagnostic.head = Some(at);
         }
     }
-    draft.severity = severity;
-    draft.spurious = severity.is_none();
+    diagnostic.severity = severity;
+    diagnostic.spurious = severity.is_none();
 }
 
 const RULES: &[Rule] = &[
     Rule {
         name: "eslint.warnings",
         pattern: r"^\s*(?:\xe2\x9c\x96|\xe2\x9c\x98|\xc3\x97|\xe2\x9a\xa0) \d+ problems? \(0 errors?, \d+ warnings?",
-        acts: &[Act::Sign(Sign::Tool(ToolId::Eslint)), Act::Summary, Act::Harmless, Act::Alone],
+        effects: &[
+            Effect::Marker(Marker::Tool(ToolId::Eslint)),
+            Effect::Summary,
+            Effect::Harmless,
+            Effect::Alone,
+        ],
     },
     Rule {
         name: "eslint.too_many",
         pattern: r"^ESLint found too many warnings \(maximum: \d+\)\.",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Lint, 90)),
-            Act::Sign(Sign::Failure(ToolId::Eslint)),
-            Act::Summary,
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Lint, 90)),
+            Effect::Marker(Marker::Failure(ToolId::Eslint)),
+            Effect::Summary,
         ],
     },
     Rule {
         name: "eslint.total",
         pattern: r"^\s*(?:\xe2\x9c\x96|\xe2\x9c\x98|\xc3\x97|\xe2\x9a\xa0) \d+ problems?\b",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Eslint)), Act::Summary, Act::Harmless],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Eslint)), Effect::Summary, Effect::Harmless],
     },
     Rule {
         name: "eslint.file",
         pattern: r"^(?: {2,3})?(?P<f>(?:[A-Za-z]:\\)?[^\s:]*\.\w{1,10})$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Lint, 90).follow(rows).owning().refine(worst_row))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 90).follow(rows).owning().refine(worst_row))],
     },
     Rule {
         name: "eslint.row",
         pattern: r"^\s+(?P<l>\d+):(?P<c>\d+)\s+(?P<s>error|warning|info|\xe2\x9c\x96|\xe2\x9a\xa0|\xc3\x97)\s+(?P<m>\S.*)$",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Lint, 90))],
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Lint, 90))],
     },
 ];

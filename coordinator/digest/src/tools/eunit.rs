@@ -1,6 +1,6 @@
 //! Output of EUnit.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, SORTS, Sign, TOTAL, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, SORTS, TOTAL, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("EUnit") };
@@ -15,21 +15,21 @@ fn eunit_lines(so_far: &[String], line: &str) -> Next {
 }
 
 /// `in function a_tests:b_test/0 (test/a_tests.erl, line 4)`: the test's own module, or the innermost place.
-fn eunit_place(draft: &mut Draft) {
+fn eunit_place(diagnostic: &mut Diagnostic) {
     let places = || {
-        draft.lines.iter().filter_map(|line| {
+        diagnostic.lines.iter().filter_map(|line| {
             let (_, place) = line.strip_prefix("in ")?.rsplit_once(" (")?;
             let (file, row) = place.strip_suffix(')')?.split_once(", line ")?;
             Some((file.to_owned(), row.parse().ok()))
         })
     };
-    let module = draft.test.as_deref().and_then(|test| test.split(':').next()).unwrap_or_default();
+    let module = diagnostic.test.as_deref().and_then(|test| test.split(':').next()).unwrap_or_default();
     let is_own = |(file, _): &(String, _)| {
         file.strip_suffix(".erl").is_some_and(|file| file.rsplit('/').next() == Some(module))
     };
     let place = places().find(is_own).or_else(|| places().next());
     if let Some((file, row)) = place {
-        (draft.file, draft.line) = (Some(file), row);
+        (diagnostic.file, diagnostic.line) = (Some(file), row);
     }
 }
 
@@ -37,7 +37,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "eunit.failed",
         pattern: r"^ *(?P<t>\w+:(?:\d+:)? \S.*?)\.\.\.\*(?:failed|timed out|could not start test process|unexpected termination of test process)\*$",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Test, 92).follow(eunit_lines).owning().refine(eunit_place),
         )],
     },
@@ -45,17 +45,17 @@ const RULES: &[Rule] = &[
         // Printed only after a failure or a cancellation; the number of cancelled tests is missing.
         name: "eunit.summary",
         pattern: r"^  Failed: (?P<failed>\d+)\.  Skipped: (?P<skipped>\d+)\.  Passed: (?P<passed>\d+)\.$",
-        acts: &[
-            Act::Session(ToolId::EUnit),
-            Act::Partial(ToolId::EUnit, SORTS),
-            Act::Sign(Sign::Failure(ToolId::EUnit)),
-            Act::Summary,
+        effects: &[
+            Effect::Session(ToolId::EUnit),
+            Effect::Partial(ToolId::EUnit, SORTS),
+            Effect::Marker(Marker::Failure(ToolId::EUnit)),
+            Effect::Summary,
         ],
     },
     Rule {
         // rebar3 counts the tests that were cancelled among all, and fails for them.
         name: "eunit.cancelled",
         pattern: r"^(?P<n>\d+) tests?, (?P<failed>\d+) failures?(?:, (?P<skipped>\d+) skipped)?, (?P<errors>\d+) cancelled$",
-        acts: &[Act::Session(ToolId::Bats), Act::Counts(ToolId::Bats, TOTAL), Act::Summary],
+        effects: &[Effect::Session(ToolId::Bats), Effect::Counts(ToolId::Bats, TOTAL), Effect::Summary],
     },
 ];

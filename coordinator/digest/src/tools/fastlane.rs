@@ -1,6 +1,6 @@
 //! Output of fastlane.
 
-use crate::rules::{Act, Rule, Sign};
+use crate::rules::{Effect, Marker, Rule};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("fastlane") };
@@ -8,5 +8,5 @@ pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("fastlane") };
 const RULES: &[Rule] = &[Rule {
     name: "fastlane.failed",
     pattern: r"^fastlane finished with errors$",
-    acts: &[Act::Sign(Sign::Failure(ToolId::Fastlane)), Act::Summary],
+    effects: &[Effect::Marker(Marker::Failure(ToolId::Fastlane)), Effect::Summary],
 }];

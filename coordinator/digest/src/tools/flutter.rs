@@ -1,6 +1,6 @@
 //! Output of flutter test.
 
-use crate::rules::{Act, ERROR, Kind, Next, Rule, SORTS, Sign, indented_or_blank, problem, up_to_rule};
+use crate::rules::{ERROR, Effect, Kind, Marker, Next, Rule, SORTS, indented_or_blank, problem, up_to_rule};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("flutter test") };
@@ -14,26 +14,26 @@ const RULES: &[Rule] = &[
     Rule {
         name: "flutter.counts",
         pattern: r"^\d\d:\d\d \+(?P<passed>\d+)(?: ~(?P<skipped>\d+))?(?: -(?P<failed>\d+))?: ",
-        acts: &[Act::Partial(ToolId::Flutter, SORTS)],
+        effects: &[Effect::Partial(ToolId::Flutter, SORTS)],
     },
     Rule {
         name: "flutter.exception",
         pattern: r"^(?:\xe2\x95\x90){2}\xe2\x95\xa1 EXCEPTION CAUGHT BY .*",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 94).follow(in_rules).owning())],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 94).follow(in_rules).owning())],
     },
     Rule {
         name: "flutter.failed",
         pattern: r"^\d\d:\d\d \+\d+(?: ~\d+)? -\d+: (?P<t>.*) \[E\]$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(indented_or_blank))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 93).follow(indented_or_blank))],
     },
     Rule {
         name: "flutter.bad",
         pattern: r"^\d\d:\d\d \+\d+(?: ~\d+)?(?: -\d+)?: Some tests failed\.",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Flutter)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Flutter)), Effect::Summary],
     },
     Rule {
         name: "flutter.good",
         pattern: r"^\d\d:\d\d \+[1-9]\d*(?: ~\d+)?: All (?:other )?tests passed!",
-        acts: &[Act::Sign(Sign::Success(ToolId::Flutter)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Success(ToolId::Flutter)), Effect::Summary],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of gdb.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Next, Problem, Role, Rule, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Problem, Role, Rule, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("gdb") };
@@ -54,8 +54,8 @@ fn function(line: &str) -> Option<&str> {
 }
 
 /// Keeps the frames of the project. The first thread is the one with most of them.
-fn hang(draft: &mut Draft) {
-    let blocks: Vec<&[String]> = draft.lines.split(|line| line.trim().is_empty()).collect();
+fn hang(diagnostic: &mut Diagnostic) {
+    let blocks: Vec<&[String]> = diagnostic.lines.split(|line| line.trim().is_empty()).collect();
     let own = |block: &&[String]| block.iter().filter(|line| own_place(line).is_some()).count();
     let mut threads: Vec<&[String]> = blocks.into_iter().filter(|block| own(block) > 0).collect();
     threads.sort_by_key(|block| std::cmp::Reverse(own(block)));
@@ -69,15 +69,15 @@ fn hang(draft: &mut Draft) {
     let test = test.map(str::to_owned);
     let is_kept = |line: &&String| !is_foreign(line) || line.starts_with("#0 ");
     let kept = threads.iter().map(|block| block.iter().filter(is_kept).cloned().collect::<Vec<String>>());
-    draft.lines = kept.collect::<Vec<_>>().join(&String::new());
-    draft.test = draft.test.take().or(test);
+    diagnostic.lines = kept.collect::<Vec<_>>().join(&String::new());
+    diagnostic.test = diagnostic.test.take().or(test);
     if let Some(place) = place {
-        let _placed = crate::rules::set_place(draft, &place);
+        let _placed = crate::rules::set_place(diagnostic, &place);
     }
 }
 
 const RULES: &[Rule] = &[Rule {
     name: "gdb.thread",
     pattern: r"^Thread \d+ \((?:Thread 0x[0-9a-f]+ \(LWP \d+\)|LWP \d+|process \d+).*\):$",
-    acts: &[Act::Problem(THREADS.role(Role::Stacks))],
+    effects: &[Effect::Problem(THREADS.role(Role::Stacks))],
 }];

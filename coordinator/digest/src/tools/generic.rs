@@ -5,8 +5,8 @@ use super::eslint;
 use super::languages::{names_rule, of_compiler};
 use super::places::{has_excerpt, located, worded};
 use crate::rules::{
-    Act, Draft, ERROR, Fails, Kind, Level, Next, Role, Rule, Sign, WARNING, drawn, indented, paragraph,
-    pointed, problem, set_place,
+    Diagnostic, ERROR, Effect, Fails, Kind, Level, Marker, Next, Role, Rule, WARNING, drawn, indented,
+    paragraph, pointed, problem, set_place,
 };
 use crate::tool::{Tool, ToolId};
 use buildpool_protocol::report::Severity;
@@ -20,33 +20,33 @@ fn said(so_far: &[String], line: &str) -> Next {
 }
 
 /// A location alone has no message. The line below has it, or the line above begins with a code.
-fn alone(draft: &mut Draft) {
-    if is_coded(draft.first()) {
+fn alone(diagnostic: &mut Diagnostic) {
+    if is_coded(diagnostic.first()) {
         // Only the last code belongs to the place.
-        let at = draft.lines.iter().rposition(|line| is_coded(line)).unwrap_or(0);
-        draft.lines.drain(..at);
-        if draft.first().starts_with('W') {
-            draft.severity = Some(Severity::Warning);
+        let at = diagnostic.lines.iter().rposition(|line| is_coded(line)).unwrap_or(0);
+        diagnostic.lines.drain(..at);
+        if diagnostic.first().starts_with('W') {
+            diagnostic.severity = Some(Severity::Warning);
         }
-        draft.kind = Some(Kind::Lint);
+        diagnostic.kind = Some(Kind::Lint);
         return;
     }
-    draft.spurious = draft.lines.len() == 1;
-    draft.head = Some(1);
+    diagnostic.spurious = diagnostic.lines.len() == 1;
+    diagnostic.head = Some(1);
 }
 
 /// A mark above an excerpt with a place is a compiler's.
-fn marked(draft: &mut Draft) {
-    pointed(draft);
-    if draft.file.is_some() {
-        draft.kind = Some(Kind::Build);
+fn marked(diagnostic: &mut Diagnostic) {
+    pointed(diagnostic);
+    if diagnostic.file.is_some() {
+        diagnostic.kind = Some(Kind::Build);
     }
 }
 
 /// A letter or a sign above a box with a place. Alone it may be of any list.
-fn marked_in_ascii(draft: &mut Draft) {
-    marked(draft);
-    draft.spurious = draft.file.is_none();
+fn marked_in_ascii(diagnostic: &mut Diagnostic) {
+    marked(diagnostic);
+    diagnostic.spurious = diagnostic.file.is_none();
 }
 
 /// Lines of a message and its excerpt. A line that ends with a colon has its message on the next one.
@@ -72,41 +72,41 @@ fn is_above_frame(line: &str) -> bool {
 }
 
 /// Without an excerpt it is only a place, or the heading of a linter's rows.
-fn has_frame(draft: &mut Draft) {
-    let at = draft.lines.iter().position(|line| {
-        line.starts_with(' ') && draft.file.as_deref().is_some_and(|file| line.contains(file))
+fn has_frame(diagnostic: &mut Diagnostic) {
+    let at = diagnostic.lines.iter().position(|line| {
+        line.starts_with(' ') && diagnostic.file.as_deref().is_some_and(|file| line.contains(file))
     });
-    if !has_excerpt(draft) {
-        draft.lines.drain(..at.unwrap_or(0));
-        eslint::worst_row(draft);
+    if !has_excerpt(diagnostic) {
+        diagnostic.lines.drain(..at.unwrap_or(0));
+        eslint::worst_row(diagnostic);
         return;
     }
-    draft.kind = Some(Kind::Build);
+    diagnostic.kind = Some(Kind::Build);
     // The message is right above it, and the lines before it may be of another program.
-    draft.lines.drain(..at.unwrap_or(0).saturating_sub(ABOVE_MAX));
+    diagnostic.lines.drain(..at.unwrap_or(0).saturating_sub(ABOVE_MAX));
     let announces = |line: &String| line.ends_with("ailed.") || line.ends_with("ailed:") || line.is_empty();
-    let begin = draft.lines.iter().take_while(|line| announces(line)).count();
-    draft.lines.drain(..begin);
-    draft.head = Some(0);
+    let begin = diagnostic.lines.iter().take_while(|line| announces(line)).count();
+    diagnostic.lines.drain(..begin);
+    diagnostic.head = Some(0);
 }
 
 /// A failure that says why is not the name of a test.
-fn said_why(draft: &mut Draft) {
+fn said_why(diagnostic: &mut Diagnostic) {
     let words =
         ["an't ", "annot ", "ould not ", "nable to ", " not found", "ultiple ", "nvalid ", "xpected "];
-    let first = draft.first().to_owned();
+    let first = diagnostic.first().to_owned();
     if words.iter().any(|word| first.contains(word)) {
-        draft.kind = Some(Kind::Runtime);
-        worded(draft);
+        diagnostic.kind = Some(Kind::Runtime);
+        worded(diagnostic);
     }
 }
 
 /// A sentence about an error is none.
-fn sorted(draft: &mut Draft) {
-    let word = draft.first().trim_start().split(' ').next().unwrap_or_default().to_ascii_lowercase();
-    draft.spurious =
+fn sorted(diagnostic: &mut Diagnostic) {
+    let word = diagnostic.first().trim_start().split(' ').next().unwrap_or_default().to_ascii_lowercase();
+    diagnostic.spurious =
         matches!(word.as_str(), "the" | "this" | "that" | "an" | "no" | "any" | "a" | "if" | "on");
-    located(draft);
+    located(diagnostic);
 }
 
 /// A code and a message above a place: `E3002 message`.
@@ -117,14 +117,14 @@ fn is_coded(line: &str) -> bool {
 
 /// A remark with a code or with the name of a rule is a linter's, which fails after each remark. Another one may be of any
 /// program, unless the log ends with it. `grep -n` prints no blank before the text.
-fn remark(draft: &mut Draft) {
-    let text = draft.after_place();
+fn remark(diagnostic: &mut Diagnostic) {
+    let text = diagnostic.after_place();
     let first = text.split(' ').next().unwrap_or_default();
     let is_warning = first.ends_with("Warning:") || text.contains("[Warning/");
     let code = first.split([':', '/']).next().unwrap_or_default();
     let last = text.trim_end_matches(|c: char| matches!(c, '[' | ']' | ' ') || c.is_ascii_digit());
     let in_brackets = text.rsplit(['(', '[']).next().unwrap_or_default().trim_end_matches([')', ']']);
-    let has_column = draft.column.is_some();
+    let has_column = diagnostic.column.is_some();
     let is_of_linter = is_code(code)
         || is_code(in_brackets)
         || has_column && names_rule(text)
@@ -133,20 +133,23 @@ fn remark(draft: &mut Draft) {
             && names_rule(&format!("{last}]"))
         || text.contains(" ==> ")
         || text.ends_with("% confidence)")
-        || draft
+        || diagnostic
             .lines
             .get(1)
             .is_some_and(|line| line.trim().split_once(": ").is_some_and(|(code, _)| is_code(code)))
         || text.starts_with("- Unknown word (");
-    let rest =
-        draft.file.as_deref().and_then(|file| draft.first().split_once(file)).map_or("", |(_, rest)| rest);
+    let rest = diagnostic
+        .file
+        .as_deref()
+        .and_then(|file| diagnostic.first().split_once(file))
+        .map_or("", |(_, rest)| rest);
     let is_flush = rest
         .split_once(' ')
         .is_some_and(|(place, message)| place.ends_with([':', ']']) && !message.starts_with([' ', '*']));
     if is_of_linter && !is_warning {
-        draft.fails = Fails::Always;
+        diagnostic.fails = Fails::Always;
     } else if has_column && is_flush && !is_warning {
-        draft.fails = Fails::AtEnd;
+        diagnostic.fails = Fails::AtEnd;
     }
 }
 
@@ -161,30 +164,30 @@ fn hunks(so_far: &[String], line: &str) -> Next {
 }
 
 /// The place is the first changed line. Without a hunk it is not a diff.
-fn first_change(draft: &mut Draft) {
-    let start = draft
+fn first_change(diagnostic: &mut Diagnostic) {
+    let start = diagnostic
         .lines
         .get(2)
         .and_then(|hunk| hunk.strip_prefix("@@ -")?.split([',', ' ']).next()?.parse::<u32>().ok());
-    let unchanged = draft.lines.iter().skip(3).take_while(|line| !line.starts_with(['+', '-'])).count();
-    draft.spurious = start.is_none();
-    draft.head = Some(unchanged + 3).filter(|head| *head < draft.lines.len());
-    draft.line = start.map(|start| start.saturating_add(unchanged as u32));
-    if let Some(file) = &mut draft.file {
+    let unchanged = diagnostic.lines.iter().skip(3).take_while(|line| !line.starts_with(['+', '-'])).count();
+    diagnostic.spurious = start.is_none();
+    diagnostic.head = Some(unchanged + 3).filter(|head| *head < diagnostic.lines.len());
+    diagnostic.line = start.map(|start| start.saturating_add(unchanged as u32));
+    if let Some(file) = &mut diagnostic.file {
         let own = file.strip_suffix(".orig").unwrap_or(file);
         *file = own.strip_prefix("a/").unwrap_or(own).to_owned();
     }
 }
 
 /// `parse error at (chart/a.yaml:14): …`: the place in parentheses, if no line points to one.
-fn named(draft: &mut Draft) {
-    located(draft);
-    if draft.file.is_none() {
-        let first = draft.first().to_owned();
+fn named(diagnostic: &mut Diagnostic) {
+    located(diagnostic);
+    if diagnostic.file.is_none() {
+        let first = diagnostic.first().to_owned();
         let places = first.split('(').skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
         let _found = places
             .filter(|place| place.contains('.') && !place.contains(' ') && !place.contains("://"))
-            .any(|place| set_place(draft, place));
+            .any(|place| set_place(diagnostic, place));
     }
 }
 
@@ -192,44 +195,48 @@ const RULES: &[Rule] = &[
     Rule {
         name: "errors.total",
         pattern: r"^[1-9]\d* errors?(?: found)?\.?$",
-        acts: &[Act::Sign(Sign::TotalOfErrors(ToolId::Compiler))],
+        effects: &[Effect::Marker(Marker::TotalOfErrors(ToolId::Compiler))],
     },
     Rule {
         name: "quoted.place",
         pattern: r#"^(?:\w+: )?"(?P<f>[^"]+)", ?(?:line )?(?P<l>\d+)(?:[.:](?P<c>\d+))?[:,]?\s+(?P<s>[Ff]atal [Ee]rror|[Ee]rror|[Ww]arning|[Rr]emark|[Ii]nfo)\b(?P<m>.*)"#,
-        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 90).follow(indented_no_head))],
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 90).follow(indented_no_head))],
     },
     Rule {
         name: "generic.place_alone",
         pattern: r"^(?P<f>(?:\./|/)?[^\s:]+\.\w{1,8}):(?P<l>\d+):(?P<c>\d+)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 78).lead(is_coded).follow(said).refine(alone))],
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Build, 78).lead(is_coded).follow(said).refine(alone),
+        )],
     },
     Rule {
         name: "generic.place_severity",
         pattern: r"^\s*(?P<f>(?:[A-Za-z]:)?[^\s:(][^:(\t]*?)(?::(?P<l>\d+)(?:[:.](?P<c>\d+))?(?:-\d+(?:[:.]\d+)?)?|\((?P<l2>\d+)(?:,\s?(?P<c2>\d+))?\))(?::| -)? {0,2}(?:col: \d+ )?[\[(]?(?P<s>[Ff]atal(?: [Ee]rror)?|FATAL|[Ee]rror|ERROR|SEVERE|[Ww]arning|WARN(?:ING)?|[Ii]nfo|INFO|[Nn]ote|NOTE|style|CRITICAL|Suggestion)(?:/\d)?[\])]?(?:\[[\w-]+\])?(?P<m>[: ].*)",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Lint, 85).follow(indented).refine(of_compiler))],
+        effects: &[Effect::Problem(
+            problem(Level::Word, Kind::Lint, 85).follow(indented).refine(of_compiler),
+        )],
     },
     Rule {
         // `parser error : …`, `type error: …`
         name: "generic.place_sort",
         pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(][^:(\t]*\.\w{1,8}):(?P<l>\d+)(?::(?P<c>\d+))?: (?P<k>[a-z]+) (?P<s>error|warning) ?: (?P<m>.*)",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 88).follow(indented_no_head))],
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 88).follow(indented_no_head))],
     },
     Rule {
         // `ERROR: a.xml:12: …`, `e: file:///p/A.kt:1:17 …`
         name: "generic.severity_place",
         pattern: r"^(?P<s>[Ff]atal(?: [Ee]rror)?|FATAL|[Ee]rror|ERROR|[Ww]arning|WARNING)(?: ?\[[\w -]+\])?: ?(?:file://)?(?P<f>(?:[A-Za-z]:)?[^\s:()\x22'`]+\.[A-Za-z]\w{0,7}):(?P<l>\d+)(?::(?P<c>\d+))?(?::| -)? (?P<m>\S.*)",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 86).follow(drawn))],
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 86).follow(drawn))],
     },
     Rule {
         name: "generic.line_code",
         pattern: r"^(?:\d+|-): (?P<k>[A-Z]\d{1,4}) (?P<m>\S.*)",
-        acts: &[Act::Problem(problem(Level::Remark, Kind::Lint, 72))],
+        effects: &[Effect::Problem(problem(Level::Remark, Kind::Lint, 72))],
     },
     Rule {
         name: "generic.place_below",
         pattern: r"^ {1,4}(?P<f>[^\s:]+\.\w{1,8}):(?P<l>\d+):(?P<c>\d+)$",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Lint, 84).lead(is_above_frame).follow(framed).owning().refine(has_frame),
         )],
     },
@@ -237,72 +244,74 @@ const RULES: &[Rule] = &[
         // As rolldown has it.
         name: "generic.code_in_brackets",
         pattern: r"^\[[A-Z]+(?:_[A-Z]+)+\] (?P<m>\S.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 85).follow(drawn).refine(marked_in_ascii))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 85).follow(drawn).refine(marked_in_ascii))],
     },
     Rule {
         name: "generic.task_prefix",
         pattern: r"^\s*\[\w+\] +(?P<f>(?:[A-Za-z]:)?[^\s:(\[][^:(\t]*?)(?::(?P<l>\d+)(?::(?P<c>\d+))?|\s?\((?P<l2>\d+)(?:,\s?(?P<c2>\d+))?\)) ?:? {0,2}(?:col: \d+ )?\[?(?P<s>[Ff]atal(?: [Ee]rror)?|[Ee]rror|ERROR|[Ww]arning|WARNING)\b(?P<m>.*)",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 85))],
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 85))],
     },
     Rule {
         // As puppet-lint has it.
         name: "generic.place_name_severity",
         pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(][^:(\t]*\.\w{1,8}):(?P<l>\d+):[\w-]+:(?P<s>ERROR|WARNING|error|warning):(?P<m>\S.*)",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Lint, 85))],
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Lint, 85))],
     },
     Rule {
         name: "generic.severity_in_place",
         pattern: r#"^(?:[\w.-]+: )?(?P<s>[Ff]atal [Ee]rror|[Ee]rror|ERROR|[Ww]arning|WARNING) in "(?P<f>[^"]+)", line (?P<l>\d+)(?:, col(?:umn)? (?P<c>\d+))?: (?P<m>.*)"#,
-        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 88))],
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 88))],
     },
     Rule {
         // As the compilers of IAR have it.
         name: "generic.severity_code",
         pattern: r"^(?P<s>[Ff]atal [Ee]rror|[Ee]rror)\[[A-Z][A-Za-z]{0,3}\d{2,5}\]: (?P<m>.*)",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 85))],
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 85))],
     },
     Rule {
         name: "generic.place_code",
         pattern: r"^\s{0,4}(?P<f>(?:[A-Za-z]:)?[^\s:(]+\.\w{1,8}):(?P<l>\d+)(?::(?P<c>\d+))?:? {1,2}(?P<m>\S.*)",
-        acts: &[Act::Problem(problem(Level::Remark, Kind::Lint, 72).follow(indented).refine(remark))],
+        effects: &[Effect::Problem(problem(Level::Remark, Kind::Lint, 72).follow(indented).refine(remark))],
     },
     Rule {
         name: "generic.place_tight",
         pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(]+\.\w{1,8}):(?P<l>\d+):(?P<m>[A-Z]\S*.*)",
-        acts: &[Act::Problem(problem(Level::Remark, Kind::Lint, 70).refine(remark))],
+        effects: &[Effect::Problem(problem(Level::Remark, Kind::Lint, 70).refine(remark))],
     },
     Rule {
         name: "generic.place_parens",
         pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(]+\.\w{1,8})\((?P<l>\d+)(?:,(?P<c>\d+))?\): +(?P<m>\S.*)",
-        acts: &[Act::Problem(problem(Level::Remark, Kind::Lint, 72).follow(indented).refine(remark))],
+        effects: &[Effect::Problem(problem(Level::Remark, Kind::Lint, 72).follow(indented).refine(remark))],
     },
     Rule {
         name: "generic.place_bracketed",
         pattern: r"^\[(?P<f>[^\]\s:]+\.\w{1,8}):(?P<l>\d+)(?::(?P<c>\d+))?\] (?P<m>\S.*)",
-        acts: &[Act::Problem(problem(Level::Remark, Kind::Lint, 72).refine(remark))],
+        effects: &[Effect::Problem(problem(Level::Remark, Kind::Lint, 72).refine(remark))],
     },
     Rule {
         // Formatters print only the change that they would make.
         name: "generic.diff",
         pattern: r"^--- (?P<f>[^\s:]+\.\w{1,8})(?:[ \t].*)?$",
-        acts: &[Act::Problem(problem(Level::Remark, Kind::Lint, 45).follow(hunks).refine(first_change))],
+        effects: &[Effect::Problem(
+            problem(Level::Remark, Kind::Lint, 45).follow(hunks).refine(first_change),
+        )],
     },
     Rule {
         name: "generic.dash_failed",
         pattern: r"^(?P<t>[\w.:/\[\]-]+) - (?:failed|FAILED|error|ERROR)\b(?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 80))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 80))],
     },
     Rule {
         name: "generic.severity",
         pattern: r"^\s{0,4}(?:\[(?:ERROR|Error|error|FATAL|Fatal|fatal|CRITICAL|SEVERE)\]:?|(?:ERROR|FATAL|CRITICAL|SEVERE)(?: ?\[[^\]]*\])?[:!]?|(?:Error|error|Fatal|fatal|Critical|critical)(?: ?\[[^\]]*\])?[:!]) (?P<m>\S.*)",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Runtime, 60).follow(announced).refine(named).role(Role::Vague),
         )],
     },
     Rule {
         name: "generic.tool_severity",
         pattern: r"^(?:[\w./+-]+): (?P<s>fatal error|error|fatal|ERROR|FATAL|Error): (?P<m>.*)",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(Level::Word, Kind::Runtime, 74).follow(announced).refine(located).role(Role::Vague),
         )],
     },
@@ -310,13 +319,13 @@ const RULES: &[Rule] = &[
         // What the tools of Unix print before they give up.
         name: "generic.giving_up",
         pattern: r"^[a-z][\w.-]*(?: error)?: (?:.*[:;] ?exiting now|Exiting with failure status.*|Child returned status \d+|.*\(see previous errors\).*)\.?$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 40))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 40))],
     },
     Rule {
         // `Parse error: …`, `semgrep error: …`
         name: "generic.sort_of_error",
         pattern: r"^[A-Za-z][\w.-]* error: (?P<m>\S.*)",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Runtime, 60).follow(announced).refine(sorted).role(Role::Vague),
         )],
     },
@@ -324,37 +333,39 @@ const RULES: &[Rule] = &[
         // A level before the name of a logger, or before a dash: `ERROR:root:…`, `ERROR   -  …`
         name: "generic.logged",
         pattern: r"^(?P<s>ERROR|CRITICAL|FATAL|WARNING)(?::[\w.-]+:| +- +)(?P<m>\S.*)",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Runtime, 60).refine(worded).role(Role::Vague))],
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Runtime, 60).refine(worded).role(Role::Vague))],
     },
     Rule {
         // `cp: cannot stat 'a': …`, `gzip: stdin: not in gzip format`
         name: "generic.tool_says",
         pattern: r"^[a-z][\w.+-]*:(?: [^:]{1,60}:)? +(?:\[\w+\] )?(?P<m>(?:[\w]+ \x22[^\x22]*\x22 failed: |[Cc]annot|[Cc]an't|[Cc]ould ?n[o']t|[Uu]nable to|[Ff]ailed to|not in |[Ii]nvalid|[Uu]nrecognized|[Uu]nknown|[Uu]nterminated|[Uu]nmatched|[Ii]llegal|[Nn]o such\b).*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 55).follow(indented).role(Role::Vague))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 55).follow(indented).role(Role::Vague))],
     },
     Rule {
         name: "generic.warning",
         pattern: r"^\s{0,4}(?:\[(?:WARNING|Warning|warning|WARN|warn)\]:?|(?:WARNING|WARN)(?: ?\[[^\]]*\])?:?|(?:Warning|warning)(?: ?\[[^\]]*\])?:) (?P<m>\S.*)",
-        acts: &[Act::Problem(problem(WARNING, Kind::Runtime, 40).follow(indented))],
+        effects: &[Effect::Problem(problem(WARNING, Kind::Runtime, 40).follow(indented))],
     },
     Rule {
         name: "generic.bullet",
         pattern: r"^\s*(?:\xe2\x9c\x98|\xe2\x9c\x96|\xe2\x9c\x97|\xc3\x97|\xe2\x9d\x8c)(?: |   )(?P<m>\S.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 70).follow(drawn).refine(marked).role(Role::Mark))],
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Test, 70).follow(drawn).refine(marked).role(Role::Mark),
+        )],
     },
     Rule {
         name: "generic.letter",
         pattern: r"^ {2}x (?P<m>\S.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 80).follow(drawn).refine(marked_in_ascii))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 80).follow(drawn).refine(marked_in_ascii))],
     },
     Rule {
         name: "generic.sign",
         pattern: r"^ {2}(?:!|\xe2\x9a\xa0) (?P<m>\S.*)",
-        acts: &[Act::Problem(problem(WARNING, Kind::Lint, 70).follow(drawn).refine(marked_in_ascii))],
+        effects: &[Effect::Problem(problem(WARNING, Kind::Lint, 70).follow(drawn).refine(marked_in_ascii))],
     },
     Rule {
         name: "generic.failed",
         pattern: r"^(?:FAILED|FAIL|FAILURE)[: ]+(?P<m>\S.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 72).refine(said_why))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 72).refine(said_why))],
     },
 ];

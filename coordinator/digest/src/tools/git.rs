@@ -1,6 +1,6 @@
 //! Output of git.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, Sign, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("git") };
@@ -28,8 +28,8 @@ const ANSWERS: &[&str] = &[
     "bad revision",
 ];
 
-fn is_no_answer(draft: &Draft) -> bool {
-    !ANSWERS.iter().any(|answer| draft.first().contains(answer))
+fn is_no_answer(diagnostic: &Diagnostic) -> bool {
+    !ANSWERS.iter().any(|answer| diagnostic.first().contains(answer))
 }
 
 /// Hints that git prints below a rejected branch.
@@ -42,17 +42,17 @@ const RULES: &[Rule] = &[
     Rule {
         name: "git.conflict",
         pattern: r"^CONFLICT \(.*\): (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 92))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 92))],
     },
     Rule {
         name: "git.automatic",
         pattern: r"^Automatic merge failed",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Git)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Git)), Effect::Summary],
     },
     Rule {
         name: "git.fatal",
         pattern: r"^fatal: (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 88).ended(is_no_answer))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 88).ended(is_no_answer))],
     },
 ];
 
@@ -61,11 +61,11 @@ const REPLIES_RULES: &[Rule] = &[
     Rule {
         name: "git.rejected",
         pattern: r"^ ! \[(?:remote )?rejected\] +(?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 92).follow(push_lines))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 92).follow(push_lines))],
     },
     Rule {
         name: "git.error",
         pattern: r"^error: (?:failed to push some refs|src refspec |pathspec '|patch failed: |\S+: patch does not apply|Your local changes |The following untracked |could not (?:apply|lock|revert|fetch)|cannot lock ref|RPC failed|remote unpack failed|you need to resolve )",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 88).follow(crate::rules::indented))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 88).follow(crate::rules::indented))],
     },
 ];

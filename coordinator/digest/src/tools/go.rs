@@ -2,7 +2,7 @@
 
 use super::compiler::{CHILD_DIED, DIED};
 use crate::rules::{
-    Act, Draft, ERROR, FATAL, Indicator, Kind, Next, Problem, Role, Rule, Sign, TestEvent, problem,
+    Diagnostic, ERROR, Effect, FATAL, Indicator, Kind, Marker, Next, Problem, Role, Rule, TestEvent, problem,
 };
 use crate::tool::{Apart, Tool, ToolId};
 
@@ -76,13 +76,13 @@ fn logged(line: &str) -> bool {
 }
 
 /// Location of the failure in the test: the first line of its log.
-pub(super) fn log_place(draft: &mut Draft) {
-    let place = draft.lines.iter().find_map(|line| {
+pub(super) fn log_place(diagnostic: &mut Diagnostic) {
+    let place = diagnostic.lines.iter().find_map(|line| {
         let place = line.trim_start().split_once(": ").map_or(line.trim(), |(place, _)| place);
         place.contains(".go:").then(|| place.to_owned())
     });
     if let Some(place) = place {
-        let _placed = crate::rules::set_place(draft, &place);
+        let _placed = crate::rules::set_place(diagnostic, &place);
     }
 }
 
@@ -109,20 +109,20 @@ fn own_frame(line: &str) -> Option<&str> {
 }
 
 /// The first frame in the project's code.
-fn panic_place(draft: &mut Draft) {
-    if draft.lines.first().is_some_and(|line| line.starts_with("panic: test timed out")) {
-        return hang(draft);
+fn panic_place(diagnostic: &mut Diagnostic) {
+    if diagnostic.lines.first().is_some_and(|line| line.starts_with("panic: test timed out")) {
+        return hang(diagnostic);
     }
-    let frame = draft.lines.iter().find_map(|line| own_frame(line)).map(str::to_owned);
+    let frame = diagnostic.lines.iter().find_map(|line| own_frame(line)).map(str::to_owned);
     if let Some(frame) = frame {
-        let _placed = crate::rules::set_place(draft, &frame);
+        let _placed = crate::rules::set_place(diagnostic, &frame);
     }
 }
 
 /// Keeps the goroutines with code of the project. The test and the location are those of the
 /// goroutine that runs the test.
-fn hang(draft: &mut Draft) {
-    let blocks: Vec<Vec<&str>> = draft
+fn hang(diagnostic: &mut Diagnostic) {
+    let blocks: Vec<Vec<&str>> = diagnostic
         .lines
         .split(|line| line.trim().is_empty())
         .map(|block| block.iter().map(|line| line.split(" fp=0x").next().unwrap_or(line)).collect())
@@ -143,10 +143,10 @@ fn hang(draft: &mut Draft) {
         lines.push(String::new());
         lines.extend(block.iter().filter(|line| !is_runtime_frame(line)).map(|line| (*line).to_owned()));
     }
-    draft.lines = lines;
-    draft.test = draft.test.take().or(test);
+    diagnostic.lines = lines;
+    diagnostic.test = diagnostic.test.take().or(test);
     if let Some(place) = place {
-        let _placed = crate::rules::set_place(draft, &place);
+        let _placed = crate::rules::set_place(diagnostic, &place);
     }
 }
 
@@ -158,115 +158,123 @@ const RULES: &[Rule] = &[
             words!(),
             r")(?: \(core dumped\))?$"
         ),
-        acts: &[Act::Problem(DIED), CHILD_DIED],
+        effects: &[Effect::Problem(DIED), CHILD_DIED],
     },
     Rule {
         // Printed by any program written in Go.
         name: "go.program_died",
         pattern: concat!(r"^signal: (?P<sig>", words!(), r")(?: \(core dumped\))?$"),
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Runtime, 80)),
-            Act::Sign(Sign::CrashUnder(ToolId::GoTest, Indicator::Died(""))),
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Runtime, 80)),
+            Effect::Marker(Marker::CrashUnder(ToolId::GoTest, Indicator::Died(""))),
         ],
     },
     Rule {
         name: "vet.failed",
         pattern: r"^vet: \S+\.go:\d+:\d+: ",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Vet))],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Vet))],
     },
     Rule {
         name: "go.run",
         pattern: r"^.*=== RUN\s+(?P<t>\S+)$",
-        acts: &[Act::Test(ToolId::GoTest, TestEvent::Started), Act::Speaks],
+        effects: &[Effect::Test(ToolId::GoTest, TestEvent::Started), Effect::Speaks],
     },
-    Rule { name: "go.goes_on", pattern: r"^=== (?:CONT|NAME)\s+(?P<t>\S+)$", acts: &[Act::Speaks] },
+    Rule { name: "go.goes_on", pattern: r"^=== (?:CONT|NAME)\s+(?P<t>\S+)$", effects: &[Effect::Speaks] },
     // The last output of a test may precede its result on the same line.
     Rule {
         name: "go.pass",
         pattern: r"^.*--- PASS: (?P<t>\S+) \([\d.]+s\)$",
-        acts: &[Act::Test(ToolId::GoTest, TestEvent::Passed)],
+        effects: &[Effect::Test(ToolId::GoTest, TestEvent::Passed)],
     },
     Rule {
         name: "go.skip",
         pattern: r"^.*--- SKIP: (?P<t>\S+) \([\d.]+s\)$",
-        acts: &[Act::Test(ToolId::GoTest, TestEvent::Skipped)],
+        effects: &[Effect::Test(ToolId::GoTest, TestEvent::Skipped)],
     },
     Rule {
         name: "go.fail",
         pattern: r"^.*--- FAIL: (?P<t>\S+) \([\d.]+s\)$",
-        acts: &[
-            Act::Test(ToolId::GoTest, TestEvent::Failed),
-            Act::Problem(problem(ERROR, Kind::Test, 94).follow(test_lines).lead(logged).refine(log_place)),
+        effects: &[
+            Effect::Test(ToolId::GoTest, TestEvent::Failed),
+            Effect::Problem(problem(ERROR, Kind::Test, 94).follow(test_lines).lead(logged).refine(log_place)),
         ],
     },
     // A test's own log; the line with its result reports the failure.
-    Rule { name: "go.log", pattern: r"^ {4,}\S+\.go:\d+: ", acts: &[Act::Harmless, Act::Logs] },
+    Rule { name: "go.log", pattern: r"^ {4,}\S+\.go:\d+: ", effects: &[Effect::Harmless, Effect::Logs] },
     Rule {
         name: "go.package_failed",
         pattern: r"^FAIL\s+\S+\s+(?:[\d.]+s|\((?:cached|[\d.]+s)\)|\[(?:build|setup) failed\])$",
-        acts: &[
-            Act::Over(ToolId::GoTest, false),
-            Act::Sign(Sign::Failure(ToolId::GoTest)),
-            Act::Summary,
-            Act::Harmless,
+        effects: &[
+            Effect::Over(ToolId::GoTest, false),
+            Effect::Marker(Marker::Failure(ToolId::GoTest)),
+            Effect::Summary,
+            Effect::Harmless,
         ],
     },
-    Rule { name: "go.failed", pattern: r"^FAIL$", acts: &[Act::Sign(Sign::StillFailure(ToolId::GoTest))] },
+    Rule {
+        name: "go.failed",
+        pattern: r"^FAIL$",
+        effects: &[Effect::Marker(Marker::StillFailure(ToolId::GoTest))],
+    },
     Rule {
         name: "go.package_ok",
         pattern: r"^ok\s+\S+\s+(?:[\d.]+s|\(cached\))",
-        acts: &[Act::Over(ToolId::GoTest, true), Act::Sign(Sign::Success(ToolId::GoTest))],
+        effects: &[Effect::Over(ToolId::GoTest, true), Effect::Marker(Marker::Success(ToolId::GoTest))],
     },
     // A package without a test that the filter selects.
     Rule {
         name: "go.no_tests",
         pattern: r"^(?:testing: warning: no tests to run$|ok\s+\S+\s+(?:[\d.]+s|\(cached\)).*\[no tests to run\]$)",
-        acts: &[Act::Sign(Sign::NoTests)],
+        effects: &[Effect::Marker(Marker::NoTests)],
     },
     Rule {
         name: "go.some_tests",
         pattern: r"^ok\s+\S+\s+(?:[\d.]+s|\(cached\))(?:\s+coverage: \S+ of statements(?: in \S+)?)?$",
-        acts: &[Act::Sign(Sign::SomeTests)],
+        effects: &[Effect::Marker(Marker::SomeTests)],
     },
     Rule {
         name: "go.panic",
         pattern: r"^panic: (?P<m>.*)",
-        acts: &[Act::Problem(PANIC), Act::Sign(Sign::Crash(Indicator::FatalError))],
+        effects: &[Effect::Problem(PANIC), Effect::Marker(Marker::Crash(Indicator::FatalError))],
     },
     Rule {
         name: "go.fatal",
         pattern: r"^fatal error: (?:all goroutines are asleep|concurrent map|stack overflow|unexpected signal|runtime: out of memory|out of memory|sync: |checkptr|found pointer|bad )(?P<m>.*)",
-        acts: &[Act::Problem(PANIC), Act::Sign(Sign::Crash(Indicator::FatalError))],
+        effects: &[Effect::Problem(PANIC), Effect::Marker(Marker::Crash(Indicator::FatalError))],
     },
     // What a Go program prints at SIGQUIT, which a timeout sends.
-    Rule { name: "go.quit", pattern: r"^SIGQUIT: quit$", acts: &[Act::Problem(HANG.role(Role::Stacks))] },
+    Rule {
+        name: "go.quit",
+        pattern: r"^SIGQUIT: quit$",
+        effects: &[Effect::Problem(HANG.role(Role::Stacks))],
+    },
     // A frame is part of a stack, even beyond the lines of its message.
     Rule {
         name: "go.frame",
         pattern: r"^\t\S+\.(?:go|s):\d+(?: \+0x[0-9a-f]+)?(?: fp=0x\S+ sp=\S+ pc=\S+)?$",
-        acts: &[Act::Harmless],
+        effects: &[Effect::Harmless],
     },
     Rule {
         name: "go.signal",
         pattern: r"^\[signal (?P<m>SIG[A-Z]+): .*",
-        acts: &[Act::Sign(Sign::Crash(Indicator::UnexpectedSignal))],
+        effects: &[Effect::Marker(Marker::Crash(Indicator::UnexpectedSignal))],
     },
     Rule {
         name: "go.race",
         pattern: r"^WARNING: DATA RACE$",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Test, 95).follow(race).owning()),
-            Act::Sign(Sign::Crash(Indicator::Sanitizer)),
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Test, 95).follow(race).owning()),
+            Effect::Marker(Marker::Crash(Indicator::Sanitizer)),
         ],
     },
     Rule {
         name: "go.build_place",
         pattern: r"^(?:vet: )?(?P<f>\.{0,2}[^\s:]*\.go):(?P<l>\d+):(?P<c>\d+): (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 85).follow(test_lines))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 85).follow(test_lines))],
     },
     Rule {
         name: "go.module",
         pattern: r"^(?:go: (?:\S+: )?(?:.*(?:no required module|not found|cannot find|error|unknown revision|missing go\.sum|requires go|downloading|updates to go\.mod)).*|\S+\.go:\d+:\d+: no required module.*|package \S+ is not in std.*|build .*: cannot (?:load|find).*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 80))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 80))],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of gotestsum.
 
-use crate::rules::{Act, ERROR, Kind, Next, Rule, TOTAL, problem};
+use crate::rules::{ERROR, Effect, Kind, Next, Rule, TOTAL, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("gotestsum") };
@@ -13,11 +13,13 @@ const RULES: &[Rule] = &[
     Rule {
         name: "gotestsum.failed",
         pattern: r"^=== FAIL: (?P<p>\S+) (?P<t>\S+) \([\d.]+s\)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(text_lines).refine(super::go::log_place))],
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Test, 93).follow(text_lines).refine(super::go::log_place),
+        )],
     },
     Rule {
         name: "gotestsum.summary",
         pattern: r"^DONE (?P<n>\d+) tests?(?:, (?P<skipped>\d+) skipped)?(?:, (?P<failed>\d+) failures?)?(?:, (?P<errors>\d+) errors?)? in [\d.]+s$",
-        acts: &[Act::Counts(ToolId::GoTest, TOTAL), Act::Summary],
+        effects: &[Effect::Counts(ToolId::GoTest, TOTAL), Effect::Summary],
     },
 ];

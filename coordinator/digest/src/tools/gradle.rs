@@ -2,7 +2,7 @@
 
 use super::compiler::{CHILD_DIED, DIED};
 use super::junit::java_place;
-use crate::rules::{Act, Count, ERROR, Kind, Next, Rule, Sign, TestEvent, indented, problem};
+use crate::rules::{Count, ERROR, Effect, Kind, Marker, Next, Rule, TestEvent, indented, problem};
 use crate::tally::Counts;
 use crate::tool::{Apart, Includes, Tool, ToolId};
 
@@ -52,45 +52,46 @@ fn gradle_where(line: &str) -> bool {
 }
 
 /// The error is below its heading. Its reason is the deepest of the lines that begin there with `>`.
-fn gradle_cause(draft: &mut crate::rules::Draft) {
-    let place = draft.lines.iter().find_map(|line| {
+fn gradle_cause(diagnostic: &mut crate::rules::Diagnostic) {
+    let place = diagnostic.lines.iter().find_map(|line| {
         let (file, row) = line.split_once('\'')?.1.split_once("' line: ")?;
         gradle_where(line).then(|| (file.to_owned(), row.trim().parse().ok()))
     });
     if let Some((file, row)) = place {
-        (draft.file, draft.line) = (Some(file), row);
+        (diagnostic.file, diagnostic.line) = (Some(file), row);
     }
-    let heading = draft.lines.iter().position(|line| line.starts_with("* What went wrong:")).unwrap_or(0);
+    let heading =
+        diagnostic.lines.iter().position(|line| line.starts_with("* What went wrong:")).unwrap_or(0);
     let is_reason = |line: &&String| line.trim_start().starts_with("> ");
-    let deeper = draft.lines.iter().skip(heading + 2).take_while(is_reason).count();
+    let deeper = diagnostic.lines.iter().skip(heading + 2).take_while(is_reason).count();
     let mut head = heading + 1 + deeper;
     // Groovy's compiler prints the message on the next line.
-    head += usize::from(draft.lines.get(head).is_some_and(|line| line.ends_with("> startup failed:")));
-    draft.head = Some(head.min(draft.lines.len() - 1));
-    gradle_echo(draft);
+    head += usize::from(diagnostic.lines.get(head).is_some_and(|line| line.ends_with("> startup failed:")));
+    diagnostic.head = Some(head.min(diagnostic.lines.len() - 1));
+    gradle_echo(diagnostic);
 }
 
 /// Failed tests and sources that did not compile are reported at their own lines.
-fn gradle_echo(draft: &mut crate::rules::Draft) {
+fn gradle_echo(diagnostic: &mut crate::rules::Diagnostic) {
     let echoes = ["There were failing tests", "Compilation failed; see", "Compilation error. See log"];
-    if draft.lines.iter().any(|line| echoes.iter().any(|echo| line.contains(echo))) {
-        draft.kind = Some(Kind::Consequence);
-    } else if draft.lines.iter().any(|line| line.starts_with("> No tests found for given includes")) {
-        draft.kind = Some(Kind::Test);
+    if diagnostic.lines.iter().any(|line| echoes.iter().any(|echo| line.contains(echo))) {
+        diagnostic.kind = Some(Kind::Consequence);
+    } else if diagnostic.lines.iter().any(|line| line.starts_with("> No tests found for given includes")) {
+        diagnostic.kind = Some(Kind::Test);
     }
 }
 
 /// `java.lang.AssertionError at OneTest.java:8`, the first that names a place; or a whole stack.
-fn gradle_test(draft: &mut crate::rules::Draft) {
-    java_place(draft);
-    if draft.file.is_none() {
-        let places: Vec<String> = draft
+fn gradle_test(diagnostic: &mut crate::rules::Diagnostic) {
+    java_place(diagnostic);
+    if diagnostic.file.is_none() {
+        let places: Vec<String> = diagnostic
             .lines
             .iter()
             .filter_map(|line| Some(line.rsplit_once(" at ")?.1.to_owned()))
             .filter(|place| !place.contains([' ', '(']) && place.contains('.'))
             .collect();
-        let _found = places.iter().any(|place| crate::rules::set_place(draft, place));
+        let _found = places.iter().any(|place| crate::rules::set_place(diagnostic, place));
     }
 }
 
@@ -98,65 +99,77 @@ const RULES: &[Rule] = &[
     Rule {
         name: "gradle.executor",
         pattern: r"^(?:> )?(?:Caused by: \S+: )?Process 'Gradle Test Executor \d+' finished with non-zero exit value (?:(?P<sig>1[2-9]\d)|\d+)\b",
-        acts: &[Act::Problem(DIED), Act::WorkerDied],
+        effects: &[Effect::Problem(DIED), Effect::WorkerDied],
     },
     Rule {
         name: "gradle.daemon",
         pattern: r"^(?:FAILURE: )?Gradle build daemon (?:disappeared unexpectedly|has been stopped: since)",
-        acts: &[Act::Problem(DIED), CHILD_DIED],
+        effects: &[Effect::Problem(DIED), CHILD_DIED],
     },
     Rule {
         name: "gradle.success",
         pattern: r"^BUILD SUCCESSFUL in ",
-        acts: &[Act::Over(ToolId::Gradle, true), Act::Sign(Sign::Success(ToolId::Gradle)), Act::Summary],
+        effects: &[
+            Effect::Over(ToolId::Gradle, true),
+            Effect::Marker(Marker::Success(ToolId::Gradle)),
+            Effect::Summary,
+        ],
     },
     Rule {
         name: "gradle.failed",
         pattern: r"^BUILD FAILED in ",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Gradle)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Gradle)), Effect::Summary],
     },
     Rule {
         name: "gradle.wrong",
         pattern: r"^\* What went wrong:",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Build, 75).follow(gradle_lines).lead(gradle_where).refine(gradle_cause),
         )],
     },
-    Rule { name: "gradle.daemon_begins", pattern: r"^Starting a Gradle Daemon\b", acts: &[Act::Harmless] },
+    Rule {
+        name: "gradle.daemon_begins",
+        pattern: r"^Starting a Gradle Daemon\b",
+        effects: &[Effect::Harmless],
+    },
     Rule {
         name: "gradle.task",
         pattern: r"^> Task (?P<t>\S+) FAILED$",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Gradle)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Gradle)), Effect::Summary],
     },
-    Rule { name: "gradle.at_work", pattern: r"^> Task :\S+", acts: &[Act::AtWork(ToolId::Gradle)] },
+    Rule { name: "gradle.at_work", pattern: r"^> Task :\S+", effects: &[Effect::AtWork(ToolId::Gradle)] },
     Rule {
         name: "gradle.test_task",
         pattern: r"^> Task \S*:\w*[Tt]est\w*$",
-        acts: &[Act::Heading(ToolId::Gradle)],
+        effects: &[Effect::Heading(ToolId::Gradle)],
     },
     Rule {
         name: "gradle.begun",
         pattern: r"^(?P<t>\S.* > .+?) STARTED$",
-        acts: &[Act::Test(ToolId::Gradle, TestEvent::Started)],
+        effects: &[Effect::Test(ToolId::Gradle, TestEvent::Started)],
     },
     Rule {
         name: "gradle.ended",
         pattern: r"^(?P<t>\S.* > .+?) (?:PASSED|FAILED|SKIPPED)(?: \([\d.]+m?s\))?$",
-        acts: &[Act::Test(ToolId::Gradle, TestEvent::Ended)],
+        effects: &[Effect::Test(ToolId::Gradle, TestEvent::Ended)],
     },
     Rule {
         name: "gradle.passed",
         pattern: r"^(?P<t>\S.* > .+?) PASSED(?: \([\d.]+m?s\))?$",
-        acts: &[Act::TellsPasses(ToolId::Gradle)],
+        effects: &[Effect::TellsPasses(ToolId::Gradle)],
     },
     Rule {
         name: "gradle.test",
         pattern: r"^(?P<t>\S.* > .+?) FAILED$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 94).follow(indented).refine(gradle_test))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 94).follow(indented).refine(gradle_test))],
     },
     Rule {
         name: "gradle.tests",
         pattern: r"^(?P<n>\d+) tests? completed, (?P<failed>\d+) failed(?:, (?P<skipped>\d+) skipped)?",
-        acts: &[Act::Session(ToolId::Gradle), Act::Counts(ToolId::Gradle, SUREFIRE), Act::Summary],
+        effects: &[
+            Effect::Session(ToolId::Gradle),
+            Effect::Counts(ToolId::Gradle, SUREFIRE),
+            Effect::Summary,
+        ],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of GoogleTest.
 
-use crate::rules::{Act, Count, ERROR, Kind, Next, Rule, Sign, TestEvent, problem};
+use crate::rules::{Count, ERROR, Effect, Kind, Marker, Next, Rule, TestEvent, problem};
 use crate::tally::Counts;
 use crate::tool::{Tool, ToolId};
 
@@ -38,64 +38,64 @@ const RULES: &[Rule] = &[
     Rule {
         name: "gtest.session",
         pattern: r"^(?:\d+: )?\[==========\] (?:(?P<t>\S.*): )?Running (?P<n>\d+) test(?:s? from |\(s\)\.$)",
-        acts: &[
-            Act::Session(ToolId::GoogleTest),
-            Act::Part(ToolId::GoogleTest),
-            Act::Announces(ToolId::GoogleTest),
+        effects: &[
+            Effect::Session(ToolId::GoogleTest),
+            Effect::Part(ToolId::GoogleTest),
+            Effect::Announces(ToolId::GoogleTest),
         ],
     },
     Rule {
         name: "gtest.run",
         pattern: r"^.*\[ RUN      \] (?P<t>\S+)$",
-        acts: &[Act::Test(ToolId::GoogleTest, TestEvent::Started)],
+        effects: &[Effect::Test(ToolId::GoogleTest, TestEvent::Started)],
     },
     Rule {
         name: "gtest.ok",
         pattern: r"^.*\[       OK \] (?P<t>[^\s,]+)(?:, where .*)?(?: \(\d+ ms\))?$",
-        acts: &[Act::Test(ToolId::GoogleTest, TestEvent::Passed)],
+        effects: &[Effect::Test(ToolId::GoogleTest, TestEvent::Passed)],
     },
     Rule {
         name: "gtest.skipped",
         pattern: r"^.*\[  SKIPPED \] (?P<t>[^\s,]+)(?:, where .*)?(?: \(\d+ ms\))?$",
-        acts: &[Act::Test(ToolId::GoogleTest, TestEvent::Skipped)],
+        effects: &[Effect::Test(ToolId::GoogleTest, TestEvent::Skipped)],
     },
     Rule {
         name: "gtest.failed",
         pattern: r"^.*\[  FAILED  \] (?P<t>[^\s,]+)(?:, where .*)?(?: \(\d+ ms\))?$",
-        acts: &[
-            Act::Test(ToolId::GoogleTest, TestEvent::Failed),
-            Act::Problem(problem(ERROR, Kind::Test, 90).bare()),
+        effects: &[
+            Effect::Test(ToolId::GoogleTest, TestEvent::Failed),
+            Effect::Problem(problem(ERROR, Kind::Test, 90).bare()),
         ],
     },
     Rule {
         name: "gtest.place",
         pattern: r"^(?:\d+: )?(?P<f>[^\s:]+):(?P<l>\d+): Failure$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 95).follow(gtest_lines))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 95).follow(gtest_lines))],
     },
     Rule {
         name: "gtest.exception",
         pattern: r"^(?:\d+: )?(?:unknown file: Failure|C\+\+ exception with description)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(gtest_lines))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 92).follow(gtest_lines))],
     },
     Rule {
         name: "gtest.passed",
         pattern: r"^(?:\d+: )?\[  PASSED  \] (?P<n>\d+) test(?:s|\(s\))?\.",
-        acts: &[Act::Counts(ToolId::GoogleTest, GTEST_PASSED), Act::Summary],
+        effects: &[Effect::Counts(ToolId::GoogleTest, GTEST_PASSED), Effect::Summary],
     },
     Rule {
         // A failure outside of tests: printed only after a failure. Other runners end with this line without one.
         name: "gtest.failed_outside",
         pattern: r"^(?:\d+: )?\s+0 FAILED TESTS$",
-        acts: &[Act::Sign(Sign::FailureUnder(ToolId::GoogleTest)), Act::Summary],
+        effects: &[Effect::Marker(Marker::FailureUnder(ToolId::GoogleTest)), Effect::Summary],
     },
     Rule {
         name: "gtest.failures",
         pattern: r"^(?:\d+: )?\s*(?P<n>[1-9]\d*) FAILED TEST(?:S|\(S\))?$",
-        acts: &[Act::Adds(ToolId::GoogleTest, FAILED), Act::Summary],
+        effects: &[Effect::Adds(ToolId::GoogleTest, FAILED), Effect::Summary],
     },
     Rule {
         name: "gtest.skips",
         pattern: r"^(?:\d+: )?\[  SKIPPED \] (?:\S.*: )?(?P<n>\d+) test(?:s|\(s\))?, listed below:$",
-        acts: &[Act::Adds(ToolId::GoogleTest, SKIPPED)],
+        effects: &[Effect::Adds(ToolId::GoogleTest, SKIPPED)],
     },
 ];

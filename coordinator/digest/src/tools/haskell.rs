@@ -1,6 +1,6 @@
 //! Output of Haskell.
 
-use crate::rules::{Act, ERROR, Kind, Rule, indented, problem};
+use crate::rules::{ERROR, Effect, Kind, Rule, indented, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Haskell") };
@@ -12,5 +12,5 @@ fn names_a_program(line: &str) -> bool {
 const RULES: &[Rule] = &[Rule {
     name: "haskell.exception",
     pattern: r"^CallStack \(from HasCallStack\):$",
-    acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 82).follow(indented).lead(names_a_program))],
+    effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 82).follow(indented).lead(names_a_program))],
 }];

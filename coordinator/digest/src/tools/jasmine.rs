@@ -1,7 +1,7 @@
 //! Output of jasmine.
 
 use super::mocha::js_place;
-use crate::rules::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, problem};
+use crate::rules::{Count, Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, problem};
 use crate::tally::Counts;
 use crate::tool::{Tool, ToolId};
 
@@ -17,9 +17,9 @@ fn jasmine_lines(so_far: &[String], line: &str) -> Next {
 }
 
 /// A numbered line without such a heading is not a failure.
-fn jasmine(draft: &mut Draft) {
-    draft.spurious = draft.lines.len() == 1;
-    js_place(draft);
+fn jasmine(diagnostic: &mut Diagnostic) {
+    diagnostic.spurious = diagnostic.lines.len() == 1;
+    js_place(diagnostic);
 }
 
 const SPECS: Count = |groups| {
@@ -31,21 +31,23 @@ const RULES: &[Rule] = &[
     Rule {
         name: "jasmine.failed",
         pattern: r"^\d+\) (?P<t>\S.*)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(jasmine_lines).owning().refine(jasmine))],
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Test, 92).follow(jasmine_lines).owning().refine(jasmine),
+        )],
     },
     Rule {
         name: "jasmine.summary",
         pattern: r"^(?P<n>\d+) specs?, (?P<failed>\d+) failures?(?:, (?P<skipped>\d+) pending specs?)?$",
-        acts: &[Act::Session(ToolId::Jasmine), Act::Counts(ToolId::Jasmine, SPECS), Act::Summary],
+        effects: &[Effect::Session(ToolId::Jasmine), Effect::Counts(ToolId::Jasmine, SPECS), Effect::Summary],
     },
     Rule {
         // jasmine exits with 2 for it, however its specs ended.
         name: "jasmine.incomplete",
         pattern: r"^Incomplete: (?P<m>fit\(\) or fdescribe\(\) was found|No specs found)$",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Test, 88)),
-            Act::Sign(Sign::Failure(ToolId::Jasmine)),
-            Act::Summary,
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Test, 88)),
+            Effect::Marker(Marker::Failure(ToolId::Jasmine)),
+            Effect::Summary,
         ],
     },
 ];

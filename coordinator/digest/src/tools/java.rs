@@ -1,7 +1,7 @@
 //! Output of Java.
 
 use super::junit::java_place;
-use crate::rules::{Act, Draft, ERROR, FATAL, Indicator, Kind, Next, Rule, Sign, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, FATAL, Indicator, Kind, Marker, Next, Rule, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Java") };
@@ -42,29 +42,30 @@ pub(super) fn stack_any(so_far: &[String], line: &str) -> Next {
     }
 }
 
-fn is_of_main_thread(draft: &Draft) -> bool {
-    draft.first().starts_with("Exception in thread \"main\"") || draft.first().starts_with("Caught: ")
+fn is_of_main_thread(diagnostic: &Diagnostic) -> bool {
+    diagnostic.first().starts_with("Exception in thread \"main\"")
+        || diagnostic.first().starts_with("Caught: ")
 }
 
 const RULES: &[Rule] = &[
     Rule {
         name: "java.exception",
         pattern: r#"^(?:Exception in thread ".*" |Caused by: |Caught: )?(?P<m>(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error|Throwable)\b.*)"#,
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Runtime, 86).follow(stack_any).refine(java_place).ended(is_of_main_thread),
         )],
     },
     Rule {
         name: "java.oom",
         pattern: r#"^(?:Exception in thread ".*" |Terminating due to )?java\.lang\.OutOfMemoryError"#,
-        acts: &[Act::Sign(Sign::Crash(Indicator::OutOfMemory))],
+        effects: &[Effect::Marker(Marker::Crash(Indicator::OutOfMemory))],
     },
     Rule {
         name: "jvm.crash",
         pattern: r"^# A fatal error has been detected by the Java Runtime Environment",
-        acts: &[
-            Act::Problem(problem(FATAL, Kind::Crash, 96).follow(hash_lines)),
-            Act::Sign(Sign::Crash(Indicator::FatalError)),
+        effects: &[
+            Effect::Problem(problem(FATAL, Kind::Crash, 96).follow(hash_lines)),
+            Effect::Marker(Marker::Crash(Indicator::FatalError)),
         ],
     },
 ];

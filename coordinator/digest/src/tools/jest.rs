@@ -2,7 +2,7 @@
 
 use super::compiler::DIED;
 use super::mocha::{JEST, WORKER_DIED, js_place};
-use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, Sign, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, problem};
 use crate::tool::{Announced, Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool =
@@ -33,65 +33,70 @@ fn jest(_: &[String], line: &str) -> Next {
 }
 
 /// A bullet that is console output or a heading of the summary is no failure.
-fn jest_console(draft: &mut Draft) {
-    let heading = draft.test.as_deref().unwrap_or_default();
-    draft.spurious =
-        heading.starts_with("Console") || heading.starts_with("Deprecation") || draft.lines.len() == 1;
+fn jest_console(diagnostic: &mut Diagnostic) {
+    let heading = diagnostic.test.as_deref().unwrap_or_default();
+    diagnostic.spurious =
+        heading.starts_with("Console") || heading.starts_with("Deprecation") || diagnostic.lines.len() == 1;
     if heading == "Test suite failed to run" {
-        draft.test = None;
-        draft.head = draft.lines.iter().skip(1).position(|line| !line.trim().is_empty()).map(|at| at + 1);
+        diagnostic.test = None;
+        diagnostic.head =
+            diagnostic.lines.iter().skip(1).position(|line| !line.trim().is_empty()).map(|at| at + 1);
     }
-    js_place(draft);
+    js_place(diagnostic);
 }
 
 const RULES: &[Rule] = &[
     Rule {
         name: "jest.worker",
         pattern: r"^\s*(?:Error: )?(?:A jest worker process \(pid=\d+\) was terminated by another process: signal=(?P<sig>SIG[A-Z]+)|Jest worker encountered \d+ child process exceptions)",
-        acts: &[Act::Problem(DIED), WORKER_DIED],
+        effects: &[Effect::Problem(DIED), WORKER_DIED],
     },
     Rule {
         name: "jest.file",
         pattern: r"^ ?(?:FAIL|PASS) {1,2}(?:[^\s./]+ )?(?P<f>\S+\.[cm]?[jt]sx?)(?: \([\d.]+ m?s\))?(?: \([\d.]+ MB heap size\))?$",
-        acts: &[Act::File, Act::Harmless, Act::AtWork(ToolId::Jest)],
+        effects: &[Effect::File, Effect::Harmless, Effect::AtWork(ToolId::Jest)],
     },
     Rule {
         name: "jest.console",
         pattern: r"^  console\.(?:log|error|warn|info|debug)$",
-        acts: &[Act::AtWork(ToolId::Jest)],
+        effects: &[Effect::AtWork(ToolId::Jest)],
     },
     Rule {
         name: "jest.exited",
         pattern: r"^\s*\xe2\x97\x8f +process\.exit called with ",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Jest))],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Jest))],
     },
     Rule {
         name: "jest.bullet",
         pattern: r"^\s*\xe2\x97\x8f (?P<t>.+)$",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Test, 93).follow(jest).owning().in_file().refine(jest_console),
         )],
     },
     Rule {
         name: "jest.tests",
         pattern: r"^Tests:\s+(?:(?:(?P<failed>\d+) failed|(?P<skipped>\d+) skipped|(?P<todo>\d+) todo|(?P<passed>\d+) passed)(?:, )?)+(?:, )?\d+ total",
-        acts: &[Act::Counts(ToolId::Jest, JEST), Act::Summary],
+        effects: &[Effect::Counts(ToolId::Jest, JEST), Effect::Summary],
     },
-    Rule { name: "jest.suites", pattern: r"^Test Suites: +\d+ ", acts: &[Act::Heading(ToolId::Jest)] },
-    Rule { name: "jest.bad", pattern: r"^Test Suites: +[1-9]\d* failed", acts: &[Act::Amiss(ToolId::Jest)] },
+    Rule { name: "jest.suites", pattern: r"^Test Suites: +\d+ ", effects: &[Effect::Heading(ToolId::Jest)] },
+    Rule {
+        name: "jest.bad",
+        pattern: r"^Test Suites: +[1-9]\d* failed",
+        effects: &[Effect::Amiss(ToolId::Jest)],
+    },
     Rule {
         // Of jest, and of those that ask as istanbul does: nyc, c8, vitest. The tests may all have passed.
         name: "istanbul.short",
         pattern: r#"^(?:Jest: (?:Coverage for \w+ \([\d.]+%\) does not meet ".+" threshold \([\d.]+%\)|Uncovered count for \w+ \(\d+\) exceeds ".+" threshold \(\d+\)|".+" coverage threshold for \w+ \(-?[\d.]+%?\) not met: [\d.]+%?|Coverage data for .+ was not found\.)|ERROR: Coverage for \w+ \([\d.]+%\) does not meet (?:.+ )?threshold \([\d.]+%\)(?: for .+)?)$"#,
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Test, 88)),
-            Act::Sign(Sign::Failure(ToolId::Coverage)),
-            Act::Summary,
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Test, 88)),
+            Effect::Marker(Marker::Failure(ToolId::Coverage)),
+            Effect::Summary,
         ],
     },
     Rule {
         name: "jest.json",
         pattern: r#"^\{"num[A-Z]\w+":\d+,.*"numFailedTests":[1-9]"#,
-        acts: &[Act::Sign(Sign::Failure(ToolId::Jest)), Act::Harmless],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Jest)), Effect::Harmless],
     },
 ];

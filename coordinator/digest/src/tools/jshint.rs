@@ -1,6 +1,6 @@
 //! Output of jshint.
 
-use crate::rules::{Act, ERROR, Kind, Rule, problem};
+use crate::rules::{ERROR, Effect, Kind, Rule, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { lints: true, rules: RULES, ..Tool::named("jshint") };
@@ -8,5 +8,5 @@ pub(super) const TOOL: Tool = Tool { lints: true, rules: RULES, ..Tool::named("j
 const RULES: &[Rule] = &[Rule {
     name: "jshint.remark",
     pattern: r"^(?P<f>\S+\.\w+): line (?P<l>\d+), col (?P<c>\d+), (?P<m>\S.*)",
-    acts: &[Act::Problem(problem(ERROR, Kind::Lint, 88))],
+    effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 88))],
 }];

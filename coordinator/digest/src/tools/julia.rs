@@ -1,7 +1,7 @@
 //! Output of Julia.
 
 use super::compiler::DIED;
-use crate::rules::{Act, ERROR, Indicator, Kind, Rule, Sign, indented, problem};
+use crate::rules::{ERROR, Effect, Indicator, Kind, Marker, Rule, indented, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Julia") };
@@ -10,14 +10,14 @@ const RULES: &[Rule] = &[
     Rule {
         name: "julia.signal",
         pattern: r"^(?:\[\d+\] )?signal (?:\((?P<sig>\d+)(?:\.\d+)?\)|\d+ \([\d-]+\)): [A-Z]",
-        acts: &[
-            Act::Problem(DIED.follow(crate::rules::one_more)),
-            Act::Sign(Sign::Crash(Indicator::Died(""))),
+        effects: &[
+            Effect::Problem(DIED.follow(crate::rules::one_more)),
+            Effect::Marker(Marker::Crash(Indicator::Died(""))),
         ],
     },
     Rule {
         name: "julia.failed",
         pattern: r"^(?P<t>\S.*): (?:Test Failed|Error During Test) at (?P<f>\S+):(?P<l>\d+)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(indented))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 93).follow(indented))],
     },
 ];

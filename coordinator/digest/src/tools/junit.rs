@@ -1,7 +1,7 @@
 //! Output of JUnit.
 
 use super::java::stack_any;
-use crate::rules::{Act, Count, Draft, ERROR, Kind, Next, Rule, SORTS, Sign, indented, problem};
+use crate::rules::{Count, Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, SORTS, indented, problem};
 use crate::tally::Counts;
 use crate::tool::{Announced, Apart, Tool, ToolId};
 use buildpool_protocol::java;
@@ -34,10 +34,10 @@ fn console_lead(line: &str) -> bool {
 }
 
 /// `  JUnit Jupiter:CalcTest:adds()`
-fn console_failure(draft: &mut Draft) {
-    let title = draft.lines.first().filter(|line| !line.trim_start().starts_with("=> "));
-    draft.test = title.and_then(|line| Some(line.trim().split_once(':')?.1.to_owned()));
-    java_place(draft);
+fn console_failure(diagnostic: &mut Diagnostic) {
+    let title = diagnostic.lines.first().filter(|line| !line.trim_start().starts_with("=> "));
+    diagnostic.test = title.and_then(|line| Some(line.trim().split_once(':')?.1.to_owned()));
+    java_place(diagnostic);
 }
 
 /// Up to the next failure, or the end of all: messages have lines of their own, blank ones too.
@@ -55,10 +55,11 @@ fn core_lines(so_far: &[String], line: &str) -> Next {
 }
 
 /// Other programs print numbered lines too; below JUnit's line is the exception with its stack.
-fn core_failure(draft: &mut Draft) {
-    let has_stack = draft.lines.iter().any(|line| line.starts_with("\tat ") || line.starts_with("    at "));
-    draft.spurious = !has_stack;
-    java_place(draft);
+fn core_failure(diagnostic: &mut Diagnostic) {
+    let has_stack =
+        diagnostic.lines.iter().any(|line| line.starts_with("\tat ") || line.starts_with("    at "));
+    diagnostic.spurious = !has_stack;
+    java_place(diagnostic);
 }
 
 /// A case of a JUnit report; its failure follows.
@@ -80,25 +81,25 @@ fn xml_lines(so_far: &[String], line: &str) -> Next {
 }
 
 /// The case names the test; the place is where the stack has it.
-fn xml_failure(draft: &mut Draft) {
-    let case = draft.lines.first().cloned().unwrap_or_default();
+fn xml_failure(diagnostic: &mut Diagnostic) {
+    let case = diagnostic.lines.first().cloned().unwrap_or_default();
     let value = |key: &str| {
         let (_, rest) = case.split_once(&format!(" {key}=\""))?;
         let (value, _) = rest.split_once('"')?;
         let named = [("&gt;", ">"), ("&lt;", "<"), ("&quot;", "\""), ("&#x22;", "\""), ("&amp;", "&")];
         Some(named.iter().fold(value.to_owned(), |value, (name, sign)| value.replace(name, sign)))
     };
-    draft.test = value("name");
-    super::mocha::js_place(draft);
-    if draft.file.is_none() {
-        draft.file = value("file");
-        draft.line = value("line").and_then(|line| line.parse().ok());
+    diagnostic.test = value("name");
+    super::mocha::js_place(diagnostic);
+    if diagnostic.file.is_none() {
+        diagnostic.file = value("file");
+        diagnostic.line = value("line").and_then(|line| line.parse().ok());
     }
 }
 
 /// The first frame of a stack that is not a framework's, `at app.Main.run(Main.java:5)`; in some without `at`.
-pub(super) fn java_place(draft: &mut crate::rules::Draft) {
-    let own = draft.lines.iter().find_map(|line| {
+pub(super) fn java_place(diagnostic: &mut crate::rules::Diagnostic) {
+    let own = diagnostic.lines.iter().find_map(|line| {
         let line = line.trim();
         let (method, place) = line.strip_prefix("at ").unwrap_or(line).strip_suffix(')')?.rsplit_once('(')?;
         let (file, row) = place.rsplit_once(':')?;
@@ -107,8 +108,8 @@ pub(super) fn java_place(draft: &mut crate::rules::Draft) {
         Some((file.to_owned(), row.parse().ok()?)).filter(|_| is_own)
     });
     if let Some((file, row)) = own {
-        draft.file = Some(file);
-        draft.line = Some(row);
+        diagnostic.file = Some(file);
+        diagnostic.line = Some(row);
     }
 }
 
@@ -117,58 +118,58 @@ const RULES: &[Rule] = &[
         // As `printStackTrace` prints it; Python's exceptions are named alike, in other packages.
         name: "junit.thrown",
         pattern: r"^(?:java|javax|jakarta|org|com|net|kotlin|scala|android|androidx|junit)\.(?:[a-z]\w*\.)*[A-Z]\w*(?:Exception|Error|Failure|Throwable)(?:: (?P<m>.*))?$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 86).follow(stack_any).refine(java_place))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 86).follow(stack_any).refine(java_place))],
     },
     Rule {
         name: "junit.failed",
         pattern: r"^\s+=> (?P<m>[\w.$]+(?:Error|Exception|Failure)\b.*)",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Test, 92).follow(indented).lead(console_lead).refine(console_failure),
         )],
     },
     Rule {
         name: "junit.counts",
         pattern: r"^\[\s+(?:(?P<passed>\d+) tests successful|(?P<failed>\d+) tests failed|(?P<skipped>\d+) tests (?:skipped|aborted))\s+\]$",
-        acts: &[Act::Adds(ToolId::JUnit, SORTS), Act::Summary],
+        effects: &[Effect::Adds(ToolId::JUnit, SORTS), Effect::Summary],
     },
     Rule {
         name: "junit.bad",
         pattern: r"^\[\s+[1-9]\d* containers failed\s+\]$",
-        acts: &[Act::Sign(Sign::Failure(ToolId::JUnitContainers))],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::JUnitContainers))],
     },
     Rule {
         name: "junit.other_counts",
         pattern: r"^\[\s+\d+ (?:containers (?:found|skipped|started|aborted|successful|failed)|tests (?:found|started))\s+\]$",
-        acts: &[Act::Harmless],
+        effects: &[Effect::Harmless],
     },
     Rule {
         name: "junit4.failed",
         pattern: r"^\d+\) (?P<t>\S.*\((?:[\w$]+\.)*[\w$]+\)|(?:[\w$]+\.)+[\w$]+)$",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Test, 92).follow(core_lines).owning().refine(core_failure),
         )],
     },
-    Rule { name: "junit4.time", pattern: r"^Time: [\d.,]+$", acts: &[Act::Heading(ToolId::JUnit4)] },
+    Rule { name: "junit4.time", pattern: r"^Time: [\d.,]+$", effects: &[Effect::Heading(ToolId::JUnit4)] },
     Rule {
         name: "junit4.bad",
         pattern: r"^FAILURES!!!$",
-        acts: &[Act::Heading(ToolId::JUnit4), Act::Sign(Sign::Failure(ToolId::JUnit4))],
+        effects: &[Effect::Heading(ToolId::JUnit4), Effect::Marker(Marker::Failure(ToolId::JUnit4))],
     },
     Rule {
         name: "junit4.counts",
         pattern: r"^(?:Tests run: (?P<n>\d+),  Failures: (?P<failed>\d+)|OK \((?P<n2>\d+) tests?\))$",
-        acts: &[Act::Counts(ToolId::JUnit4, CORE), Act::Summary],
+        effects: &[Effect::Counts(ToolId::JUnit4, CORE), Effect::Summary],
     },
     Rule {
         // A report that is printed and not written.
         name: "junit.bad_suite",
         pattern: r#"^\s*<testsuites? (?:[^>]* )?(?:failures|errors)=["'][1-9]"#,
-        acts: &[Act::Sign(Sign::Failure(ToolId::JUnit)), Act::Harmless],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::JUnit)), Effect::Harmless],
     },
     Rule {
         name: "junit.failure",
         pattern: r#"^\s*(?:<testcase [^>]*[^/]>)?<(?:failure|error)\b"#,
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Test, 88).lead(xml_case).follow(xml_lines).owning().refine(xml_failure),
         )],
     },

@@ -1,6 +1,6 @@
 //! Output of karma.
 
-use crate::rules::{Act, ERROR, Kind, Level, Rule, SORTS, Sign, indented, problem};
+use crate::rules::{ERROR, Effect, Kind, Level, Marker, Rule, SORTS, indented, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("karma") };
@@ -10,21 +10,23 @@ const RULES: &[Rule] = &[
         // `Chrome Headless 120.0.0.0 (Linux x86_64) suite test FAILED`
         name: "karma.failed",
         pattern: r"^[A-Z]\w+(?: \w+)? [\d.]+ \([^)]+\) (?P<t>\S.*) FAILED$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(indented).refine(super::mocha::js_place))],
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Test, 93).follow(indented).refine(super::mocha::js_place),
+        )],
     },
     Rule {
         name: "karma.executed",
         pattern: r"^[A-Z]\w+(?: \w+)? [\d.]+ \([^)]+\): Executed \d+ of \d+ .*(?:\([1-9]\d* FAILED\)|ERROR|DISCONNECTED)",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Karma))],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Karma))],
     },
     Rule {
         name: "karma.total",
         pattern: r"^TOTAL: (?:(?P<failed>\d+) FAILED, )?(?P<passed>\d+) SUCCESS$",
-        acts: &[Act::Session(ToolId::Karma), Act::Counts(ToolId::Karma, SORTS), Act::Summary],
+        effects: &[Effect::Session(ToolId::Karma), Effect::Counts(ToolId::Karma, SORTS), Effect::Summary],
     },
     Rule {
         name: "karma.logged",
         pattern: r"^\d\d \d\d \d{4} \d\d:\d\d:\d\d\.\d+:(?P<s>ERROR|WARN) \[[^\]]+\]: (?P<m>\S.*)",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Runtime, 74).follow(indented))],
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Runtime, 74).follow(indented))],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of kyua.
 
-use crate::rules::{Act, ERROR, Kind, Rule, SORTS, problem};
+use crate::rules::{ERROR, Effect, Kind, Rule, SORTS, problem};
 use crate::tool::{Announced, Tool, ToolId};
 
 pub(super) const TOOL: Tool =
@@ -10,16 +10,16 @@ const RULES: &[Rule] = &[
     Rule {
         name: "kyua.failed",
         pattern: r"^(?P<t>\S+:\S+)  ->  (?:failed|broken): (?P<m>.*?)  \[[\d.]+s\]$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 92))],
     },
     Rule {
         name: "kyua.results",
         pattern: r"^Results saved to \S.*\.db$",
-        acts: &[Act::Session(ToolId::Kyua), Act::Heading(ToolId::Kyua)],
+        effects: &[Effect::Session(ToolId::Kyua), Effect::Heading(ToolId::Kyua)],
     },
     Rule {
         name: "kyua.total",
         pattern: r"^(?P<passed>\d+)/\d+ passed \((?P<failed>\d+) failed\)$",
-        acts: &[Act::Counts(ToolId::Kyua, SORTS), Act::Summary],
+        effects: &[Effect::Counts(ToolId::Kyua, SORTS), Effect::Summary],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of lab.
 
-use crate::rules::{Act, Count, Rule};
+use crate::rules::{Count, Effect, Rule};
 use crate::tally::Counts;
 use crate::tool::{Tool, ToolId};
 
@@ -21,11 +21,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "lab.total",
         pattern: r"^(?:(?P<failed>\d+) of (?P<n>\d+) tests? failed|(?P<all>\d+) tests? (?:passed|complete))(?: \((?:(?P<skipped>\d+) skipped|\d+ todo)(?:, \d+ todo)?\))?$",
-        acts: &[Act::Awaits(ToolId::Lab, WITHOUT_SKIPPED)],
+        effects: &[Effect::Awaits(ToolId::Lab, WITHOUT_SKIPPED)],
     },
     Rule {
         name: "lab.duration",
         pattern: r"^Test duration: [\d.]+ ms$",
-        acts: &[Act::Confirms(ToolId::Lab)],
+        effects: &[Effect::Confirms(ToolId::Lab)],
     },
 ];

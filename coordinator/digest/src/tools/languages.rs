@@ -1,6 +1,6 @@
 //! Compilers whose messages need no rules but these few.
 
-use crate::rules::{Act, Draft, ERROR, Fails, Kind, Level, Next, Rule, one_more, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Fails, Kind, Level, Next, Rule, one_more, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("compilers") };
@@ -19,20 +19,21 @@ const COMPILED: &[&str] = &[
 
 /// An error with a place in the sources of a compiled language is the compiler's, unless it ends with the name of a
 /// linter's rule.
-pub(super) fn of_compiler(draft: &mut Draft) {
-    super::c::accepted(draft);
+pub(super) fn of_compiler(diagnostic: &mut Diagnostic) {
+    super::c::accepted(diagnostic);
     // docutils fails only after severe errors.
-    if draft.after_place().starts_with("ERROR/3)") {
-        draft.fails = Fails::Never;
+    if diagnostic.after_place().starts_with("ERROR/3)") {
+        diagnostic.fails = Fails::Never;
     }
-    let code = draft.first().trim_end().strip_suffix(']').and_then(|line| Some(line.rsplit_once('[')?.1));
+    let code =
+        diagnostic.first().trim_end().strip_suffix(']').and_then(|line| Some(line.rsplit_once('[')?.1));
     if code.is_some_and(super::c::is_code) {
-        draft.fails = Fails::Always;
+        diagnostic.fails = Fails::Always;
     }
-    let extension = draft.file.as_deref().and_then(|file| Some(file.rsplit_once('.')?.1));
+    let extension = diagnostic.file.as_deref().and_then(|file| Some(file.rsplit_once('.')?.1));
     let is_source = extension.is_some_and(|extension| COMPILED.contains(&extension));
-    if is_source && !names_rule(draft.first()) {
-        draft.kind = Some(Kind::Build);
+    if is_source && !names_rule(diagnostic.first()) {
+        diagnostic.kind = Some(Kind::Build);
     }
 }
 
@@ -61,13 +62,14 @@ fn up_to_heading(so_far: &[String], line: &str) -> Next {
 }
 
 /// The excerpt has the line, as in `12|     add "a" 3`.
-fn line_of_excerpt(draft: &mut Draft) {
+fn line_of_excerpt(diagnostic: &mut Diagnostic) {
     let numbered = |line: &String| {
         let (number, _) = line.split_once('|')?;
         number.trim().parse().ok()
     };
-    draft.line = draft.lines.iter().find_map(numbered);
-    draft.head = draft.lines.iter().skip(1).position(|line| !line.trim().is_empty()).map(|at| at + 1);
+    diagnostic.line = diagnostic.lines.iter().find_map(numbered);
+    diagnostic.head =
+        diagnostic.lines.iter().skip(1).position(|line| !line.trim().is_empty()).map(|at| at + 1);
 }
 
 /// The lines up to the one that begins with `Error:`.
@@ -82,9 +84,9 @@ fn up_to_error(so_far: &[String], line: &str) -> Next {
 }
 
 /// Without an error it is only a path.
-fn last_says(draft: &mut Draft) {
-    draft.head = draft.lines.iter().rposition(|line| line.starts_with("Error: "));
-    draft.spurious = draft.head.is_none();
+fn last_says(diagnostic: &mut Diagnostic) {
+    diagnostic.head = diagnostic.lines.iter().rposition(|line| line.starts_with("Error: "));
+    diagnostic.spurious = diagnostic.head.is_none();
 }
 
 /// The lines of PureScript's report up to its reference.
@@ -99,11 +101,13 @@ fn up_to_reference(so_far: &[String], line: &str) -> Next {
 }
 
 /// `at src/Main.purs:8:13 - 8:16 (line 8, column 13 - line 8, column 16)`; the message is the first indented line.
-fn purescript_place(draft: &mut Draft) {
-    let place =
-        draft.lines.iter().find_map(|line| line.strip_prefix("at ")?.split(' ').next().map(str::to_owned));
-    draft.spurious = !place.is_some_and(|place| crate::rules::set_place(draft, &place));
-    draft.head = draft.lines.iter().position(|line| line.starts_with("  "));
+fn purescript_place(diagnostic: &mut Diagnostic) {
+    let place = diagnostic
+        .lines
+        .iter()
+        .find_map(|line| line.strip_prefix("at ")?.split(' ').next().map(str::to_owned));
+    diagnostic.spurious = !place.is_some_and(|place| crate::rules::set_place(diagnostic, &place));
+    diagnostic.head = diagnostic.lines.iter().position(|line| line.starts_with("  "));
 }
 
 /// The lines up to the next report.
@@ -119,8 +123,9 @@ fn up_to_next(so_far: &[String], line: &str) -> Next {
 }
 
 /// The message is the first line below the heading.
-fn below(draft: &mut Draft) {
-    draft.head = draft.lines.iter().skip(1).position(|line| !line.trim().is_empty()).map(|at| at + 1);
+fn below(diagnostic: &mut Diagnostic) {
+    diagnostic.head =
+        diagnostic.lines.iter().skip(1).position(|line| !line.trim().is_empty()).map(|at| at + 1);
 }
 
 fn is_at_margin(line: &str) -> bool {
@@ -133,11 +138,11 @@ fn tcl_lines(so_far: &[String], line: &str) -> Next {
 }
 
 /// Only the line right above is the message.
-fn tcl_place(draft: &mut Draft) {
-    let at = draft.lines.iter().position(|line| line == "    while executing").unwrap_or(0);
-    draft.lines.drain(..at.saturating_sub(1));
-    draft.head = Some(0);
-    super::places::worded(draft);
+fn tcl_place(diagnostic: &mut Diagnostic) {
+    let at = diagnostic.lines.iter().position(|line| line == "    while executing").unwrap_or(0);
+    diagnostic.lines.drain(..at.saturating_sub(1));
+    diagnostic.head = Some(0);
+    super::places::worded(diagnostic);
 }
 
 fn lisp_lines(so_far: &[String], line: &str) -> Next {
@@ -148,26 +153,28 @@ const RULES: &[Rule] = &[
     Rule {
         name: "languages.elm",
         pattern: r"^-- [A-Z][A-Z' -]+ -{3,} (?P<f>\S+\.elm)$",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Build, 93).follow(up_to_heading).owning().refine(line_of_excerpt),
         )],
     },
     Rule {
         name: "languages.crystal",
         pattern: r"^In (?P<f>[^\s:]+):(?P<l>\d+):(?P<c>\d+)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 93).follow(up_to_error).owning().refine(last_says))],
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Build, 93).follow(up_to_error).owning().refine(last_says),
+        )],
     },
     Rule {
         name: "languages.purescript",
         pattern: r"^Error (?:\d+ of \d+|found):$",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Build, 93).follow(up_to_reference).owning().refine(purescript_place),
         )],
     },
     Rule {
         name: "languages.flow",
         pattern: r"^(?P<s>Error|Warning) -{4,} (?P<f>[^\s:]+):(?P<l>\d+):(?P<c>\d+)$",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(Level::Word, Kind::Build, 92).follow(up_to_next).owning().refine(below),
         )],
     },
@@ -175,46 +182,46 @@ const RULES: &[Rule] = &[
         // An assertion in a simulation.
         name: "languages.vhdl_assertion",
         pattern: r"^(?P<f>[^\s:]+\.vhdl?):(?P<l>\d+):(?P<c>\d+):@[^:]+:\((?:assertion|report) (?P<s>warning|error|failure)\): (?P<m>.*)",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 90))],
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 90))],
     },
     Rule {
         // The stack of Tcl stands below the message.
         name: "languages.tcl",
         pattern: r"^    while executing$",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Runtime, 84).lead(is_at_margin).follow(tcl_lines).refine(tcl_place),
         )],
     },
     Rule {
         name: "languages.lisp",
         pattern: r"^Unhandled (?P<k>[\w:-]+)(?: in thread .*)?:?.*$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 84).follow(lisp_lines))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 84).follow(lisp_lines))],
     },
     Rule {
         // Compilers that name no severity, except for a warning.
         name: "languages.place",
         pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(]+\.(?:adb|ads|erl|hrl|idr|proto|pyx|pxd|rkt|sv|thrift|v|vhdl?|xrl|yrl)):(?P<l>\d+):(?:(?P<c>\d+):)? (?:(?P<s>[Ww]arning|[Ee]rror|ERROR): )?(?P<m>\S.*)",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 88).refine(of_linter))],
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 88).refine(of_linter))],
     },
     Rule {
         name: "languages.haxe",
         pattern: r"^(?P<f>[^\s:]+\.hx):(?P<l>\d+): (?:characters|lines) (?P<c>\d+)-\d+ : (?:(?P<s>[Ww]arning) : )?(?P<m>.*)",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 90))],
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 90))],
     },
     Rule {
         name: "languages.lean",
         pattern: r"^error: (?P<f>[^\s:]+\.lean):(?P<l>\d+):(?P<c>\d+): (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 93).follow(one_more))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 93).follow(one_more))],
     },
     Rule {
         name: "languages.groovy",
         pattern: r"^(?P<f>[^\s:]+\.(?:groovy|gradle)): (?P<l>\d+): (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 88))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 88))],
     },
 ];
 
-fn of_linter(draft: &mut Draft) {
-    if names_rule(draft.first()) {
-        draft.kind = Some(Kind::Lint);
+fn of_linter(diagnostic: &mut Diagnostic) {
+    if names_rule(diagnostic.first()) {
+        diagnostic.kind = Some(Kind::Lint);
     }
 }

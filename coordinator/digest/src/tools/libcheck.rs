@@ -1,6 +1,6 @@
 //! Output of Check.
 
-use crate::rules::{Act, ERROR, Kind, Rule, TOTAL, problem};
+use crate::rules::{ERROR, Effect, Kind, Rule, TOTAL, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Check") };
@@ -9,11 +9,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "check.total",
         pattern: r"^\d+%: Checks: (?P<n>\d+), Failures: (?P<failed>\d+), Errors: (?P<errors>\d+)$",
-        acts: &[Act::Session(ToolId::Check), Act::Counts(ToolId::Check, TOTAL), Act::Summary],
+        effects: &[Effect::Session(ToolId::Check), Effect::Counts(ToolId::Check, TOTAL), Effect::Summary],
     },
     Rule {
         name: "check.failed",
         pattern: r"^(?P<f>[^\s:]+):(?P<l>\d+):[FE]:[^:]*:(?P<t>[^:]+):-?\d+: (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 93))],
     },
 ];

@@ -1,7 +1,9 @@
 //! Output of cargo test.
 
 use super::compiler::DIED;
-use crate::rules::{Act, Count, Draft, ERROR, Indicator, Kind, Next, Rule, Sign, TestEvent, problem};
+use crate::rules::{
+    Count, Diagnostic, ERROR, Effect, Indicator, Kind, Marker, Next, Rule, TestEvent, problem,
+};
 use crate::tally::Counts;
 use crate::tool::{Tool, ToolId};
 
@@ -31,8 +33,8 @@ fn captured(_: &[String], line: &str) -> Next {
     }
 }
 
-pub(super) fn panicked(draft: &mut Draft) {
-    for line in &draft.lines {
+pub(super) fn panicked(diagnostic: &mut Diagnostic) {
+    for line in &diagnostic.lines {
         let Some((_, place)) = line.split_once("panicked at ") else { continue };
         // Since 1.73 the place follows directly; before, it came after the quoted message.
         let place = place.rsplit(", ").next().unwrap_or(place).trim_end_matches(':');
@@ -40,9 +42,9 @@ pub(super) fn panicked(draft: &mut Draft) {
         if let (Some(column), Some(row), Some(file)) = (parts.next(), parts.next(), parts.next())
             && let (Ok(column), Ok(row)) = (column.parse(), row.parse())
         {
-            draft.file = Some(file.to_owned());
-            draft.line = Some(row);
-            draft.column = Some(column);
+            diagnostic.file = Some(file.to_owned());
+            diagnostic.line = Some(row);
+            diagnostic.column = Some(column);
         }
         return;
     }
@@ -65,54 +67,56 @@ const RULES: &[Rule] = &[
             shell_words!(),
             r")(?:: \d+)?(?: \(core dumped\))?$"
         ),
-        acts: &[
-            Act::Test(ToolId::CargoTest, TestEvent::Started),
-            Act::Problem(DIED),
-            Act::Sign(Sign::Crash(Indicator::Died(""))),
+        effects: &[
+            Effect::Test(ToolId::CargoTest, TestEvent::Started),
+            Effect::Problem(DIED),
+            Effect::Marker(Marker::Crash(Indicator::Died(""))),
         ],
     },
     Rule {
         name: "libtest.session",
         pattern: r"^running (?P<n>\d+) tests?$",
-        acts: &[Act::Session(ToolId::CargoTest), Act::Announces(ToolId::CargoTest)],
+        effects: &[Effect::Session(ToolId::CargoTest), Effect::Announces(ToolId::CargoTest)],
     },
     Rule {
         name: "libtest.captured",
         pattern: r"^---- (?P<t>.+?) (?:stdout|stderr) ----$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 95).follow(captured).owning().refine(panicked))],
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Test, 95).follow(captured).owning().refine(panicked),
+        )],
     },
     Rule {
         name: "libtest.failed",
         pattern: r"^test (?P<t>.+?)(?: - should panic)? \.\.\. FAILED$",
-        acts: &[
-            Act::Test(ToolId::CargoTest, TestEvent::Failed),
-            Act::Problem(problem(ERROR, Kind::Test, 90).bare()),
+        effects: &[
+            Effect::Test(ToolId::CargoTest, TestEvent::Failed),
+            Effect::Problem(problem(ERROR, Kind::Test, 90).bare()),
         ],
     },
     Rule {
         name: "libtest.passed",
         pattern: r"^test (?P<t>.+?) \.\.\. ok$",
-        acts: &[Act::Test(ToolId::CargoTest, TestEvent::Passed)],
+        effects: &[Effect::Test(ToolId::CargoTest, TestEvent::Passed)],
     },
     Rule {
         name: "libtest.ignored",
         pattern: r"^test (?P<t>.+?) \.\.\. ignored(?:, .*)?$",
-        acts: &[Act::Test(ToolId::CargoTest, TestEvent::Skipped)],
+        effects: &[Effect::Test(ToolId::CargoTest, TestEvent::Skipped)],
     },
     Rule {
         name: "libtest.running",
         // Of a test that printed the beginning of a line, or died, the rest is another's word.
         pattern: r"^test (?P<t>\S.*?) \.\.\. (?:$|error: )",
-        acts: &[Act::Test(ToolId::CargoTest, TestEvent::Started)],
+        effects: &[Effect::Test(ToolId::CargoTest, TestEvent::Started)],
     },
     Rule {
         name: "libtest.ok",
         pattern: r"^test result: ok\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; (?P<ignored>\d+) ignored",
-        acts: &[Act::Counts(ToolId::CargoTest, LIBTEST)],
+        effects: &[Effect::Counts(ToolId::CargoTest, LIBTEST)],
     },
     Rule {
         name: "libtest.result",
         pattern: r"^test result: FAILED\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; (?P<ignored>\d+) ignored",
-        acts: &[Act::Counts(ToolId::CargoTest, LIBTEST), Act::Summary],
+        effects: &[Effect::Counts(ToolId::CargoTest, LIBTEST), Effect::Summary],
     },
 ];

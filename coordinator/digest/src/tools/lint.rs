@@ -1,6 +1,6 @@
 //! Output of linter.
 
-use crate::rules::{Act, ERROR, Fails, Kind, Level, Next, Rule, Sign, WARNING, problem};
+use crate::rules::{ERROR, Effect, Fails, Kind, Level, Marker, Next, Rule, WARNING, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool =
@@ -56,12 +56,12 @@ const RULES: &[Rule] = &[
     Rule {
         name: "lint.bracketed_place",
         pattern: r"^(?P<f>[^\s:\[\]]+\.\w+)\[(?P<l>\d+), ?(?P<c>\d+)\]: (?P<m>.*)",
-        acts: &[Act::Problem(problem(Level::Remark, Kind::Lint, 72))],
+        effects: &[Effect::Problem(problem(Level::Remark, Kind::Lint, 72))],
     },
     Rule {
         name: "lint.shellcheck",
         pattern: r"^In (?P<f>\S+) line (?P<l>\d+):$",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(WARNING, Kind::Lint, 80).follow(crate::rules::paragraph).fails(Fails::Always),
         )],
     },
@@ -69,22 +69,22 @@ const RULES: &[Rule] = &[
         // Totals of linters that fail after each remark.
         name: "lint.total",
         pattern: r"^(?:Total: (?:[1-9]\d* warnings? / \d+|\d+ warnings? / [1-9]\d*) errors? in \d+ files?|Total (?:accumulated )?errors(?: found)?(?::| =) [1-9]\d*|CSpell: .*Issues found: [1-9]\d* in .*|[1-9]\d* hints?(?: \(\d+ ignored\))?|Found [1-9]\d* dependency issues?\.|Contracts: \d+ kept, [1-9]\d* broken\.|Analysis failed with [1-9]\d* (?:weighted )?issues?\.|\xe2\x9c\x96 {3}found [1-9]\d* problems, \d+ warnings|error: [1-9]\d* vulnerabilit(?:y|ies) found!|Failed: [1-9]\d* failure\(s\), \d+ warning\(s\) .*|\xe2\x9c\x96 Found [1-9]\d* circular dependenc(?:y|ies)!)$",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Linter)), Act::Summary, Act::Harmless],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Linter)), Effect::Summary, Effect::Harmless],
     },
     Rule {
         name: "lint.clean",
         pattern: r"^(?:Total: 0 warnings / 0 errors in \d+ files?|Total (?:accumulated )?errors(?: found)?(?::| =) 0|CSpell: .*Issues found: 0 in .*|No hints|Success! No dependency issues found\.|Contracts: \d+ kept, 0 broken\.|Woohoo! Your API descriptions? (?:is|are) valid\..*|Passed: 0 failure\(s\), \d+ warning\(s\) .*|\xe2\x9c\x94 No circular dependency found!)$",
-        acts: &[Act::Sign(Sign::Success(ToolId::Linter)), Act::Summary, Act::Harmless],
+        effects: &[Effect::Marker(Marker::Success(ToolId::Linter)), Effect::Summary, Effect::Harmless],
     },
     Rule {
         // As import-linter has it.
         name: "lint.forbidden_import",
         pattern: r"^(?P<k>\S+) is not allowed to import (?P<m>\S+):$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Lint, 88).follow(listed))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 88).follow(listed))],
     },
     Rule {
         name: "lint.lintrunner_row",
         pattern: r"^\s+(?P<s>Error|Warning|Advice) \((?P<m>[A-Z][A-Z0-9_-]*)\) .*",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Lint, 88).follow(crate::rules::indented))],
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Lint, 88).follow(crate::rules::indented))],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of lintrunner.
 
-use crate::rules::{Act, ERROR, Kind, Rule, Sign, problem};
+use crate::rules::{ERROR, Effect, Kind, Marker, Rule, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("lintrunner") };
@@ -8,8 +8,8 @@ pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool:
 const RULES: &[Rule] = &[Rule {
     name: "lint.lintrunner",
     pattern: r"^>>> Lint for (?P<f>\S+):$",
-    acts: &[
-        Act::Problem(problem(ERROR, Kind::Lint, 88).follow(crate::rules::indented_or_blank)),
-        Act::Sign(Sign::Failure(ToolId::Lintrunner)),
+    effects: &[
+        Effect::Problem(problem(ERROR, Kind::Lint, 88).follow(crate::rules::indented_or_blank)),
+        Effect::Marker(Marker::Failure(ToolId::Lintrunner)),
     ],
 }];

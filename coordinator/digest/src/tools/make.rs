@@ -1,6 +1,6 @@
 //! Output of make.
 
-use crate::rules::{Act, ERROR, Indicator, Kind, Rule, Sign, problem};
+use crate::rules::{ERROR, Effect, Indicator, Kind, Marker, Rule, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool =
@@ -17,46 +17,52 @@ const RULES: &[Rule] = &[
     Rule {
         name: "make.syntax",
         pattern: r"^(?P<f>[^\s:]*[Mm]akefile[^\s:]*|[^\s:]+\.mk):(?P<l>\d+): \*\*\* (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 92)), Act::Sign(Sign::Failure(ToolId::Make))],
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Build, 92)),
+            Effect::Marker(Marker::Failure(ToolId::Make)),
+        ],
     },
     Rule {
         name: "make.ignored",
         pattern: r"^g?n?make(?:\[\d+\])?: (?:\*\*\* )?\[.*\] .*\(ignored\)$",
-        acts: &[Act::Sign(Sign::IgnoresFailure), Act::Harmless, Act::Alone],
+        effects: &[Effect::Marker(Marker::IgnoresFailure), Effect::Harmless, Effect::Alone],
     },
     Rule {
         // It is no consequence of a recipe.
         name: "make.no_rule",
         pattern: r"^g?n?make(?:\[\d+\])?: \*\*\* (?P<m>No rule to make target .*|No targets.*|multiple target patterns.*|missing .*)",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Build, 85)),
-            Act::Sign(Sign::Failure(ToolId::Make)),
-            Act::Summary,
-            Act::Alone,
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Build, 85)),
+            Effect::Marker(Marker::Failure(ToolId::Make)),
+            Effect::Summary,
+            Effect::Alone,
         ],
     },
     Rule {
         name: "make.error",
         pattern: r"^g?n?make(?:\[\d+\])?: \*\*\* (?P<m>.*)",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Consequence, 40)),
-            Act::Sign(Sign::Failure(ToolId::Make)),
-            Act::Summary,
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Consequence, 40)),
+            Effect::Marker(Marker::Failure(ToolId::Make)),
+            Effect::Summary,
         ],
     },
     Rule {
         // The make of BSD.
         name: "make.bsd_error",
         pattern: r"^\*\*\* (?:\[.*\] )?Error (?:code )?\d+(?: \(ignored\))?$",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Consequence, 40)),
-            Act::Sign(Sign::Failure(ToolId::Make)),
-            Act::Summary,
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Consequence, 40)),
+            Effect::Marker(Marker::Failure(ToolId::Make)),
+            Effect::Summary,
         ],
     },
     Rule {
         name: "make.died",
         pattern: concat!(r"^g?n?make(?:\[\d+\])?: \*\*\* \[.*\] (?P<sig>", shell_words!(), r")\b"),
-        acts: &[Act::Sign(Sign::Crash(Indicator::Died(""))), Act::Sign(Sign::Failure(ToolId::MakeRecipe))],
+        effects: &[
+            Effect::Marker(Marker::Crash(Indicator::Died(""))),
+            Effect::Marker(Marker::Failure(ToolId::MakeRecipe)),
+        ],
     },
 ];

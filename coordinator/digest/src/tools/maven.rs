@@ -5,7 +5,9 @@ use super::gradle::SUREFIRE;
 use super::java::stack_any;
 use super::junit::java_place;
 use super::node::stack;
-use crate::rules::{Act, ERROR, Kind, Level, Next, Role, Rule, Sign, TestEvent, WARNING, indented, problem};
+use crate::rules::{
+    ERROR, Effect, Kind, Level, Marker, Next, Role, Rule, TestEvent, WARNING, indented, problem,
+};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const SUREFIRE_TOOL: Tool = Tool {
@@ -46,32 +48,32 @@ fn maven_lines(so_far: &[String], line: &str) -> Next {
 
 /// `wrongSum(app.OneTest)` is the test that reports and others call `app.OneTest.wrongSum`. Of JUnit 5's the class is where the
 /// stack has the method.
-fn maven_test(draft: &mut crate::rules::Draft) {
-    let test = draft.test.take().unwrap_or_default();
+fn maven_test(diagnostic: &mut crate::rules::Diagnostic) {
+    let test = diagnostic.test.take().unwrap_or_default();
     let class = test.strip_suffix(')').and_then(|test| test.rsplit_once('('));
     let class = class.filter(|(_, class)| !class.is_empty() && !class.contains([' ', ',']));
     let bare = test.split(['(', '{', '[']).next().unwrap_or_default();
     let of_frame = || {
-        draft.lines.iter().find_map(|line| {
+        diagnostic.lines.iter().find_map(|line| {
             let method = line.trim_start().strip_prefix("at ")?.split('(').next()?;
             let method = method.rsplit('/').next().unwrap_or(method);
             let (class, name) = method.rsplit_once('.')?;
             (name == bare && !bare.is_empty()).then(|| format!("{class}.{test}"))
         })
     };
-    draft.test = Some(match class {
+    diagnostic.test = Some(match class {
         Some((method, class)) => format!("{class}.{method}"),
         None if test.contains('.') => test,
         None => of_frame().unwrap_or(test),
     });
     // The exception has more information than the note that there was one.
-    draft.head = (draft.lines.len() > 1).then_some(1);
-    java_place(draft);
+    diagnostic.head = (diagnostic.lines.len() > 1).then_some(1);
+    java_place(diagnostic);
 }
 
 /// The second copy of a compiler's message marks all of its lines.
-fn maven_unmarked(draft: &mut crate::rules::Draft) {
-    for line in draft.lines.iter_mut().skip(1) {
+fn maven_unmarked(diagnostic: &mut crate::rules::Diagnostic) {
+    for line in diagnostic.lines.iter_mut().skip(1) {
         if let Some(rest) = line.strip_prefix("[ERROR] ") {
             *line = rest.to_owned();
         }
@@ -79,8 +81,8 @@ fn maven_unmarked(draft: &mut crate::rules::Draft) {
 }
 
 /// Of the list at the end: `OneTest.wrongSum:8`, `OneTest>BaseTest.wrongSum:12->helper:7`. The file it names by the class only.
-fn maven_list(draft: &mut crate::rules::Draft) {
-    draft.test = draft.test.take().map(|test| {
+fn maven_list(diagnostic: &mut crate::rules::Diagnostic) {
+    diagnostic.test = diagnostic.test.take().map(|test| {
         let test = test.rsplit_once(':').map_or(test.as_str(), |(test, _)| test);
         match test.split_once('>') {
             Some((class, inherited)) => {
@@ -95,93 +97,97 @@ const RULES: &[Rule] = &[
     Rule {
         name: "maven.forked_vm",
         pattern: r"^(?:\[ERROR\] )?(?:\S.* )?(?:ExecutionException |\S+Exception: )?(?:The forked VM terminated without (?:properly saying|saying properly) goodbye|The forked VM was terminated)",
-        acts: &[Act::Problem(DIED.follow(forked)), Act::WorkerDied],
+        effects: &[Effect::Problem(DIED.follow(forked)), Effect::WorkerDied],
     },
     Rule {
         name: "maven.forked_code",
         pattern: r"^\[ERROR\] Process Exit Code: (?P<sig>1[2-9]\d)$",
-        acts: &[Act::Within("The forked VM", &CHILD_DIED)],
+        effects: &[Effect::Within("The forked VM", &CHILD_DIED)],
     },
     Rule {
         name: "maven.begun",
         pattern: r"^\[INFO\] Scanning for projects\.\.\.$",
-        acts: &[Act::Sign(Sign::Begins(ToolId::Maven))],
+        effects: &[Effect::Marker(Marker::Begins(ToolId::Maven))],
     },
     Rule {
         name: "maven.goal",
         pattern: r"^\[INFO\] --- \S+:(?P<u>[^\s:]+ \(\S+\)) @ (?P<w>\S+) ---$",
-        acts: &[Act::Unit(ToolId::Maven)],
+        effects: &[Effect::Unit(ToolId::Maven)],
     },
     Rule {
         name: "maven.failed_unit",
         pattern: r"^\[ERROR\] Failed to execute goal \S+:(?P<u>[^\s:]+ \(\S+\)) on project (?P<w>[^\s:]+):",
-        acts: &[Act::FailedUnit(ToolId::Maven)],
+        effects: &[Effect::FailedUnit(ToolId::Maven)],
     },
     Rule {
         name: "maven.success",
         pattern: r"^\[INFO\] BUILD SUCCESS$",
-        acts: &[Act::Over(ToolId::Surefire, true), Act::Sign(Sign::Success(ToolId::Maven)), Act::Summary],
+        effects: &[
+            Effect::Over(ToolId::Surefire, true),
+            Effect::Marker(Marker::Success(ToolId::Maven)),
+            Effect::Summary,
+        ],
     },
     Rule {
         name: "maven.failure",
         pattern: r"^\[(?:INFO|ERROR)\] BUILD (?:FAILURE|ERROR)$",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Maven)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Maven)), Effect::Summary],
     },
     Rule {
         name: "maven.totals",
         pattern: r"^\[(?:INFO|ERROR|WARNING)\] Tests run: (?P<n>\d+), Failures: (?P<failed>\d+), Errors: (?P<errors>\d+), Skipped: (?P<skipped>\d+)(?:, Flakes: \d+)?$",
-        acts: &[
-            Act::Session(ToolId::Surefire),
-            Act::Counts(ToolId::Surefire, SUREFIRE),
-            Act::Summary,
-            Act::Harmless,
+        effects: &[
+            Effect::Session(ToolId::Surefire),
+            Effect::Counts(ToolId::Surefire, SUREFIRE),
+            Effect::Summary,
+            Effect::Harmless,
         ],
     },
     Rule {
         name: "maven.class",
         pattern: r"^\[ERROR\] Tests run: \d+, .*(?:<<< (?:FAILURE|ERROR)!).*",
-        acts: &[Act::Harmless],
+        effects: &[Effect::Harmless],
     },
     Rule {
         name: "surefire.goal",
         pattern: r"^\[INFO\] --- \S*(?:surefire|failsafe)\S*:(?P<t>[^\s:]+ \(\S+\) @ \S+) ---$",
-        acts: &[Act::Part(ToolId::Surefire)],
+        effects: &[Effect::Part(ToolId::Surefire)],
     },
     Rule {
         // A quiet run names the goal and the module only here.
         name: "surefire.failed_goal",
         pattern: r"^\[ERROR\] Failed to execute goal \S*(?:surefire|failsafe)\S*:(?P<goal>[^\s:]+ \(\S+\)) on project (?P<project>[^\s:]+): ",
-        acts: &[Act::FailedPart(ToolId::Surefire)],
+        effects: &[Effect::FailedPart(ToolId::Surefire)],
     },
     Rule {
         name: "surefire.heading",
         pattern: r"^(?:\[INFO\] )? T E S T S$",
-        acts: &[Act::Heading(ToolId::Surefire)],
+        effects: &[Effect::Heading(ToolId::Surefire)],
     },
     Rule {
         name: "surefire.begun",
         pattern: r"^(?:\[INFO\] )?Running (?P<t>[\w$]+(?:\.[\w$]+)+)$",
-        acts: &[Act::Test(ToolId::Surefire, TestEvent::Started)],
+        effects: &[Effect::Test(ToolId::Surefire, TestEvent::Started)],
     },
     Rule {
         name: "surefire.ended",
         pattern: r"^(?:\[\w+\] )?Tests run: \d+, .*Time elapsed: .* in (?P<t>[\w$.]+)$",
-        acts: &[Act::Test(ToolId::Surefire, TestEvent::Ended)],
+        effects: &[Effect::Test(ToolId::Surefire, TestEvent::Ended)],
     },
     Rule {
         name: "surefire.ended_unnamed",
         pattern: r"^(?:\[\w+\] )?Tests run: \d+, .*Time elapsed: [\d.,]+ s(?:ec)?(?: <<< (?:FAILURE|ERROR)!)?$",
-        acts: &[Act::Ends(ToolId::Surefire)],
+        effects: &[Effect::Ends(ToolId::Surefire)],
     },
     Rule {
         name: "maven.test",
         pattern: r"^\[ERROR\] (?P<t>\S.*?)  ?(?:--)? ?Time elapsed: .*<<< (?:FAILURE|ERROR)!",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 94).follow(stack_any).refine(maven_test))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 94).follow(stack_any).refine(maven_test))],
     },
     Rule {
         name: "maven.place",
         pattern: r"^\[(?P<s>ERROR|WARNING)\] (?P<f>(?:[A-Za-z]:)?[^\s:\[]+):\[(?P<l>\d+),(?P<c>\d+)\] (?P<m>.*)",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(Level::Word, Kind::Build, 94).follow(maven_lines).refine(maven_unmarked),
         )],
     },
@@ -189,65 +195,67 @@ const RULES: &[Rule] = &[
         // Surefire ended the tests itself; where failures are ignored it goes on to its success.
         name: "surefire.timeout",
         pattern: r"^\[ERROR\] (?:Failed to execute goal .*: )?There was a timeout (?:or other error )?in the fork",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93)), Act::Cut(ToolId::Surefire)],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 93)), Effect::Cut(ToolId::Surefire)],
     },
     Rule {
         name: "maven.unresolved",
         pattern: r"^\[ERROR\] Failed to execute goal .*(?:Could not resolve dependencies|Could not find artifact|Fatal error compiling|No compiler is provided)",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Build, 88)),
-            Act::Sign(Sign::Failure(ToolId::Maven)),
-            Act::Summary,
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Build, 88)),
+            Effect::Marker(Marker::Failure(ToolId::Maven)),
+            Effect::Summary,
         ],
     },
     Rule {
         name: "maven.failed_goal",
         pattern: r"^\[ERROR\] Failed to execute goal (?P<m>.*)",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Consequence, 60)),
-            Act::Sign(Sign::Failure(ToolId::Maven)),
-            Act::Summary,
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Consequence, 60)),
+            Effect::Marker(Marker::Failure(ToolId::Maven)),
+            Effect::Summary,
         ],
     },
     Rule {
         name: "maven.told_again",
         pattern: r"^\[ERROR\] (?:  +(?:The project .* has \d+ errors?$|.* -> \[Help \d+\]$)|The build could not read \d+ projects?\b)",
-        acts: &[Act::Sign(Sign::FailureToo(ToolId::Maven)), Act::Harmless],
+        effects: &[Effect::Marker(Marker::FailureToo(ToolId::Maven)), Effect::Harmless],
     },
     Rule {
         name: "maven.pom",
         pattern: r"^\[(?:FATAL|ERROR)\] (?:Non-parseable POM (?P<f>\S+?): )?(?P<m>.*) @ (?:.*, )?line (?P<l>\d+), column (?P<c>\d+)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 94))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 94))],
     },
     Rule {
         name: "maven.unplaced",
         pattern: r"^\[ERROR\] (?P<f>\S+\.(?:java|kt|groovy|scala)): (?P<m>\S.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 90))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 90))],
     },
     Rule {
         // Only a failed build ends with this; it is all that `tail` leaves of it.
         name: "maven.help",
         pattern: r"^\[ERROR\] (?:-> \[Help \d+\]|\[Help \d+\] http|To see the full stack trace of the errors, re-run Maven|Re-run Maven using|For more information about the errors and possible solutions|After correcting the problems, you can resume the build|  mvn <args> -rf )",
-        acts: &[Act::Sign(Sign::FailureToo(ToolId::Maven)), Act::Harmless],
+        effects: &[Effect::Marker(Marker::FailureToo(ToolId::Maven)), Effect::Harmless],
     },
     Rule {
         name: "maven.chatter",
         pattern: r"^\[ERROR\] (?:\[Help|Re-run Maven|To see the full|For more information|After correcting|-> \[|Please refer|Failures:|Errors:|COMPILATION ERROR :|\[ERROR\] Some problems were encountered|$)",
-        acts: &[Act::Harmless],
+        effects: &[Effect::Harmless],
     },
     Rule {
         name: "maven.failure_line",
         pattern: r"^\[ERROR\]   (?P<t>[^\s:()]+:\d+)(?:->\S+)* (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).bare().refine(maven_list).role(Role::Listed))],
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Test, 92).bare().refine(maven_list).role(Role::Listed),
+        )],
     },
     Rule {
         name: "surefire.flake",
         pattern: r"^\[WARNING\] (?P<t>(?:[a-z]\w*\.)*[A-Z][\w$]*\.[a-z_]\w*)(?:\([\w.$]+\))?$",
-        acts: &[Act::Flaky, Act::Harmless],
+        effects: &[Effect::Flaky, Effect::Harmless],
     },
     Rule {
         name: "maven.warning",
         pattern: r"^\[(?:WARNING|WARN)\] (?P<m>\S.*)",
-        acts: &[Act::Problem(problem(WARNING, Kind::Build, 50).follow(indented))],
+        effects: &[Effect::Problem(problem(WARNING, Kind::Build, 50).follow(indented))],
     },
 ];

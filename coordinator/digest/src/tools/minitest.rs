@@ -2,7 +2,7 @@
 
 use super::bats::place;
 use super::dotnet::MINITEST;
-use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, TestEvent, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, TestEvent, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("minitest") };
@@ -24,16 +24,16 @@ fn minitest_lines(so_far: &[String], line: &str) -> Next {
 }
 
 /// `TestApp#test_adds [test/app_test.rb:12]:`, or the name alone and a stack.
-fn minitest(draft: &mut Draft) {
-    let Some(line) = draft.lines.get(1).cloned() else {
-        draft.spurious = true;
+fn minitest(diagnostic: &mut Diagnostic) {
+    let Some(line) = diagnostic.lines.get(1).cloned() else {
+        diagnostic.spurious = true;
         return;
     };
     let name = line.split([' ', ':']).next().unwrap_or_default();
-    draft.test = Some(name.to_owned());
-    let placed = line.split_once('[').is_some_and(|(_, rest)| crate::rules::set_place(draft, rest));
+    diagnostic.test = Some(name.to_owned());
+    let placed = line.split_once('[').is_some_and(|(_, rest)| crate::rules::set_place(diagnostic, rest));
     if !placed {
-        place(draft);
+        place(diagnostic);
     }
 }
 
@@ -41,17 +41,21 @@ const RULES: &[Rule] = &[
     Rule {
         name: "minitest.running",
         pattern: r"^(?P<t>[A-Z][\w:]*#\w+) = (?:$|.*\[BUG\] )",
-        acts: &[Act::Test(ToolId::Minitest, TestEvent::Started)],
+        effects: &[Effect::Test(ToolId::Minitest, TestEvent::Started)],
     },
     Rule {
         name: "minitest.summary",
         pattern: r"^(?P<n>\d+) (?:runs|tests), \d+ assertions, (?P<failed>\d+) failures, (?P<errors>\d+) errors(?:, (?P<skipped>\d+) skips|, (?P<pending>\d+) pendings, (?P<ignored>\d+) omissions)?",
-        acts: &[Act::Session(ToolId::Minitest), Act::Counts(ToolId::Minitest, MINITEST), Act::Summary],
+        effects: &[
+            Effect::Session(ToolId::Minitest),
+            Effect::Counts(ToolId::Minitest, MINITEST),
+            Effect::Summary,
+        ],
     },
     Rule {
         name: "minitest.numbered",
         pattern: r"^(?:\s{0,2}\d+\) )?(?:Failure|Error):$",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Test, 92).follow(minitest_lines).owning().refine(minitest),
         )],
     },

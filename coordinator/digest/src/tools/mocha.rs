@@ -2,7 +2,7 @@
 
 use super::bats::numbered;
 use super::compiler::DIED;
-use crate::rules::{Act, Count, Draft, ERROR, Indicator, Kind, Next, Role, Rule, Sign, problem};
+use crate::rules::{Count, Diagnostic, ERROR, Effect, Indicator, Kind, Marker, Next, Role, Rule, problem};
 use crate::tally::Counts;
 use crate::tool::{Announced, Tool, ToolId};
 
@@ -24,7 +24,7 @@ pub(super) const JSON: Tool = Tool {
 };
 
 /// A test runner reports the death of one of its processes.
-pub(super) const WORKER_DIED: Act = Act::RunnerSays(Sign::Crash(Indicator::ChildDied("")));
+pub(super) const WORKER_DIED: Effect = Effect::RunnerSays(Marker::Crash(Indicator::ChildDied("")));
 
 /// `exitCode: null`, `signalCode: SIGSEGV`.
 fn codes(so_far: &[String], line: &str) -> Next {
@@ -34,8 +34,8 @@ fn codes(so_far: &[String], line: &str) -> Next {
 }
 
 /// The first stack line outside node_modules has the location.
-pub(super) fn js_place(draft: &mut Draft) {
-    for line in &draft.lines {
+pub(super) fn js_place(diagnostic: &mut Diagnostic) {
+    for line in &diagnostic.lines {
         let trimmed = line.trim_start();
         let Some(rest) = trimmed.strip_prefix("at ").or_else(|| trimmed.strip_prefix("❯ ")) else {
             continue;
@@ -49,13 +49,13 @@ pub(super) fn js_place(draft: &mut Draft) {
         if let (Some(column), Some(row), Some(file)) = (parts.next(), parts.next(), parts.next())
             && let (Ok(column), Ok(row)) = (column.parse(), row.parse())
         {
-            draft.file = Some(file.to_owned());
-            draft.line = Some(row);
-            draft.column = Some(column);
+            diagnostic.file = Some(file.to_owned());
+            diagnostic.line = Some(row);
+            diagnostic.column = Some(column);
             return;
         }
     }
-    crate::rules::pointed(draft);
+    crate::rules::pointed(diagnostic);
 }
 
 /// A failure of mocha: the lines of its message stand where the message has them, up to the stack.
@@ -95,14 +95,14 @@ fn exception_lines(so_far: &[String], line: &str) -> Next {
 }
 
 /// The exception's own line stands first, or below the place in a file that cannot be read as a program.
-fn exception(draft: &mut Draft) {
-    js_place(draft);
-    let said = draft.lines.first().and_then(|line| line.split_once(": ")).map(|(_, said)| said);
+fn exception(diagnostic: &mut Diagnostic) {
+    js_place(diagnostic);
+    let said = diagnostic.lines.first().and_then(|line| line.split_once(": ")).map(|(_, said)| said);
     let place = said.map(|said| said.trim_start_matches("file://").to_owned());
     let Some(place) = place.filter(|place| place.starts_with('/')) else { return };
-    draft.head = draft.lines.iter().skip(1).position(|line| is_message(line)).map(|at| at + 1);
-    if draft.file.is_none() {
-        let _placed = crate::rules::set_place(draft, &place);
+    diagnostic.head = diagnostic.lines.iter().skip(1).position(|line| is_message(line)).map(|at| at + 1);
+    if diagnostic.file.is_none() {
+        let _placed = crate::rules::set_place(diagnostic, &place);
     }
 }
 
@@ -118,28 +118,29 @@ fn json_test(so_far: &[String], line: &str) -> Next {
 }
 
 /// A failure in a record of mocha's stream, as mocha would have printed it.
-fn stream_failure(draft: &mut Draft) {
-    let record = draft.lines.first().and_then(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+fn stream_failure(diagnostic: &mut Diagnostic) {
+    let record =
+        diagnostic.lines.first().and_then(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let text = |key: &str| record.as_ref()?.get(1)?.get(key)?.as_str().map(str::to_owned);
     if let Some(said) = text("stack").or_else(|| text("err")) {
-        draft.test = text("fullTitle").or(draft.test.take());
-        draft.lines = draft.test.iter().cloned().chain(said.lines().map(str::to_owned)).collect();
-        js_place(draft);
+        diagnostic.test = text("fullTitle").or(diagnostic.test.take());
+        diagnostic.lines = diagnostic.test.iter().cloned().chain(said.lines().map(str::to_owned)).collect();
+        js_place(diagnostic);
     }
 }
 
 /// The error as mocha would have printed it. Empty if there is no error.
-fn json_failure(draft: &mut Draft) {
+fn json_failure(diagnostic: &mut Diagnostic) {
     let value = |key: &str| {
-        let line = draft.lines.iter().find_map(|line| line.trim_start().strip_prefix(key))?;
+        let line = diagnostic.lines.iter().find_map(|line| line.trim_start().strip_prefix(key))?;
         serde_json::from_str::<String>(line.trim_end_matches(',')).ok()
     };
     let Some(said) = value("\"stack\": ").or_else(|| value("\"message\": ")) else {
-        draft.spurious = true;
+        diagnostic.spurious = true;
         return;
     };
-    draft.lines = draft.test.iter().cloned().chain(said.lines().map(str::to_owned)).collect();
-    js_place(draft);
+    diagnostic.lines = diagnostic.test.iter().cloned().chain(said.lines().map(str::to_owned)).collect();
+    js_place(diagnostic);
 }
 
 /// `AssertionError [ERR_ASSERTION]: no`, `Error: no`.
@@ -167,36 +168,37 @@ pub(super) const PASSING: Count =
     |groups| Some(Counts { passed: groups.number("n"), failed: 0, skipped: 0, expected: 0 });
 
 /// A numbered line without anything under it is a line of a spec report, not the failure's own block.
-fn mocha_only(draft: &mut Draft) {
+fn mocha_only(diagnostic: &mut Diagnostic) {
     // RSpec's text under a pending example begins like a comment.
-    let next = draft.lines.iter().skip(1).map(|line| line.trim()).find(|line| !line.is_empty());
+    let next = diagnostic.lines.iter().skip(1).map(|line| line.trim()).find(|line| !line.is_empty());
     let pending = next.is_some_and(|next| next.starts_with("# "));
     // In a spec report a test that is skipped may come next.
     let skipped = next.is_some_and(|next| next.starts_with("- "));
     // So may the next suite, or a line of another test.
     let deep = |line: &str| line.len() - line.trim_start().len();
-    let heading = draft.lines.first().map_or(0, |line| deep(line));
-    let mut below = draft.lines.iter().skip(1).filter(|line| !line.trim().is_empty());
+    let heading = diagnostic.lines.first().map_or(0, |line| deep(line));
+    let mut below = diagnostic.lines.iter().skip(1).filter(|line| !line.trim().is_empty());
     let told = below.any(|line| deep(line) > heading);
-    draft.spurious = !told || pending || skipped;
-    js_place(draft);
-    if let Some(name) = mocha_name(&draft.lines) {
-        draft.test = Some(name);
+    diagnostic.spurious = !told || pending || skipped;
+    js_place(diagnostic);
+    if let Some(name) = mocha_name(&diagnostic.lines) {
+        diagnostic.test = Some(name);
     }
-    if let Some(test) = &mut draft.test {
+    if let Some(test) = &mut diagnostic.test {
         // Playwright's heading ends with a rule, and begins with the place of the test.
         test.truncate(test.trim_end_matches(['─', ' ']).len());
     }
     // RSpec's frames look like comments.
     let frame =
-        draft.lines.iter().find_map(|line| line.trim_start().strip_prefix("# ./")?.split_once(":in "));
-    if let (None, Some((place, _))) = (&draft.file, frame) {
+        diagnostic.lines.iter().find_map(|line| line.trim_start().strip_prefix("# ./")?.split_once(":in "));
+    if let (None, Some((place, _))) = (&diagnostic.file, frame) {
         let place = format!("./{place}");
-        let _placed = crate::rules::set_place(draft, &place);
+        let _placed = crate::rules::set_place(diagnostic, &place);
     }
-    let named = draft.test.as_deref().and_then(|test| test.split(" › ").next()).map(str::to_owned);
-    if let (None, Some(place)) = (&draft.file, named) {
-        let _placed = place.ends_with(|c: char| c.is_ascii_digit()) && crate::rules::set_place(draft, &place);
+    let named = diagnostic.test.as_deref().and_then(|test| test.split(" › ").next()).map(str::to_owned);
+    if let (None, Some(place)) = (&diagnostic.file, named) {
+        let _placed =
+            place.ends_with(|c: char| c.is_ascii_digit()) && crate::rules::set_place(diagnostic, &place);
     }
 }
 
@@ -215,17 +217,17 @@ const RULES: &[Rule] = &[
     Rule {
         name: "mocha.worker",
         pattern: r"^\s*(?:Uncaught )?(?:Error: )?Workerpool Worker terminated Unexpectedly",
-        acts: &[Act::Problem(DIED.follow(codes)), WORKER_DIED],
+        effects: &[Effect::Problem(DIED.follow(codes)), WORKER_DIED],
     },
     Rule {
         name: "mocha.worker_signal",
         pattern: r"^\s+signalCode: `?(?P<sig>SIG[A-Z]+)`?",
-        acts: &[Act::Within("Workerpool Worker terminated", &WORKER_DIED)],
+        effects: &[Effect::Within("Workerpool Worker terminated", &WORKER_DIED)],
     },
     Rule {
         name: "mocha.numbered",
         pattern: r"^\s{1,4}(?P<n>\d+)\) (?P<t>\S.*)$",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Test, 88)
                 .follow(mocha_lines)
                 .owning()
@@ -236,72 +238,74 @@ const RULES: &[Rule] = &[
     Rule {
         name: "mocha.passed",
         pattern: r"^ {2,}\xe2\x9c[\x93\x94] \S",
-        acts: &[Act::AtWork(ToolId::Mocha)],
+        effects: &[Effect::AtWork(ToolId::Mocha)],
     },
     Rule {
         name: "mocha.passing",
         pattern: r"^\s+(?P<n>\d+) passing \(",
-        acts: &[Act::Counts(ToolId::Mocha, PASSING), Act::Summary],
+        effects: &[Effect::Counts(ToolId::Mocha, PASSING), Effect::Summary],
     },
     Rule {
         name: "mocha.pending",
         pattern: r"^\s+(?P<n>[1-9]\d*) pending$",
-        acts: &[Act::Adds(ToolId::Mocha, PENDING), Act::Summary],
+        effects: &[Effect::Adds(ToolId::Mocha, PENDING), Effect::Summary],
     },
     Rule {
         name: "mocha.failing",
         pattern: r"^\s+(?P<n>[1-9]\d*) failing$",
-        acts: &[Act::Adds(ToolId::Mocha, FAILING), Act::Summary],
+        effects: &[Effect::Adds(ToolId::Mocha, FAILING), Effect::Summary],
     },
     Rule {
         // Of a file that it could not load. No test ran then, and no total follows.
         name: "mocha.exception",
         pattern: r"^(?: Exception during run:|\xe2\x9c\x96 ERROR:) (?P<m>\S.*)$",
-        acts: &[
-            Act::Problem(
+        effects: &[
+            Effect::Problem(
                 problem(ERROR, Kind::Runtime, 90)
                     .follow(exception_lines)
                     .owning()
                     .refine(exception)
                     .role(Role::Loading),
             ),
-            Act::Sign(Sign::Failure(ToolId::Mocha)),
-            Act::Summary,
+            Effect::Marker(Marker::Failure(ToolId::Mocha)),
+            Effect::Summary,
         ],
     },
     Rule {
         name: "mocha.no_files",
         pattern: r"^Error: No test files found: ",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Mocha)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Mocha)), Effect::Summary],
     },
     Rule {
         name: "mocha.stream_failed",
         pattern: r#"^\["fail",\{"title":"(?:[^"\\]|\\.)*","fullTitle":"(?P<t>(?:[^"\\]|\\.)*)""#,
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 90).refine(stream_failure))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 90).refine(stream_failure))],
     },
     Rule {
         name: "mocha.stream_end",
         pattern: r#"^\["end",\{"suites":\d+,"tests":\d+,"passes":(?P<passed>\d+),"pending":(?P<skipped>\d+),"failures":(?P<failed>\d+),"#,
-        acts: &[
-            Act::Session(ToolId::MochaJson),
-            Act::Counts(ToolId::MochaJson, JEST),
-            Act::Summary,
-            Act::Harmless,
+        effects: &[
+            Effect::Session(ToolId::MochaJson),
+            Effect::Counts(ToolId::MochaJson, JEST),
+            Effect::Summary,
+            Effect::Harmless,
         ],
     },
     Rule {
         name: "mocha.json_stats",
         pattern: r#"^  "stats": \{$"#,
-        acts: &[Act::Session(ToolId::MochaJson), Act::Partial(ToolId::MochaJson, JEST)],
+        effects: &[Effect::Session(ToolId::MochaJson), Effect::Partial(ToolId::MochaJson, JEST)],
     },
     Rule {
         name: "mocha.json_counts",
         pattern: r#"^    "(?:passes": (?P<passed>\d+)|failures": (?P<failed>\d+)|pending": (?P<skipped>\d+)),$"#,
-        acts: &[Act::Adds(ToolId::MochaJson, JEST), Act::Harmless],
+        effects: &[Effect::Adds(ToolId::MochaJson, JEST), Effect::Harmless],
     },
     Rule {
         name: "mocha.json_test",
         pattern: r#"^      "fullTitle": "(?P<t>.*)",$"#,
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 88).follow(json_test).owning().refine(json_failure))],
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Test, 88).follow(json_test).owning().refine(json_failure),
+        )],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of ModelSim.
 
-use crate::rules::{Act, Kind, Level, Next, Rule, indented, problem};
+use crate::rules::{Effect, Kind, Level, Next, Rule, indented, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("ModelSim") };
@@ -18,5 +18,5 @@ fn modelsim_lines(so_far: &[String], line: &str) -> Next {
 const RULES: &[Rule] = &[Rule {
     name: "modelsim",
     pattern: r"^(?:# )?\*\* (?P<s>Error|Warning|Fatal|Note)(?: \([^)]*\))?: (?P<m>.*)",
-    acts: &[Act::Problem(problem(Level::Word, Kind::Build, 88).follow(modelsim_lines))],
+    effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 88).follow(modelsim_lines))],
 }];

@@ -1,6 +1,6 @@
 //! Output of mypy.
 
-use crate::rules::{Act, Rule, Sign};
+use crate::rules::{Effect, Marker, Rule};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("mypy") };
@@ -9,11 +9,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "mypy.found",
         pattern: r"^Found \d+ errors? in \d+ files?",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Mypy)), Act::Summary, Act::Alone],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Mypy)), Effect::Summary, Effect::Alone],
     },
     Rule {
         name: "mypy.success",
         pattern: r"^Success: no issues found in \d+ source files?",
-        acts: &[Act::Sign(Sign::Success(ToolId::Mypy)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Success(ToolId::Mypy)), Effect::Summary],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of newman.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, Sign, TOTAL, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, TOTAL, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("newman") };
@@ -14,24 +14,24 @@ fn details(so_far: &[String], line: &str) -> Next {
     }
 }
 
-fn reason(draft: &mut Draft) {
-    draft.head = Some(1).filter(|_| draft.lines.len() > 1);
+fn reason(diagnostic: &mut Diagnostic) {
+    diagnostic.head = Some(1).filter(|_| diagnostic.lines.len() > 1);
 }
 
 const RULES: &[Rule] = &[
     Rule {
         name: "newman.failure",
         pattern: r"^ *\d+\. {2,}[A-Z]\w*(?:Error|Exception) {2,}(?P<t>\S.*?) *$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(details).owning().refine(reason))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 93).follow(details).owning().refine(reason))],
     },
     Rule {
         name: "newman.assertions",
         pattern: r"^\xe2\x94\x82 +assertions \xe2\x94\x82 +(?P<n>\d+) \xe2\x94\x82 +(?P<failed>\d+) \xe2\x94\x82$",
-        acts: &[Act::Session(ToolId::Newman), Act::Counts(ToolId::Newman, TOTAL), Act::Summary],
+        effects: &[Effect::Session(ToolId::Newman), Effect::Counts(ToolId::Newman, TOTAL), Effect::Summary],
     },
     Rule {
         name: "newman.broken",
         pattern: r"^\xe2\x94\x82 +(?:requests|test-scripts|prerequest-scripts) \xe2\x94\x82 +\d+ \xe2\x94\x82 +[1-9]\d* \xe2\x94\x82$",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Newman))],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Newman))],
     },
 ];

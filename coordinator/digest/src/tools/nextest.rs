@@ -2,7 +2,7 @@
 
 use super::compiler::CHILD_DIED;
 use super::libtest::panicked;
-use crate::rules::{Act, Count, Draft, ERROR, Groups, Kind, Next, Rule, TestEvent, problem};
+use crate::rules::{Count, Diagnostic, ERROR, Effect, Groups, Kind, Next, Rule, TestEvent, problem};
 use crate::tally::Counts;
 use crate::tool::{Tool, ToolId};
 
@@ -36,24 +36,24 @@ fn nextest_output(so_far: &[String], line: &str) -> Next {
 }
 
 /// Of the output the panic, without its trace.
-fn nextest_words(draft: &mut Draft) {
-    panicked(draft);
-    let Some(from) = draft
+fn nextest_words(diagnostic: &mut Diagnostic) {
+    panicked(diagnostic);
+    let Some(from) = diagnostic
         .lines
         .iter()
         .position(|line| line.contains("' panicked at ") || line.contains(") panicked at "))
     else {
-        draft.lines.truncate(1);
+        diagnostic.lines.truncate(1);
         return;
     };
-    draft.lines.drain(1..from);
+    diagnostic.lines.drain(1..from);
     let is_trace = |line: &String| {
         let line = line.trim_start();
         line.starts_with("note: ") || line.starts_with("stack backtrace:") || line.is_empty()
     };
-    let until = draft.lines.iter().position(is_trace).unwrap_or(draft.lines.len());
-    draft.lines.truncate(until);
-    draft.bare = false;
+    let until = diagnostic.lines.iter().position(is_trace).unwrap_or(diagnostic.lines.len());
+    diagnostic.lines.truncate(until);
+    diagnostic.bare = false;
 }
 
 const NEXTEST: Count = |groups: &Groups<'_>| {
@@ -65,29 +65,31 @@ const RULES: &[Rule] = &[
     Rule {
         name: "nextest.died",
         pattern: r"^\s+(?:TRY \d+ )?(?P<sig>SIG[A-Z]+) \[\s*[\d.]+s\]\s",
-        acts: &[CHILD_DIED],
+        effects: &[CHILD_DIED],
     },
     Rule {
         name: "nextest.session",
         pattern: r"^(?: Nextest run ID |\s+Starting (?P<n>\d+) tests? across )",
-        acts: &[Act::Session(ToolId::Nextest), Act::Announces(ToolId::Nextest)],
+        effects: &[Effect::Session(ToolId::Nextest), Effect::Announces(ToolId::Nextest)],
     },
     Rule {
         name: "nextest.passed",
         pattern: r"^\s+(?:TRY \d+ )?(?:PASS|LEAK) \[[ >]*[\d.]+s\]\s+(?:\(\s*\d+/\d+\) )?(?P<t>.+)$",
-        acts: &[Act::Test(ToolId::Nextest, TestEvent::Passed)],
+        effects: &[Effect::Test(ToolId::Nextest, TestEvent::Passed)],
     },
     Rule {
         name: "nextest.failed",
         pattern: r"^\s+(?:TRY \d+ )?(?:FAIL|TIMEOUT|ABORT|SIG[A-Z]+|LEAK-FAIL) \[\s*[\d.]+s\]\s+(?:\(\s*\d+/\d+\) )?(?P<t>.+)$",
-        acts: &[
-            Act::Test(ToolId::Nextest, TestEvent::Failed),
-            Act::Problem(problem(ERROR, Kind::Test, 92).bare().follow(nextest_output).refine(nextest_words)),
+        effects: &[
+            Effect::Test(ToolId::Nextest, TestEvent::Failed),
+            Effect::Problem(
+                problem(ERROR, Kind::Test, 92).bare().follow(nextest_output).refine(nextest_words),
+            ),
         ],
     },
     Rule {
         name: "nextest.summary",
         pattern: r"^\s+Summary \[\s*[\d.]+s\]\s+\d+(?:/\d+)? tests? run: (?P<passed>\d+) passed(?: \([^)]*\))?(?:, (?P<failed>\d+) failed)?(?:, (?P<timed>\d+) timed out)?(?:, (?P<skipped>\d+) skipped)?",
-        acts: &[Act::Counts(ToolId::Nextest, NEXTEST), Act::Summary],
+        effects: &[Effect::Counts(ToolId::Nextest, NEXTEST), Effect::Summary],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of nim.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, Sign, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("nim") };
@@ -22,25 +22,25 @@ fn nim_lines(so_far: &[String], line: &str) -> Next {
 }
 
 /// The test is named in the last line. Without it and without a place it may be anybody's exception.
-fn nim_test(draft: &mut Draft) {
-    let last = draft.lines.last().map_or("", |line| line.trim_start());
-    draft.test = last.strip_prefix("[FAILED] ").map(str::to_owned);
-    draft.spurious = draft.test.is_none() && draft.file.is_none();
+fn nim_test(diagnostic: &mut Diagnostic) {
+    let last = diagnostic.lines.last().map_or("", |line| line.trim_start());
+    diagnostic.test = last.strip_prefix("[FAILED] ").map(str::to_owned);
+    diagnostic.spurious = diagnostic.test.is_none() && diagnostic.file.is_none();
 }
 
 const RULES: &[Rule] = &[
     Rule {
         name: "nim.check",
         pattern: r"^ +(?:(?P<f>\S+\.nim)\((?P<l>\d+), (?P<c>\d+)\): (?:Check failed: |Expect Failed, )|Unhandled exception: .* \[\w+\]$)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(nim_lines).refine(nim_test))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 93).follow(nim_lines).refine(nim_test))],
     },
     Rule {
         name: "nim.program",
         pattern: r"^Error: execution of an external program failed: ",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Consequence, 50)),
-            Act::Sign(Sign::Failure(ToolId::Nim)),
-            Act::Summary,
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Consequence, 50)),
+            Effect::Marker(Marker::Failure(ToolId::Nim)),
+            Effect::Summary,
         ],
     },
 ];

@@ -2,7 +2,9 @@
 
 use super::mocha::js_place;
 use super::places::located;
-use crate::rules::{Act, Draft, ERROR, FATAL, Indicator, Kind, Next, Role, Rule, Sign, always, problem};
+use crate::rules::{
+    Diagnostic, ERROR, Effect, FATAL, Indicator, Kind, Marker, Next, Role, Rule, always, problem,
+};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { apart: Apart::WithoutCode, rules: RULES, ..Tool::named("node") };
@@ -29,42 +31,42 @@ fn node_lines(so_far: &[String], line: &str) -> Next {
 }
 
 /// Where one's own frames name no place, it is the one that stands first.
-fn uncaught_place(draft: &mut Draft) {
-    js_place(draft);
-    let first = draft.lines.first().map(|line| line.trim_start_matches("file://").to_owned());
-    if let (None, Some(first)) = (&draft.file, first.filter(|first| first.starts_with('/'))) {
-        let _placed = crate::rules::set_place(draft, &first);
+fn uncaught_place(diagnostic: &mut Diagnostic) {
+    js_place(diagnostic);
+    let first = diagnostic.lines.first().map(|line| line.trim_start_matches("file://").to_owned());
+    if let (None, Some(first)) = (&diagnostic.file, first.filter(|first| first.starts_with('/'))) {
+        let _placed = crate::rules::set_place(diagnostic, &first);
     }
     // The thrown value is below the excerpt, and may not be an error.
     let position =
-        |is: fn(&str) -> bool| draft.lines.iter().skip(1).position(|line| is(line)).map(|at| at + 1);
+        |is: fn(&str) -> bool| diagnostic.lines.iter().skip(1).position(|line| is(line)).map(|at| at + 1);
     let is_caret =
         |line: &str| line.trim_start().starts_with('^') && line.trim().trim_matches('^').is_empty();
     let below = || {
         let caret = position(is_caret)?;
-        let said = draft.lines.iter().skip(caret + 1).position(|line| !line.trim().is_empty())?;
+        let said = diagnostic.lines.iter().skip(caret + 1).position(|line| !line.trim().is_empty())?;
         Some(caret + 1 + said)
     };
-    draft.head = position(super::mocha::is_message).or_else(below);
+    diagnostic.head = position(super::mocha::is_message).or_else(below);
     // A program that node ran has failed, and printed the reason itself.
-    if draft.head.is_some_and(|at| draft.lines[at].starts_with("Error: Command failed: ")) {
-        draft.kind = Some(Kind::Consequence);
+    if diagnostic.head.is_some_and(|at| diagnostic.lines[at].starts_with("Error: Command failed: ")) {
+        diagnostic.kind = Some(Kind::Consequence);
     }
 }
 
 /// An error with its stack, or with a place in its message.
-fn thrown(draft: &mut Draft) {
-    js_place(draft);
-    located(draft);
-    if draft.first().contains("Error: Command failed: ") {
-        draft.kind = Some(Kind::Consequence);
+fn thrown(diagnostic: &mut Diagnostic) {
+    js_place(diagnostic);
+    located(diagnostic);
+    if diagnostic.first().contains("Error: Command failed: ") {
+        diagnostic.kind = Some(Kind::Consequence);
     }
 }
 
 /// An error that is printed deeper than the margin is one with its stack only.
-fn with_stack(draft: &mut Draft) {
-    js_place(draft);
-    draft.spurious = !draft.lines.iter().skip(1).any(|line| line.trim_start().starts_with("at "));
+fn with_stack(diagnostic: &mut Diagnostic) {
+    js_place(diagnostic);
+    diagnostic.spurious = !diagnostic.lines.iter().skip(1).any(|line| line.trim_start().starts_with("at "));
 }
 
 /// Returns true for a frame that is not of the project.
@@ -80,9 +82,9 @@ fn paused(_: &[String], line: &str) -> Next {
 }
 
 /// A stack of a process that hangs. The first frame of a file of tests names the test's file.
-fn hang(draft: &mut Draft) {
-    js_place(draft);
-    draft.lines.retain(|line| !is_foreign(line));
+fn hang(diagnostic: &mut Diagnostic) {
+    js_place(diagnostic);
+    diagnostic.lines.retain(|line| !is_foreign(line));
     let is_test = |file: &&str| {
         [".test.", ".spec.", "/test/", "/tests/", "/__tests__/"].iter().any(|part| file.contains(part))
     };
@@ -91,15 +93,15 @@ fn hang(draft: &mut Draft) {
         let file = place.rsplitn(3, ':').nth(2).filter(is_test)?;
         file.rsplit('/').next().map(str::to_owned)
     };
-    let test = draft.lines.iter().find_map(file);
-    draft.test = draft.test.take().or(test);
+    let test = diagnostic.lines.iter().find_map(file);
+    diagnostic.test = diagnostic.test.take().or(test);
 }
 
 const RULES: &[Rule] = &[
     Rule {
         name: "node.stack",
         pattern: r"^Stack of node \(pid \d+\)(?:, with lines of the transformed code)?:$",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Runtime, 90)
                 .follow(paused)
                 .dispensable(is_foreign)
@@ -111,38 +113,38 @@ const RULES: &[Rule] = &[
     Rule {
         name: "node.uncaught",
         pattern: r"^(?:node:\S+|file://\S+|/\S+\.[cm]?[jt]sx?):\d+$",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Runtime, 90).follow(node_lines).refine(uncaught_place).ended(always),
         )],
     },
     Rule {
         name: "node.uncaught_prefix",
         pattern: r"^Uncaught(?: exception)?:? (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 85).follow(stack).refine(js_place))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 85).follow(stack).refine(js_place))],
     },
     Rule {
         name: "node.oom",
         pattern: r"^(?:FATAL ERROR: .*(?:out of memory|Allocation failed).*|#\s*Fatal error in .*)",
-        acts: &[
-            Act::Problem(problem(FATAL, Kind::Crash, 95)),
-            Act::Sign(Sign::Crash(Indicator::OutOfMemory)),
+        effects: &[
+            Effect::Problem(problem(FATAL, Kind::Crash, 95)),
+            Effect::Marker(Marker::Crash(Indicator::OutOfMemory)),
         ],
     },
     Rule {
         name: "node.version",
         pattern: r"^Node\.js v\d+\.\d+\.\d+$",
-        acts: &[Act::Within("    at ", &Act::Sign(Sign::Failure(ToolId::Node)))],
+        effects: &[Effect::Within("    at ", &Effect::Marker(Marker::Failure(ToolId::Node)))],
     },
     Rule {
         name: "js.error",
         pattern: r"^(?:\[!\] )?(?:\(plugin .*\) )?(?:[A-Z]\w*)?Error(?: \[\w+\])?: (?P<m>.*)",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Runtime, 82).follow(stack).refine(thrown).role(Role::Vague),
         )],
     },
     Rule {
         name: "js.deep_error",
         pattern: r"^  (?:[A-Z]\w*)?Error(?: \[\w+\])?: (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 82).follow(stack).refine(with_stack))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 82).follow(stack).refine(with_stack))],
     },
 ];

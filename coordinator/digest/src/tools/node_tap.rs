@@ -1,7 +1,7 @@
 //! Output of node-tap.
 
 use super::mocha::JEST;
-use crate::rules::{Act, Rule};
+use crate::rules::{Effect, Rule};
 use crate::tool::{Includes, Tool, ToolId};
 
 pub(super) const TOOL: Tool =
@@ -11,5 +11,5 @@ const RULES: &[Rule] = &[Rule {
     // The files that it counts in TAP are not tests.
     name: "node_tap.total",
     pattern: r"^# \{ total: \d+(?:, (?:pass: (?P<passed>\d+)|fail: (?P<failed>\d+)|todo: (?P<todo>\d+)|skip: (?P<skipped>\d+)))* \}$",
-    acts: &[Act::Session(ToolId::NodeTap), Act::Counts(ToolId::NodeTap, JEST), Act::Summary],
+    effects: &[Effect::Session(ToolId::NodeTap), Effect::Counts(ToolId::NodeTap, JEST), Effect::Summary],
 }];

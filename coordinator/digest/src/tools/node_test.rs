@@ -1,7 +1,7 @@
 //! Output of node --test.
 
 use super::mocha::{FAILING, PASSING, PENDING, WORKER_DIED, js_place};
-use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, Sign, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, problem};
 use crate::tool::{Includes, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
@@ -24,10 +24,10 @@ fn node_comment(so_far: &[String], line: &str) -> Next {
 }
 
 /// Such output has a line with the error; without one it is a comment.
-fn node_not_loaded(draft: &mut Draft) {
+fn node_not_loaded(diagnostic: &mut Diagnostic) {
     let says = |line: &String| line.strip_prefix("# ").is_some_and(is_error_of_node);
-    draft.head = draft.lines.iter().position(says);
-    draft.spurious = draft.head.is_none();
+    diagnostic.head = diagnostic.lines.iter().position(says);
+    diagnostic.spurious = diagnostic.head.is_none();
 }
 
 /// `SyntaxError: …`, `Error [ERR_MODULE_NOT_FOUND]: …`.
@@ -39,13 +39,13 @@ fn is_error_of_node(text: &str) -> bool {
 }
 
 /// A line without further lines below it shows only that the test failed.
-fn node_test(draft: &mut Draft) {
-    let mut below = draft.lines.iter().skip(1).map(|line| line.trim()).filter(|line| !line.is_empty());
-    draft.bare = below.all(|line| line == "'test failed'");
-    js_place(draft);
-    if draft.bare && draft.lines.len() > 1 {
+fn node_test(diagnostic: &mut Diagnostic) {
+    let mut below = diagnostic.lines.iter().skip(1).map(|line| line.trim()).filter(|line| !line.is_empty());
+    diagnostic.bare = below.all(|line| line == "'test failed'");
+    js_place(diagnostic);
+    if diagnostic.bare && diagnostic.lines.len() > 1 {
         // node could not load the file, and has printed the reason above.
-        draft.kind = Some(Kind::Consequence);
+        diagnostic.kind = Some(Kind::Consequence);
     }
 }
 
@@ -54,63 +54,63 @@ const RULES: &[Rule] = &[
         // In the YAML of a file with a dead process.
         name: "node_test.file_died",
         pattern: r"^\s+signal: '(?P<sig>SIG(?:ABRT|BUS|FPE|ILL|KILL|SEGV|SYS|TRAP))'$",
-        acts: &[Act::Within("exitCode: ~", &WORKER_DIED)],
+        effects: &[Effect::Within("exitCode: ~", &WORKER_DIED)],
     },
     Rule {
         name: "node_test.not_loaded",
         pattern: r"^# (?P<f>(?:/|file:///)\S+\.[cm]?[jt]sx?):(?P<l>\d+)$",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Build, 93).follow(node_comment).owning().refine(node_not_loaded),
         )],
     },
     Rule {
         name: "node_test.heading",
         pattern: r"^\xe2\x9c\x96 failing tests:$",
-        acts: &[Act::Harmless, Act::Alone],
+        effects: &[Effect::Harmless, Effect::Alone],
     },
     Rule {
         name: "node_test.todo",
         pattern: r"^\s*\xe2\x9c\x96 .* \([\d.]+m?s\) # (?:TODO|SKIP|todo|skip).*",
-        acts: &[
-            Act::Problem(
+        effects: &[
+            Effect::Problem(
                 problem(crate::rules::INFO, Kind::Test, 50).follow(crate::rules::indented_or_blank).owning(),
             ),
-            Act::Alone,
+            Effect::Alone,
         ],
     },
     Rule {
         name: "node_test.failed",
         pattern: r"^\s*\xe2\x9c\x96 (?P<t>.+?) \([\d.]+m?s\)$",
-        acts: &[
-            Act::Problem(
+        effects: &[
+            Effect::Problem(
                 problem(ERROR, Kind::Test, 93)
                     .follow(crate::rules::indented_or_blank)
                     .owning()
                     .refine(node_test),
             ),
-            Act::Sign(Sign::Failure(ToolId::NodeTest)),
-            Act::Alone,
+            Effect::Marker(Marker::Failure(ToolId::NodeTest)),
+            Effect::Alone,
         ],
     },
     Rule {
         name: "node_test.tests",
         pattern: r"^(?:# |\xe2\x84\xb9 )tests (?P<n>\d+)$",
-        acts: &[Act::Session(ToolId::NodeTest), Act::Summary],
+        effects: &[Effect::Session(ToolId::NodeTest), Effect::Summary],
     },
     Rule {
         name: "node_test.pass",
         pattern: r"^(?:# |\xe2\x84\xb9 )pass (?P<n>\d+)$",
-        acts: &[Act::Adds(ToolId::NodeTest, PASSING), Act::Summary],
+        effects: &[Effect::Adds(ToolId::NodeTest, PASSING), Effect::Summary],
     },
     Rule {
         name: "node_test.skipped",
         pattern: r"^(?:# |\xe2\x84\xb9 )(?:skipped|todo) (?P<n>[1-9]\d*)$",
-        acts: &[Act::Adds(ToolId::NodeTest, PENDING)],
+        effects: &[Effect::Adds(ToolId::NodeTest, PENDING)],
     },
     Rule {
         name: "node_test.fail",
         // A test that is cancelled did not end, or not in its time.
         pattern: r"^(?:# |\xe2\x84\xb9 )(?:fail|cancelled) (?P<n>[1-9]\d*)$",
-        acts: &[Act::Adds(ToolId::NodeTest, FAILING), Act::Summary],
+        effects: &[Effect::Adds(ToolId::NodeTest, FAILING), Effect::Summary],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of nox.
 
-use crate::rules::{Act, ERROR, Kind, Rule, Sign, problem};
+use crate::rules::{ERROR, Effect, Kind, Marker, Rule, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("nox") };
@@ -8,9 +8,9 @@ pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("nox") };
 const RULES: &[Rule] = &[Rule {
     name: "nox.failed",
     pattern: r"^nox > Session \S+ (?:failed|aborted|raised exception .*)\.$",
-    acts: &[
-        Act::Problem(problem(ERROR, Kind::Consequence, 60)),
-        Act::Sign(Sign::Failure(ToolId::Nox)),
-        Act::Summary,
+    effects: &[
+        Effect::Problem(problem(ERROR, Kind::Consequence, 60)),
+        Effect::Marker(Marker::Failure(ToolId::Nox)),
+        Effect::Summary,
     ],
 }];

@@ -1,6 +1,6 @@
 //! Output of npm.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, Sign, WARNING, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, WARNING, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("npm") };
@@ -11,34 +11,34 @@ fn same_mark(so_far: &[String], line: &str) -> Next {
 }
 
 /// That a script failed follows from the output of the script, which is above it, unless npm repeats that here.
-fn script_failed(draft: &mut Draft) {
-    let says = |text: &str| draft.lines.iter().any(|line| line.contains(text));
+fn script_failed(diagnostic: &mut Diagnostic) {
+    let says = |text: &str| diagnostic.lines.iter().any(|line| line.contains(text));
     let is_script = says("ELIFECYCLE") || says("Lifecycle script") || says(" command failed");
     if is_script && !says("gyp ERR!") && !says("rror: ") {
-        draft.kind = Some(Kind::Consequence);
+        diagnostic.kind = Some(Kind::Consequence);
     }
     let chatter =
         ["A complete log of this run", "To see a list of scripts", "This is probably not a problem"];
-    draft.lines.retain(|line| !chatter.iter().any(|text| line.contains(text)));
+    diagnostic.lines.retain(|line| !chatter.iter().any(|text| line.contains(text)));
 }
 
 const RULES: &[Rule] = &[
     Rule {
         name: "npm.error",
         pattern: r"^npm (?:ERR!|error)(?: (?P<m>.*))?$",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Build, 88).follow(same_mark).refine(script_failed)),
-            Act::Sign(Sign::Failure(ToolId::Npm)),
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Build, 88).follow(same_mark).refine(script_failed)),
+            Effect::Marker(Marker::Failure(ToolId::Npm)),
         ],
     },
     Rule {
         name: "npm.warning",
         pattern: r"^npm (?:WARN|warn) (?P<m>.*)",
-        acts: &[Act::Problem(problem(WARNING, Kind::Build, 40))],
+        effects: &[Effect::Problem(problem(WARNING, Kind::Build, 40))],
     },
     Rule {
         name: "npm.added",
         pattern: r"^(?:added|changed|removed|up to date)\b.* packages? in [\d.]+m?s",
-        acts: &[Act::Sign(Sign::Success(ToolId::Npm)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Success(ToolId::Npm)), Effect::Summary],
     },
 ];

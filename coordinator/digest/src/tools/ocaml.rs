@@ -1,6 +1,6 @@
 //! Output of OCaml.
 
-use crate::rules::{Act, ERROR, Kind, Next, Rule, one_more, problem};
+use crate::rules::{ERROR, Effect, Kind, Next, Rule, one_more, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("OCaml") };
@@ -15,16 +15,17 @@ fn ocaml_lines(so_far: &[String], line: &str) -> Next {
     }
 }
 
-fn ocaml_severity(draft: &mut crate::rules::Draft) {
-    let says = |word: &str| draft.lines.iter().any(|line| line.starts_with(word));
+fn ocaml_severity(diagnostic: &mut crate::rules::Diagnostic) {
+    let says = |word: &str| diagnostic.lines.iter().any(|line| line.starts_with(word));
     if says("Warning") && !says("Error") {
-        draft.severity = Some(buildpool_protocol::report::Severity::Warning);
+        diagnostic.severity = Some(buildpool_protocol::report::Severity::Warning);
     }
-    draft.head = draft.lines.iter().position(|line| line.starts_with("Error") || line.starts_with("Warning"));
+    diagnostic.head =
+        diagnostic.lines.iter().position(|line| line.starts_with("Error") || line.starts_with("Warning"));
 }
 
 const RULES: &[Rule] = &[Rule {
     name: "ocaml.place",
     pattern: r#"^File "(?P<f>[^"]+)", lines? (?P<l>\d+)(?:-\d+)?(?:, characters (?P<c>\d+)-\d+)?:"#,
-    acts: &[Act::Problem(problem(ERROR, Kind::Build, 90).follow(ocaml_lines).refine(ocaml_severity))],
+    effects: &[Effect::Problem(problem(ERROR, Kind::Build, 90).follow(ocaml_lines).refine(ocaml_severity))],
 }];

@@ -2,7 +2,7 @@
 
 use super::compiler::{CHILD_DIED, DIED};
 use crate::rules::{
-    Act, Draft, ERROR, Kind, Next, Rule, drawn, indented, indented_or_blank, is_drawing, problem,
+    Diagnostic, ERROR, Effect, Kind, Next, Rule, drawn, indented, indented_or_blank, is_drawing, problem,
 };
 use crate::tool::Tool;
 
@@ -19,31 +19,33 @@ fn output(so_far: &[String], line: &str) -> Next {
 }
 
 /// The last line of the output says why the step failed.
-fn last_line(draft: &mut Draft) {
-    let end = draft.lines.iter().position(|line| line.trim() == "[end of output]");
-    let head = end.and_then(|end| draft.lines[..end].iter().rposition(|line| !line.trim().is_empty()));
-    draft.head = head.filter(|head| *head > 2);
+fn last_line(diagnostic: &mut Diagnostic) {
+    let end = diagnostic.lines.iter().position(|line| line.trim() == "[end of output]");
+    let head = end.and_then(|end| diagnostic.lines[..end].iter().rposition(|line| !line.trim().is_empty()));
+    diagnostic.head = head.filter(|head| *head > 2);
 }
 
 const RULES: &[Rule] = &[
     Rule {
         name: "packages.step",
         pattern: r"^\s*\xc3\x97 (?P<m>\S.* did not run successfully\.)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 90).follow(output).owning().refine(last_line))],
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Build, 90).follow(output).owning().refine(last_line),
+        )],
     },
     Rule {
         name: "packages.script_died",
         pattern: r#"^(?:npm (?:ERR!|error) signal |(?:error |.*ELIFECYCLE\S* +|\[\S+\] )?Command failed with signal "?)(?P<sig>SIG[A-Z]+)\b"#,
-        acts: &[Act::Problem(DIED), CHILD_DIED],
+        effects: &[Effect::Problem(DIED), CHILD_DIED],
     },
     Rule {
         name: "packages.unsolved",
         pattern: r"^(?:\xc3\x97 No solution found |PackagesNotFoundError: |ResolvePackageNotFound: |Because .*(?:version solving failed|requirements are unsatisfiable)|Could not find (?:gem|compatible versions) |Your requirements could not be resolved|E: [A-Z])(?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 88).follow(unsolved))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 88).follow(unsolved))],
     },
     Rule {
         name: "packages.bang",
         pattern: r"^\[!\] (?P<m>[A-Z].*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 80).follow(indented))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 80).follow(indented))],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of Perl.
 
-use crate::rules::{Act, Draft, ERROR, Fails, Kind, Next, Rule, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Fails, Kind, Next, Rule, problem};
 use crate::tool::Tool;
 use buildpool_protocol::report::Severity;
 
@@ -12,13 +12,13 @@ fn diagnostics(so_far: &[String], line: &str) -> Next {
 }
 
 /// `#   at t/a.t line 12.`
-fn at_line(draft: &mut Draft) {
-    for line in &draft.lines {
+fn at_line(diagnostic: &mut Diagnostic) {
+    for line in &diagnostic.lines {
         if let Some((_, place)) = line.split_once(" at ").filter(|_| line.ends_with('.'))
             && let Some((file, row)) = place.trim_end_matches('.').split_once(" line ")
         {
-            draft.file = Some(file.to_owned());
-            draft.line = row.parse().ok();
+            diagnostic.file = Some(file.to_owned());
+            diagnostic.line = row.parse().ok();
             return;
         }
     }
@@ -46,10 +46,10 @@ const WARNINGS: &[&str] = &[
     "when is ",
 ];
 
-fn died(draft: &mut Draft) {
-    if WARNINGS.iter().any(|start| draft.first().starts_with(start)) {
-        draft.severity = Some(Severity::Warning);
-        draft.fails = Fails::Never;
+fn died(diagnostic: &mut Diagnostic) {
+    if WARNINGS.iter().any(|start| diagnostic.first().starts_with(start)) {
+        diagnostic.severity = Some(Severity::Warning);
+        diagnostic.fails = Fails::Never;
     }
 }
 
@@ -57,21 +57,21 @@ const RULES: &[Rule] = &[
     Rule {
         name: "perl.test",
         pattern: r"^#   Failed test (?:'(?P<t>.*)')?",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(diagnostics).refine(at_line))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 92).follow(diagnostics).refine(at_line))],
     },
     Rule {
         name: "perl.compile",
         pattern: r#"^(?P<m>(?:syntax error|Global symbol |Bareword |Can't locate \S+ in @INC|Missing right |Unmatched |Can't find string terminator).*?) at (?P<f>\S+) line (?P<l>\d+)(?:\.|, (?:near|at|<).*)$"#,
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 88))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 88))],
     },
     Rule {
         name: "perl.compile_failed",
         pattern: r"^(?:BEGIN failed--compilation aborted|Execution of \S+ aborted due to compilation errors|\S+ had compilation errors)\b.*",
-        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 40))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 40))],
     },
     Rule {
         name: "perl.died",
         pattern: r"^(?P<m>\S.*) at (?P<f>\S+\.(?:pl|pm|t|PL)) line (?P<l>\d+)(?:\.|, (?:near|at|<).*)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 65).refine(died).fails(Fails::AtEnd))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 65).refine(died).fails(Fails::AtEnd))],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of pest.
 
-use crate::rules::{Act, Count, Rule};
+use crate::rules::{Count, Effect, Rule};
 use crate::tally::Counts;
 use crate::tool::{Tool, ToolId};
 
@@ -14,5 +14,5 @@ const PEST: Count = |groups| {
 const RULES: &[Rule] = &[Rule {
     name: "pest.summary",
     pattern: r"^\s+Tests:\s+(?:(?:(?P<failed>\d+) failed|(?P<skipped>\d+) (?:skipped|incomplete|todos?|risky)|(?P<passed>\d+) passed|\d+ warnings?)(?:, )?)+ \(\d+ assertions?\)",
-    acts: &[Act::Session(ToolId::PhpUnit), Act::Counts(ToolId::PhpUnit, PEST), Act::Summary],
+    effects: &[Effect::Session(ToolId::PhpUnit), Effect::Counts(ToolId::PhpUnit, PEST), Effect::Summary],
 }];

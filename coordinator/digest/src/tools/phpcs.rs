@@ -1,6 +1,6 @@
 //! Output of phpcs.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, problem};
 use crate::tool::Tool;
 use buildpool_protocol::report::Severity;
 
@@ -13,17 +13,17 @@ fn table(so_far: &[String], line: &str) -> Next {
 }
 
 /// The first row has the location; a table without rows does not count.
-fn first_row(draft: &mut Draft) {
-    draft.lines.retain(|line| !line.starts_with("----"));
-    draft.line = draft.lines.iter().find_map(|line| line.split_once(" | ")?.0.trim().parse().ok());
-    draft.spurious = draft.line.is_none();
-    if !draft.lines.iter().any(|line| line.contains("| ERROR ")) {
-        draft.severity = Some(Severity::Warning);
+fn first_row(diagnostic: &mut Diagnostic) {
+    diagnostic.lines.retain(|line| !line.starts_with("----"));
+    diagnostic.line = diagnostic.lines.iter().find_map(|line| line.split_once(" | ")?.0.trim().parse().ok());
+    diagnostic.spurious = diagnostic.line.is_none();
+    if !diagnostic.lines.iter().any(|line| line.contains("| ERROR ")) {
+        diagnostic.severity = Some(Severity::Warning);
     }
 }
 
 const RULES: &[Rule] = &[Rule {
     name: "phpcs.file",
     pattern: r"^FILE: (?P<f>\S.*)$",
-    acts: &[Act::Problem(problem(ERROR, Kind::Lint, 88).follow(table).owning().refine(first_row))],
+    effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 88).follow(table).owning().refine(first_row))],
 }];

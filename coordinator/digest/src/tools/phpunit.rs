@@ -2,7 +2,7 @@
 
 use super::bats::place;
 use super::dotnet::{MINITEST, after_in};
-use crate::rules::{Act, Draft, ERROR, Kind, Level, Next, Rule, Sign, TestEvent, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Level, Marker, Next, Rule, TestEvent, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("PHPUnit") };
@@ -28,83 +28,93 @@ fn php_lines(so_far: &[String], line: &str) -> Next {
 }
 
 /// The place of a PHP error. The first frame outside of `vendor` replaces a place inside a dependency.
-fn php_place(draft: &mut Draft) {
-    after_in(draft);
+fn php_place(diagnostic: &mut Diagnostic) {
+    after_in(diagnostic);
     let is_foreign = |file: &str| file.contains("/vendor/") || file.starts_with("vendor/");
-    if !draft.file.as_deref().is_some_and(is_foreign) {
+    if !diagnostic.file.as_deref().is_some_and(is_foreign) {
         return;
     }
-    let frames = draft.lines.iter().filter_map(|line| {
+    let frames = diagnostic.lines.iter().filter_map(|line| {
         let (place, _) = line.strip_prefix('#')?.split_once(' ')?.1.split_once("): ")?;
         let (file, row) = place.rsplit_once('(')?;
         Some((file.to_owned(), row.parse::<u32>().ok()?))
     });
     if let Some((file, row)) = frames.into_iter().find(|(file, _)| !is_foreign(file)) {
-        (draft.file, draft.line, draft.column) = (Some(file), Some(row), None);
+        (diagnostic.file, diagnostic.line, diagnostic.column) = (Some(file), Some(row), None);
     }
 }
 
-fn has_place(draft: &Draft) -> bool {
-    draft.file.is_some()
+fn has_place(diagnostic: &Diagnostic) -> bool {
+    diagnostic.file.is_some()
 }
 
 const RULES: &[Rule] = &[
     Rule {
         name: "phpunit.header",
         pattern: r"^PHPUnit \S+ by Sebastian Bergmann(?: and contributors)?\.$",
-        acts: &[Act::Header(ToolId::PhpUnit)],
+        effects: &[Effect::Header(ToolId::PhpUnit)],
     },
-    Rule { name: "phpunit.runtime", pattern: r"^Runtime: +PHP \d", acts: &[Act::Settings(ToolId::PhpUnit)] },
+    Rule {
+        name: "phpunit.runtime",
+        pattern: r"^Runtime: +PHP \d",
+        effects: &[Effect::Settings(ToolId::PhpUnit)],
+    },
     Rule {
         // Output of `ls -a` and `find .` after the header of `phpunit --version`: its first line is a mark, too.
         name: "phpunit.no_marks",
         pattern: r"^\.(?:\.$|/)",
-        acts: &[Act::NoMarks(ToolId::PhpUnit)],
+        effects: &[Effect::NoMarks(ToolId::PhpUnit)],
     },
     Rule {
         name: "phpunit.marks",
         pattern: r"^(?P<marks>[.FEWIRSDN]+)(?: +(?P<k>\d+) / (?P<n>\d+) \( *\d+%\))?$",
-        acts: &[Act::Marks(ToolId::PhpUnit)],
+        effects: &[Effect::Marks(ToolId::PhpUnit)],
     },
     Rule {
         name: "phpunit.begun",
         pattern: r"^Test '(?P<t>[\w\\]+::[^']+)' started$",
-        acts: &[Act::Test(ToolId::PhpUnit, TestEvent::Started)],
+        effects: &[Effect::Test(ToolId::PhpUnit, TestEvent::Started)],
     },
     Rule {
         name: "phpunit.ended",
         pattern: r"^Test '(?P<t>[\w\\]+::[^']+)' ended$",
-        acts: &[Act::Test(ToolId::PhpUnit, TestEvent::Ended)],
+        effects: &[Effect::Test(ToolId::PhpUnit, TestEvent::Ended)],
     },
     Rule {
         name: "phpunit.prepared",
         pattern: r"^Test Prepared \((?P<t>[\w\\]+::.+)\)$",
-        acts: &[Act::Test(ToolId::PhpUnit, TestEvent::Started)],
+        effects: &[Effect::Test(ToolId::PhpUnit, TestEvent::Started)],
     },
     Rule {
         name: "phpunit.finished",
         pattern: r"^Test Finished \((?P<t>[\w\\]+::.+)\)$",
-        acts: &[Act::Test(ToolId::PhpUnit, TestEvent::Ended)],
+        effects: &[Effect::Test(ToolId::PhpUnit, TestEvent::Ended)],
     },
     Rule {
         name: "phpunit.numbered",
         pattern: r"^\d+\) (?P<t>[\w\\]+::\S.*)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(phpunit_lines).owning().refine(place))],
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Test, 93).follow(phpunit_lines).owning().refine(place),
+        )],
     },
     Rule {
         name: "phpunit.summary",
         pattern: r"^(?:Tests: (?P<n>\d+), Assertions: \d+(?:, Errors: (?P<errors>\d+))?(?:, Failures: (?P<failed>\d+))?(?:, .*?Skipped: (?P<skipped>\d+))?(?:, .*?Incomplete: (?P<incomplete>\d+))?|OK \((?P<all>\d+) tests?, \d+ assertions?\)$)",
-        acts: &[Act::Session(ToolId::PhpUnit), Act::Counts(ToolId::PhpUnit, MINITEST), Act::Summary],
+        effects: &[
+            Effect::Session(ToolId::PhpUnit),
+            Effect::Counts(ToolId::PhpUnit, MINITEST),
+            Effect::Summary,
+        ],
     },
     Rule {
         name: "phpunit.bad",
         pattern: r"^(?:FAILURES!|ERRORS!)$",
-        acts: &[Act::Sign(Sign::Failure(ToolId::PhpUnit))],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::PhpUnit))],
     },
     Rule {
         name: "php.error",
         pattern: r"^PHP (?P<s>(?:Parse|Fatal|Recoverable fatal) error|Warning|Deprecated|Notice): +(?P<m>.*)",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(Level::Word, Kind::Runtime, 90).follow(php_lines).refine(php_place).ended(has_place),
         )],
     },

@@ -2,16 +2,16 @@
 
 use super::generic::announced;
 use super::places::located;
-use crate::rules::{Act, Draft, ERROR, Kind, Role, Rule, Sign, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Role, Rule, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("pip") };
 
 /// Other programs begin an error in the same way. If they name a place, it is theirs.
-fn placed(draft: &mut Draft) {
-    located(draft);
-    if draft.file.is_some() && draft.kind.is_none() {
-        draft.kind = Some(Kind::Runtime);
+fn placed(diagnostic: &mut Diagnostic) {
+    located(diagnostic);
+    if diagnostic.file.is_some() && diagnostic.kind.is_none() {
+        diagnostic.kind = Some(Kind::Runtime);
     }
 }
 
@@ -19,13 +19,13 @@ const RULES: &[Rule] = &[
     Rule {
         name: "pip.error",
         pattern: r"^ERROR: (?P<m>.*)",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Build, 86).follow(announced).refine(placed).role(Role::Vague),
         )],
     },
     Rule {
         name: "pip.installed",
         pattern: r"^Successfully installed ",
-        acts: &[Act::Sign(Sign::Success(ToolId::Pip)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Success(ToolId::Pip)), Effect::Summary],
     },
 ];

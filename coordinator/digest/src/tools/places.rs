@@ -1,6 +1,6 @@
 //! Places that messages name in words: `on line 12 of a.scss`, `a.scss 12:5`, `"a.md:4:1"`, `a.js (1:7)`.
 
-use crate::rules::{Draft, Kind, pointed};
+use crate::rules::{Diagnostic, Kind, pointed};
 use regex::Regex;
 use std::sync::LazyLock;
 
@@ -41,25 +41,27 @@ const FOREIGN: &[&str] = &["node_modules", "site-packages", "/usr/lib", "/dist-p
 
 /// Sets the place of a problem that has none: where an arrow or a box points to, or a place in words. An error with
 /// a column, an excerpt, or about the syntax of a file, is a build error.
-pub(super) fn located(draft: &mut Draft) {
-    if draft.file.is_some() {
+pub(super) fn located(diagnostic: &mut Diagnostic) {
+    if diagnostic.file.is_some() {
         return;
     }
-    pointed(draft);
-    if draft.file.is_none() {
-        worded(draft);
+    pointed(diagnostic);
+    if diagnostic.file.is_none() {
+        worded(diagnostic);
     }
-    let reads_text = draft.column.is_some() || has_excerpt(draft) || is_about_syntax(draft.first());
-    if draft.line.is_some() && draft.file.is_some() && reads_text {
-        draft.kind = Some(Kind::Build);
+    let reads_text =
+        diagnostic.column.is_some() || has_excerpt(diagnostic) || is_about_syntax(diagnostic.first());
+    if diagnostic.line.is_some() && diagnostic.file.is_some() && reads_text {
+        diagnostic.kind = Some(Kind::Build);
     }
 }
 
 /// Sets the place that the lines name in words, if they name one.
-pub(super) fn worded(draft: &mut Draft) {
-    let found = draft.lines.iter().take(LINES_MAX).filter(|line| !is_frame(line)).find_map(|line| find(line));
+pub(super) fn worded(diagnostic: &mut Diagnostic) {
+    let found =
+        diagnostic.lines.iter().take(LINES_MAX).filter(|line| !is_frame(line)).find_map(|line| find(line));
     if let Some((file, line, column)) = found {
-        (draft.file, draft.line, draft.column) = (Some(file), Some(line), column);
+        (diagnostic.file, diagnostic.line, diagnostic.column) = (Some(file), Some(line), column);
     }
 }
 
@@ -83,8 +85,8 @@ fn is_frame(line: &str) -> bool {
 }
 
 /// Returns true if a line below the message marks a column, or draws the margin of an excerpt.
-pub(super) fn has_excerpt(draft: &Draft) -> bool {
-    draft.lines.iter().skip(1).any(|line| {
+pub(super) fn has_excerpt(diagnostic: &Diagnostic) -> bool {
+    diagnostic.lines.iter().skip(1).any(|line| {
         let text = line.trim_start_matches([' ', '\t', '|', '│', ':', '·', '>', '╷', '╵', '┃']);
         let is_caret =
             !text.trim().is_empty() && text.trim().chars().all(|c| matches!(c, '^' | '~' | '-' | '─' | '┬'));

@@ -2,7 +2,7 @@
 
 use super::compiler::DIED;
 use super::mocha::WORKER_DIED;
-use crate::rules::{Act, Rule, SORTS};
+use crate::rules::{Effect, Rule, SORTS};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Playwright") };
@@ -11,22 +11,22 @@ const RULES: &[Rule] = &[
     Rule {
         name: "playwright.worker",
         pattern: r"^\s*Error: worker process exited unexpectedly \(code=\w+, signal=(?:(?P<sig>SIG[A-Z]+)|null)\)",
-        acts: &[Act::Problem(DIED), WORKER_DIED],
+        effects: &[Effect::Problem(DIED), WORKER_DIED],
     },
     Rule {
         name: "playwright.session",
         pattern: r"^Running (?P<n>\d+) tests? using \d+ workers?",
-        acts: &[Act::Session(ToolId::Playwright), Act::Announces(ToolId::Playwright)],
+        effects: &[Effect::Session(ToolId::Playwright), Effect::Announces(ToolId::Playwright)],
     },
     Rule {
         name: "playwright.counts",
         pattern: r"^  (?:(?P<failed>\d+) (?:failed|interrupted)|(?P<skipped>\d+) (?:skipped|did not run)|(?P<passed>\d+) (?:passed \([\d.]+(?:ms|[smhd])\)|flaky))$",
-        acts: &[Act::Adds(ToolId::Playwright, SORTS), Act::Summary],
+        effects: &[Effect::Adds(ToolId::Playwright, SORTS), Effect::Summary],
     },
     Rule {
         // They were to run, and the run was over before.
         name: "playwright.amiss",
         pattern: r"^  [1-9]\d* (?:did not run|errors? (?:was|were) not a part of any test, see above for details)$",
-        acts: &[Act::Amiss(ToolId::Playwright), Act::Summary],
+        effects: &[Effect::Amiss(ToolId::Playwright), Effect::Summary],
     },
 ];

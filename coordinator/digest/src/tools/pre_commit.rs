@@ -1,6 +1,6 @@
 //! Output of pre-commit.
 
-use crate::rules::{Act, ERROR, Kind, Next, Rule, Sign, problem};
+use crate::rules::{ERROR, Effect, Kind, Marker, Next, Rule, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("pre-commit") };
@@ -12,8 +12,8 @@ fn hook_lines(_: &[String], line: &str) -> Next {
 const RULES: &[Rule] = &[Rule {
     name: "pre_commit.failed",
     pattern: r"^(?P<m>\S.*?)\.{3,}Failed$",
-    acts: &[
-        Act::Problem(problem(ERROR, Kind::Lint, 86).follow(hook_lines)),
-        Act::Sign(Sign::Failure(ToolId::PreCommit)),
+    effects: &[
+        Effect::Problem(problem(ERROR, Kind::Lint, 86).follow(hook_lines)),
+        Effect::Marker(Marker::Failure(ToolId::PreCommit)),
     ],
 }];

@@ -1,6 +1,6 @@
 //! Output of prove.
 
-use crate::rules::{Act, Rule, Sign};
+use crate::rules::{Effect, Marker, Rule};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { drives: true, rules: RULES, ..Tool::named("prove") };
@@ -9,11 +9,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "prove.bad",
         pattern: r"^Result: FAIL$",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Prove)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Prove)), Effect::Summary],
     },
     Rule {
         name: "prove.good",
         pattern: r"^Result: PASS$",
-        acts: &[Act::Sign(Sign::Success(ToolId::Prove)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Success(ToolId::Prove)), Effect::Summary],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of puppet-lint.
 
-use crate::rules::{Act, Kind, Level, Rule, problem};
+use crate::rules::{Effect, Kind, Level, Rule, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { lints: true, rules: RULES, ..Tool::named("puppet-lint") };
@@ -8,5 +8,5 @@ pub(super) const TOOL: Tool = Tool { lints: true, rules: RULES, ..Tool::named("p
 const RULES: &[Rule] = &[Rule {
     name: "puppet_lint.on_line",
     pattern: r"^(?:(?P<f>\S+) - )?(?P<s>ERROR|WARNING): (?P<m>.*) on line (?P<l>\d+)",
-    acts: &[Act::Problem(problem(Level::Word, Kind::Lint, 88))],
+    effects: &[Effect::Problem(problem(Level::Word, Kind::Lint, 88))],
 }];

@@ -1,6 +1,6 @@
 //! Output of pyright.
 
-use crate::rules::{Act, Rule, Sign};
+use crate::rules::{Effect, Marker, Rule};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("pyright") };
@@ -9,11 +9,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "pyright.found",
         pattern: r"^[1-9]\d* errors?, \d+ warnings?, \d+ (?:informations?|notes?)",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Pyright)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Pyright)), Effect::Summary],
     },
     Rule {
         name: "pyright.clean",
         pattern: r"^0 errors, \d+ warnings?, \d+ (?:informations?|notes?)",
-        acts: &[Act::Sign(Sign::Success(ToolId::Pyright)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Success(ToolId::Pyright)), Effect::Summary],
     },
 ];

@@ -2,7 +2,9 @@
 
 use super::compiler::DIED;
 use super::mocha::WORKER_DIED;
-use crate::rules::{Act, Count, Draft, ERROR, Indicator, Join, Kind, Next, Rule, Sign, TestEvent, problem};
+use crate::rules::{
+    Count, Diagnostic, ERROR, Effect, Indicator, Join, Kind, Marker, Next, Rule, TestEvent, problem,
+};
 use crate::tally::Counts;
 use crate::tool::{Apart, Tool, ToolId};
 
@@ -17,9 +19,9 @@ pub(super) const TOOL: Tool = Tool {
     ..Tool::named("pytest")
 };
 
-pub(super) fn last_place(draft: &mut Draft) {
-    let place = innermost(&draft.lines);
-    set(draft, place);
+pub(super) fn last_place(diagnostic: &mut Diagnostic) {
+    let place = innermost(&diagnostic.lines);
+    set(diagnostic, place);
 }
 
 /// The last place that is in sources of one's own, if one is.
@@ -32,9 +34,9 @@ pub(super) fn innermost(lines: &[String]) -> Option<(String, Option<u32>)> {
 /// Parts of the paths of Python's own library and of installed packages.
 const FOREIGN: &[&str] = &["/lib/python", "site-packages/", "dist-packages/", "<frozen ", "<string>"];
 
-pub(super) fn set(draft: &mut Draft, place: Option<(String, Option<u32>)>) {
+pub(super) fn set(diagnostic: &mut Diagnostic, place: Option<(String, Option<u32>)>) {
     if let Some((file, line)) = place {
-        (draft.file, draft.line) = (Some(file), line);
+        (diagnostic.file, diagnostic.line) = (Some(file), line);
     }
 }
 
@@ -59,12 +61,12 @@ pub(super) fn common_name(test: &str) -> String {
     inner.replace("::", ".")
 }
 
-fn title(draft: &mut Draft) {
-    draft.join = draft.test.as_deref().map(|test| Join::Title(common_name(test)));
+fn title(diagnostic: &mut Diagnostic) {
+    diagnostic.join = diagnostic.test.as_deref().map(|test| Join::Title(common_name(test)));
 }
 
-fn line_title(draft: &mut Draft) {
-    draft.join = draft.test.as_deref().map(|test| Join::Line(common_name(test)));
+fn line_title(diagnostic: &mut Diagnostic) {
+    diagnostic.join = diagnostic.test.as_deref().map(|test| Join::Line(common_name(test)));
 }
 
 /// The stacks of all threads, between two banners.
@@ -81,9 +83,9 @@ fn stacks(so_far: &[String], line: &str) -> Next {
 }
 
 /// The module that could not be loaded, and the last line of the trace.
-fn conftest(draft: &mut Draft) {
-    draft.head = draft.lines.iter().position(|line| line.starts_with("E  "));
-    last_place(draft);
+fn conftest(diagnostic: &mut Diagnostic) {
+    diagnostic.head = diagnostic.lines.iter().position(|line| line.starts_with("E  "));
+    last_place(diagnostic);
 }
 
 /// A traceback inside prefixes (`| `, `E   `) belongs to others.
@@ -110,10 +112,10 @@ const SUGAR: Count = |groups| {
 };
 
 /// That pytest stopped follows from the errors above it, unless someone interrupted it.
-fn interrupted(draft: &mut Draft) {
+fn interrupted(diagnostic: &mut Diagnostic) {
     let follows = ["errors during collection", "error during collection", "stopping after"];
-    if follows.iter().any(|text| draft.lines[0].contains(text)) {
-        draft.kind = Some(Kind::Consequence);
+    if follows.iter().any(|text| diagnostic.lines[0].contains(text)) {
+        diagnostic.kind = Some(Kind::Consequence);
     }
 }
 
@@ -121,12 +123,12 @@ const RULES: &[Rule] = &[
     Rule {
         name: "xdist.down",
         pattern: r"^\[gw\d+\] node down: (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Crash, 90)), WORKER_DIED],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Crash, 90)), WORKER_DIED],
     },
     Rule {
         name: "xdist.crashed",
         pattern: r"^(?:E +)?worker '?gw\d+'? crashed (?:while running '(?P<t>[^']+)'|and worker restarting disabled)",
-        acts: &[Act::Problem(DIED), WORKER_DIED],
+        effects: &[Effect::Problem(DIED), WORKER_DIED],
     },
     Rule {
         name: "pytest.died",
@@ -135,136 +137,139 @@ const RULES: &[Rule] = &[
             shell_words!(),
             r")(?:: \d+)?(?: \(core dumped\))?$"
         ),
-        acts: &[
-            Act::Test(ToolId::Pytest, TestEvent::Started),
-            Act::Problem(DIED),
-            Act::Sign(Sign::Crash(Indicator::Died(""))),
+        effects: &[
+            Effect::Test(ToolId::Pytest, TestEvent::Started),
+            Effect::Problem(DIED),
+            Effect::Marker(Marker::Crash(Indicator::Died(""))),
         ],
     },
     Rule {
         name: "pytest.session",
         pattern: r"^=+ test session starts =+$",
-        acts: &[Act::Session(ToolId::Pytest), Act::Sign(Sign::Begins(ToolId::Pytest))],
+        effects: &[Effect::Session(ToolId::Pytest), Effect::Marker(Marker::Begins(ToolId::Pytest))],
     },
     Rule {
         name: "pytest.reruns",
         pattern: r"^run-last-failure: rerun previous \d+ failures?",
-        acts: &[Act::RerunsFailed(ToolId::Pytest)],
+        effects: &[Effect::RerunsFailed(ToolId::Pytest)],
     },
     Rule {
         // A quiet run has no head: its dots after another run's total are the next one's.
         name: "pytest.dots",
         pattern: r"^[.FEsxX]+ +\[ *\d+%\]$",
-        acts: &[Act::Session(ToolId::Pytest)],
+        effects: &[Effect::Session(ToolId::Pytest)],
     },
     Rule {
         name: "pytest.collected",
         pattern: r"^(?:collecting \.\.\. )?collected (?P<n>\d+) items?(?: / .*?)?(?: / (?P<selected>\d+) selected)?$",
-        acts: &[Act::Announces(ToolId::Pytest)],
+        effects: &[Effect::Announces(ToolId::Pytest)],
     },
     Rule {
         name: "pytest.listed",
         pattern: r"^(?:=* ?\d+(?:/\d+)? tests? collected\b.* in [\d.]+s ?=*|=+ \d+ \w+.* in [\d.]+ ?s(?:econds)?(?: \(.*\))? =+|Results \([\d.]+s.*\):)$",
-        acts: &[Act::Over(ToolId::Pytest, false)],
+        effects: &[Effect::Over(ToolId::Pytest, false)],
     },
     Rule {
         name: "pytest.line_failed",
         pattern: r"^(?P<t>\S+\.py::\S.*?) (?:FAILED|ERROR)(?: \(.*\))?(?: +\[ *\d+%\])? *$",
-        acts: &[
-            Act::Test(ToolId::Pytest, TestEvent::Failed),
-            Act::Problem(problem(ERROR, Kind::Test, 90).bare().refine(line_title)),
+        effects: &[
+            Effect::Test(ToolId::Pytest, TestEvent::Failed),
+            Effect::Problem(problem(ERROR, Kind::Test, 90).bare().refine(line_title)),
         ],
     },
     Rule {
         name: "pytest.worker_failed",
         pattern: r"^\[gw\d+\] \[ *\d+%\] (?:FAILED|ERROR) (?P<t>\S+\.py::\S.*?) *$",
-        acts: &[
-            Act::Test(ToolId::Pytest, TestEvent::Failed),
-            Act::Problem(problem(ERROR, Kind::Test, 90).bare().refine(line_title)),
+        effects: &[
+            Effect::Test(ToolId::Pytest, TestEvent::Failed),
+            Effect::Problem(problem(ERROR, Kind::Test, 90).bare().refine(line_title)),
         ],
     },
     Rule {
         name: "pytest.line_passed",
         pattern: r"^(?P<t>\S+\.py::\S.*?) PASSED(?: +\[ *\d+%\])? *$",
-        acts: &[Act::Test(ToolId::Pytest, TestEvent::Passed)],
+        effects: &[Effect::Test(ToolId::Pytest, TestEvent::Passed)],
     },
     Rule {
         name: "pytest.timeout",
         pattern: r"^(?:\S+\.py(?:::\S+)? [.FEsxX]*)?\+{4,} Timeout \+{4,}$",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Test, 94).follow(stacks).owning().refine(last_place)),
-            Act::Sign(Sign::Failure(ToolId::Pytest)),
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Test, 94).follow(stacks).owning().refine(last_place)),
+            Effect::Marker(Marker::Failure(ToolId::Pytest)),
         ],
     },
     Rule {
         name: "pytest.failed",
         pattern: r"^(?:FAILED|ERROR)(?: \[[\d.]+s\])? (?P<t>\S+?\.py(?:::[^\s\[]+)*(?:\[.*?\])?)(?: - (?P<m>.*)|\s*)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).refine(title))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 93).refine(title))],
     },
     Rule {
         // A quiet run (`-qq`) ends with these lines and has no total.
         name: "pytest.failed_test",
         pattern: r"^(?:FAILED|ERROR)(?: \[[\d.]+s\])? \S+?\.py::[^\s\[]+(?:\[.*?\])?(?: - .*|\s*)$",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Pytest))],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Pytest))],
     },
     Rule {
         name: "pytest.summary",
         pattern: r"^=* ?(?:(?:no tests (?:ran|collected)|(?P<failed>\d+) failed|(?P<passed>\d+) passed|(?P<skipped>\d+) skipped|(?P<errors>\d+) errors?|(?P<xfailed>\d+) xfailed|(?P<xpassed>\d+) xpassed|\d+ (?:deselected|warnings?|rerun|reruns|retried|subtests \w+))(?:, )?)+ in [\d.]+ ?s(?:econds)?(?: \(.*\))? ?=*$",
-        acts: &[Act::Counts(ToolId::Pytest, PYTEST), Act::Summary],
+        effects: &[Effect::Counts(ToolId::Pytest, PYTEST), Effect::Summary],
     },
     Rule {
         name: "pytest.none",
         pattern: r"^=* ?(?:no tests (?:ran|collected)(?: \(.*\))?|\d+ deselected(?:, \d+ warnings?)?) in [\d.]+ ?s(?:econds)?(?: \(.*\))? ?=*$",
-        acts: &[Act::Sign(Sign::NoTests)],
+        effects: &[Effect::Marker(Marker::NoTests)],
     },
     Rule {
         name: "pytest.interrupted",
         pattern: r"^!{4,} (?P<m>.*?) !{4,}$",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Test, 85).refine(interrupted)),
-            Act::Sign(Sign::Failure(ToolId::Pytest)),
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Test, 85).refine(interrupted)),
+            Effect::Marker(Marker::Failure(ToolId::Pytest)),
         ],
     },
     Rule {
         name: "pytest.internal",
         pattern: r"^INTERNALERROR> (?P<m>\S+(?:Error|Exception)\b.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 88)), Act::Sign(Sign::Failure(ToolId::Pytest))],
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Test, 88)),
+            Effect::Marker(Marker::Failure(ToolId::Pytest)),
+        ],
     },
     Rule {
         name: "pytest.conftest",
         pattern: r"^ImportError while loading conftest '(?P<f>[^']+)'\.$",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Runtime, 92).follow(stack).refine(conftest)),
-            Act::Sign(Sign::Failure(ToolId::Pytest)),
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Runtime, 92).follow(stack).refine(conftest)),
+            Effect::Marker(Marker::Failure(ToolId::Pytest)),
         ],
     },
     Rule {
         name: "pytest.usage",
         pattern: r"^(?:ERROR: (?:usage|not found|file or directory not found|file not found)|pytest: error:).*",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Runtime, 90).follow(crate::rules::indented)),
-            Act::Sign(Sign::Failure(ToolId::Pytest)),
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Runtime, 90).follow(crate::rules::indented)),
+            Effect::Marker(Marker::Failure(ToolId::Pytest)),
         ],
     },
     Rule {
         name: "sugar.results",
         pattern: r"^Results \([\d.:]+(?:s| ?\([\d:.]+\))?\):$",
-        acts: &[Act::Heading(ToolId::Pytest)],
+        effects: &[Effect::Heading(ToolId::Pytest)],
     },
     Rule {
         name: "sugar.count",
         pattern: r"^ {7}(?:(?P<passed>\d+) (?:passed|xpassed)|(?P<failed>\d+) failed|(?P<errors>\d+) errors?|(?P<skipped>\d+) skipped|(?P<expected>\d+) xfailed)$",
-        acts: &[Act::Adds(ToolId::Pytest, SUGAR), Act::Summary, Act::Harmless],
+        effects: &[Effect::Adds(ToolId::Pytest, SUGAR), Effect::Summary, Effect::Harmless],
     },
     Rule {
         name: "pytest.running",
         // A death may have ended the line.
         pattern: r"^(?P<t>\S+\.py::\S+) (?:$|Fatal Python error: )",
-        acts: &[Act::Test(ToolId::Pytest, TestEvent::Started)],
+        effects: &[Effect::Test(ToolId::Pytest, TestEvent::Started)],
     },
     Rule {
         name: "pytest.ended",
         pattern: r"^.*(?:PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)(?: \(.*\))? +\[ *\d+%\]$",
-        acts: &[Act::Ends(ToolId::Pytest)],
+        effects: &[Effect::Ends(ToolId::Pytest)],
     },
 ];

@@ -2,7 +2,9 @@
 
 use super::compiler::{CHILD_DIED, DIED};
 use super::pytest::{innermost, set, stack};
-use crate::rules::{Act, Draft, ERROR, FATAL, Indicator, Kind, Next, Role, Rule, Sign, always, problem};
+use crate::rules::{
+    Diagnostic, ERROR, Effect, FATAL, Indicator, Kind, Marker, Next, Role, Rule, always, problem,
+};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Python") };
@@ -11,16 +13,16 @@ pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Python") };
 const HEADING: &str = "Traceback (most recent call last):";
 
 /// The last location of the last traceback; of a group of exceptions, of its first one.
-fn raised_at(draft: &mut Draft) {
+fn raised_at(diagnostic: &mut Diagnostic) {
     let begins = |line: &String| line.contains(HEADING) && !line.trim_start().starts_with('|');
-    let from = draft.lines.iter().rposition(begins).unwrap_or(0);
+    let from = diagnostic.lines.iter().rposition(begins).unwrap_or(0);
     let second = |line: &String| line.trim_start().starts_with("+-") && line.contains("- 2 -");
-    let lines = &draft.lines[from..];
+    let lines = &diagnostic.lines[from..];
     let until = lines.iter().position(second).unwrap_or(lines.len());
     let place = innermost(&lines[..until]);
     let names = |line: &String| line.starts_with(char::is_alphabetic) && !line.contains(HEADING);
-    draft.head = lines.iter().position(names).map(|at| from + at);
-    set(draft, place);
+    diagnostic.head = lines.iter().position(names).map(|at| from + at);
+    set(diagnostic, place);
 }
 
 /// A traceback ends with the first line that is not indented, which names the exception; that of a group with its drawing.
@@ -71,7 +73,7 @@ fn ended(so_far: &[String]) -> bool {
 
 /// Location and test of a stack of `faulthandler`, which begins with the innermost frame: the first
 /// frame of the project, and the last one of a test function.
-fn fatal_place(draft: &mut Draft) {
+fn fatal_place(diagnostic: &mut Diagnostic) {
     let own = |line: &str| {
         let (file, rest) = line.trim_start().strip_prefix("File \"")?.split_once("\", line ")?;
         let (number, function) = rest.split_once(" in ")?;
@@ -79,12 +81,12 @@ fn fatal_place(draft: &mut Draft) {
             || ["/site-packages/", "/lib/python"].iter().any(|part| file.contains(part));
         (!is_foreign).then(|| (format!("{file}:{number}"), function.trim().to_owned()))
     };
-    let frames: Vec<(String, String)> = draft.lines.iter().filter_map(|line| own(line)).collect();
+    let frames: Vec<(String, String)> = diagnostic.lines.iter().filter_map(|line| own(line)).collect();
     if let Some((place, _)) = frames.first() {
-        let _placed = crate::rules::set_place(draft, place);
+        let _placed = crate::rules::set_place(diagnostic, place);
     }
     let test = frames.into_iter().rev().map(|(_, function)| function).find(|name| name.starts_with("test"));
-    draft.test = draft.test.take().or(test);
+    diagnostic.test = diagnostic.test.take().or(test);
 }
 
 fn fatal_lines(so_far: &[String], line: &str) -> Next {
@@ -131,14 +133,14 @@ fn syntax(so_far: &[String], line: &str) -> Next {
     }
 }
 
-fn syntax_only(draft: &mut Draft) {
-    draft.spurious = !draft.lines.last().is_some_and(|line| line.contains("Error: "));
-    draft.head = draft.lines.len().checked_sub(1);
+fn syntax_only(diagnostic: &mut Diagnostic) {
+    diagnostic.spurious = !diagnostic.lines.last().is_some_and(|line| line.contains("Error: "));
+    diagnostic.head = diagnostic.lines.len().checked_sub(1);
 }
 
 /// A program may log an exception raised in a function. A frame in `<module>` means that no function caught it.
-fn is_of_module(draft: &Draft) -> bool {
-    let frame = draft.lines.iter().find(|line| line.trim_start().starts_with("File \""));
+fn is_of_module(diagnostic: &Diagnostic) -> bool {
+    let frame = diagnostic.lines.iter().find(|line| line.trim_start().starts_with("File \""));
     frame.is_some_and(|frame| frame.ends_with(", in <module>") || frame.contains("runpy"))
 }
 
@@ -146,60 +148,60 @@ const RULES: &[Rule] = &[
     Rule {
         name: "python.pool_died",
         pattern: r"^(?:E +)?(?:\w+\.)*BrokenProcessPool: (?P<m>.*)",
-        acts: &[Act::Problem(DIED), CHILD_DIED],
+        effects: &[Effect::Problem(DIED), CHILD_DIED],
     },
     Rule {
         name: "python.fatal_signal",
         pattern: concat!(r"^(?:\S.* )?Fatal Python error: (?P<sig>", words!(), r")$"),
-        acts: &[Act::Sign(Sign::Crash(Indicator::Died("")))],
+        effects: &[Effect::Marker(Marker::Crash(Indicator::Died("")))],
     },
     Rule {
         name: "python.traceback",
         pattern: r"^\s*(?:\+ Exception Group )?Traceback \(most recent call last\):$",
-        acts: &[
-            Act::Problem(
+        effects: &[
+            Effect::Problem(
                 problem(ERROR, Kind::Runtime, 88)
                     .follow(traceback)
                     .refine(raised_at)
                     .role(Role::Trace)
                     .ended(is_of_module),
             ),
-            Act::Sign(Sign::Trace),
+            Effect::Marker(Marker::Trace),
         ],
     },
     Rule {
         name: "python.oom",
         pattern: r"^(?:[A-Za-z_]\w*\.)*_?(?:Array)?MemoryError(?:: .*)?$",
-        acts: &[Act::Within(HEADING, &Act::Sign(Sign::Raised(Indicator::OutOfMemory)))],
+        effects: &[Effect::Within(HEADING, &Effect::Marker(Marker::Raised(Indicator::OutOfMemory)))],
     },
     Rule {
         name: "python.fatal",
         // The program that runs a test may have begun its line.
         pattern: r"^(?:\S+\.py(?:::\S+)? |\w+ \([\w.]+\) \.\.\. )?[.FEsxX]*Fatal Python error: (?P<m>.*)",
-        acts: &[
-            Act::Problem(
+        effects: &[
+            Effect::Problem(
                 problem(FATAL, Kind::Crash, 96).follow(fatal_lines).refine(fatal_place).role(Role::Stacks),
             ),
-            Act::Sign(Sign::Crash(Indicator::FatalError)),
+            Effect::Marker(Marker::Crash(Indicator::FatalError)),
         ],
     },
     Rule {
         name: "python.exception",
         pattern: r"^(?:[A-Za-z_][\w]*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout)(?:: (?P<m>.*))?$",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Runtime, 72).follow(excerpt).refine(super::places::located),
         )],
     },
     Rule {
         name: "python.syntax",
         pattern: r#"^  File "(?P<f>[^"]+)", line (?P<l>\d+)$"#,
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Build, 80).follow(syntax).refine(syntax_only).ended(always),
         )],
     },
     Rule {
         name: "python.start",
         pattern: r"^\S*(?:python|pypy)[\d.]*(?:\.exe)?: (?P<m>.*(?:No module named|can't |cannot |Error while|No code object|is a package).*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 90).ended(always))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 90).ended(always))],
     },
 ];

@@ -1,7 +1,7 @@
 //! Output of R.
 
 use super::compiler::DIED;
-use crate::rules::{Act, ERROR, Indicator, Kind, Rule, Sign, indented, problem};
+use crate::rules::{ERROR, Effect, Indicator, Kind, Marker, Rule, indented, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("R") };
@@ -10,19 +10,19 @@ const RULES: &[Rule] = &[
     Rule {
         name: "r.segfault",
         pattern: r"^ ?\*\*\* caught (?:segfault|bus error|illegal operation) \*\*\*",
-        acts: &[
-            Act::Problem(DIED.follow(crate::rules::one_more)),
-            Act::Sign(Sign::Crash(Indicator::Died("SIGSEGV"))),
+        effects: &[
+            Effect::Problem(DIED.follow(crate::rules::one_more)),
+            Effect::Marker(Marker::Crash(Indicator::Died("SIGSEGV"))),
         ],
     },
     Rule {
         name: "r.error",
         pattern: r"^Error in (?P<m>\S.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 78).follow(indented))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 78).follow(indented))],
     },
     Rule {
         name: "r.halted",
         pattern: r"^Execution halted$",
-        acts: &[Act::Sign(Sign::Failure(ToolId::R)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::R)), Effect::Summary],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of rebar3.
 
-use crate::rules::{Act, ERROR, Kind, Rule, Sign, problem};
+use crate::rules::{ERROR, Effect, Kind, Marker, Rule, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("rebar3") };
@@ -8,9 +8,9 @@ pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("rebar3") };
 const RULES: &[Rule] = &[Rule {
     name: "rebar3.failed",
     pattern: r"^===> (?:Error running tests$|Failures occurred running tests: |Compiling \S+ failed$)",
-    acts: &[
-        Act::Problem(problem(ERROR, Kind::Consequence, 40)),
-        Act::Sign(Sign::Failure(ToolId::Rebar3)),
-        Act::Summary,
+    effects: &[
+        Effect::Problem(problem(ERROR, Kind::Consequence, 40)),
+        Effect::Marker(Marker::Failure(ToolId::Rebar3)),
+        Effect::Summary,
     ],
 }];

@@ -1,6 +1,6 @@
 //! Output of Redocly CLI.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, Sign, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, problem};
 use crate::tool::{Tool, ToolId};
 use buildpool_protocol::report::Severity;
 
@@ -18,10 +18,11 @@ fn up_to_rule_name(so_far: &[String], line: &str) -> Next {
 }
 
 /// The message is below the place, and the last line has the severity.
-fn message_below(draft: &mut Draft) {
-    draft.head = draft.lines.iter().skip(1).position(|line| !line.trim().is_empty()).map(|at| at + 1);
-    if draft.lines.last().is_some_and(|line| line.starts_with("Warning ")) {
-        draft.severity = Some(Severity::Warning);
+fn message_below(diagnostic: &mut Diagnostic) {
+    diagnostic.head =
+        diagnostic.lines.iter().skip(1).position(|line| !line.trim().is_empty()).map(|at| at + 1);
+    if diagnostic.lines.last().is_some_and(|line| line.starts_with("Warning ")) {
+        diagnostic.severity = Some(Severity::Warning);
     }
 }
 
@@ -29,13 +30,13 @@ const RULES: &[Rule] = &[
     Rule {
         name: "redocly.total",
         pattern: r"^\xe2\x9d\x8c Validation failed with [1-9]",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Redocly)), Act::Summary, Act::Harmless],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Redocly)), Effect::Summary, Effect::Harmless],
     },
     Rule {
         // Its number looks like the name of a task.
         name: "redocly.place",
         pattern: r"^(?:\[\d+\] )?(?P<f>[^\s:]+\.\w{1,8}):(?P<l>\d+):(?P<c>\d+) at (?P<m>#/\S*)$",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Lint, 88).follow(up_to_rule_name).owning().refine(message_below).numbered(),
         )],
     },

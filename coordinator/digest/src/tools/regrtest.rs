@@ -1,6 +1,6 @@
 //! Output of regrtest.
 
-use crate::rules::{Act, Rule, Sign};
+use crate::rules::{Effect, Marker, Rule};
 use crate::tally::Counts;
 use crate::tool::{Includes, Tool, ToolId};
 
@@ -11,24 +11,24 @@ const RULES: &[Rule] = &[
     Rule {
         name: "regrtest.success",
         pattern: r"^(?:== Tests result: SUCCESS ==|Result: SUCCESS|Tests result: SUCCESS)",
-        acts: &[Act::Sign(Sign::Success(ToolId::Regrtest)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Success(ToolId::Regrtest)), Effect::Summary],
     },
     Rule {
         name: "regrtest.failure",
         pattern: r"^(?:== Tests result: FAILURE.*|Result: FAILURE|Tests result: FAILURE.*)",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Regrtest)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Regrtest)), Effect::Summary],
     },
     Rule {
         name: "regrtest.total",
         pattern: r"^Total tests: run=(?P<n>[\d,]+)(?: failures=(?P<failed>[\d,]+))?(?: skipped=(?P<skipped>[\d,]+))?",
-        acts: &[
-            Act::Session(ToolId::Regrtest),
-            Act::Counts(ToolId::Regrtest, |groups| {
+        effects: &[
+            Effect::Session(ToolId::Regrtest),
+            Effect::Counts(ToolId::Regrtest, |groups| {
                 let (run, failed, skipped) =
                     (groups.number("n"), groups.number("failed"), groups.number("skipped"));
                 Some(Counts { passed: run.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
             }),
-            Act::Summary,
+            Effect::Summary,
         ],
     },
 ];

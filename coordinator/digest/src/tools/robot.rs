@@ -1,6 +1,6 @@
 //! Output of Robot Framework.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, SORTS, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, SORTS, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { nests_totals: true, rules: RULES, ..Tool::named("Robot Framework") };
@@ -26,9 +26,9 @@ fn robot_dotted(so_far: &[String], line: &str) -> Next {
 }
 
 /// Removes the rule below the message.
-fn without_rule(draft: &mut Draft) {
-    if draft.lines.len() > 1 {
-        draft.lines.pop();
+fn without_rule(diagnostic: &mut Diagnostic) {
+    if diagnostic.lines.len() > 1 {
+        diagnostic.lines.pop();
     }
 }
 
@@ -36,22 +36,22 @@ const RULES: &[Rule] = &[
     Rule {
         name: "robot.dotted",
         pattern: r"^FAIL: (?P<t>[^\s():][^():]*)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(robot_dotted).refine(without_rule))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 92).follow(robot_dotted).refine(without_rule))],
     },
     Rule {
         name: "robot.failed",
         pattern: r"^(?P<t>\S.*?) +\| FAIL \|$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(robot_lines))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 92).follow(robot_lines))],
     },
     Rule {
         name: "robot.summary",
         pattern: r"^\d+ tests?, (?P<passed>\d+) passed, (?P<failed>\d+) failed(?:, (?P<skipped>\d+) skipped)?$",
-        acts: &[Act::Counts(ToolId::Robot, SORTS), Act::Summary],
+        effects: &[Effect::Counts(ToolId::Robot, SORTS), Effect::Summary],
     },
     Rule {
         // Each suite has a total before the one that it is in; this ends them all.
         name: "robot.output",
         pattern: r"^Output: {2}\S.*\.xml$",
-        acts: &[Act::Session(ToolId::Robot)],
+        effects: &[Effect::Session(ToolId::Robot)],
     },
 ];

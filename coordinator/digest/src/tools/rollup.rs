@@ -1,6 +1,6 @@
 //! Output of rollup.
 
-use crate::rules::{Act, Rule, Sign};
+use crate::rules::{Effect, Marker, Rule};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool =
@@ -9,5 +9,5 @@ pub(super) const TOOL: Tool =
 const RULES: &[Rule] = &[Rule {
     name: "rollup.failed",
     pattern: r"^\[!\] (?:\(plugin .*\) )?(?:[A-Z]\w*)?Error: ",
-    acts: &[Act::Sign(Sign::Failure(ToolId::Rollup))],
+    effects: &[Effect::Marker(Marker::Failure(ToolId::Rollup))],
 }];

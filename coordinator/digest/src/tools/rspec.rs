@@ -1,6 +1,6 @@
 //! Output of rspec.
 
-use crate::rules::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, problem};
+use crate::rules::{Count, Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, problem};
 use crate::tally::Counts;
 use crate::tool::{Announced, Tool, ToolId};
 
@@ -28,41 +28,45 @@ fn outside(so_far: &[String], line: &str) -> Next {
 }
 
 /// A frame of a backtrace is not a failed example.
-fn no_frame(draft: &mut Draft) {
-    draft.spurious = draft.test.as_deref().is_some_and(|test| test.starts_with("in "));
+fn no_frame(diagnostic: &mut Diagnostic) {
+    diagnostic.spurious = diagnostic.test.as_deref().is_some_and(|test| test.starts_with("in "));
 }
 
 const RULES: &[Rule] = &[
     Rule {
         name: "rspec.rerun",
         pattern: r"^rspec (?P<f>\./[^\s:]+):(?P<l>\d+) # (?P<t>\S.*)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 90).bare()), Act::Summary],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 90).bare()), Effect::Summary],
     },
     Rule {
         // A line of the documentation format. The list at the end has the full name.
         name: "rspec.line_failed",
         pattern: r"^ +\S.* \(FAILED - \d+\)$",
-        acts: &[Act::Sign(Sign::Failure(ToolId::RSpec))],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::RSpec))],
     },
     Rule {
         name: "rspec.list",
         pattern: r"^(?P<f>\S+_spec\.rb):(?P<l>\d+):(?P<t>\S.*)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 88).refine(no_frame))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 88).refine(no_frame))],
     },
     Rule {
         name: "rspec.reruns",
         pattern: r"^Run options: include \{:?last_run_status(?:=>|: )\x22failed\x22\}",
-        acts: &[Act::RerunsFailed(ToolId::RSpec)],
+        effects: &[Effect::RerunsFailed(ToolId::RSpec)],
     },
     Rule {
         name: "rspec.outside",
         pattern: r"^An error occurred (?:while loading (?P<f>\S+?)\.|in an? .* hook\.?|outside of examples\.?)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(outside).owning())],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 92).follow(outside).owning())],
     },
-    Rule { name: "rspec.finished", pattern: r"^Finished in [\d.]+ ", acts: &[Act::Heading(ToolId::RSpec)] },
+    Rule {
+        name: "rspec.finished",
+        pattern: r"^Finished in [\d.]+ ",
+        effects: &[Effect::Heading(ToolId::RSpec)],
+    },
     Rule {
         name: "rspec.summary",
         pattern: r"^(?P<n>\d+) examples?, (?P<failed>\d+) failures?(?:, (?P<errors>\d+) errors?\b[^,]*)?(?:, (?P<pending>\d+) pending)?(?:, (?P<outside>\d+) errors?\b.*)?$",
-        acts: &[Act::Counts(ToolId::RSpec, EXAMPLES), Act::Summary],
+        effects: &[Effect::Counts(ToolId::RSpec, EXAMPLES), Effect::Summary],
     },
 ];

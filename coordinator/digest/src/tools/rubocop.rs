@@ -1,6 +1,6 @@
 //! Output of rubocop.
 
-use crate::rules::{Act, Kind, Level, Rule, Sign, indented, problem};
+use crate::rules::{Effect, Kind, Level, Marker, Rule, indented, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool =
@@ -10,11 +10,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "rubocop.place",
         pattern: r"^(?P<f>[^\s:]+):(?P<l>\d+):(?P<c>\d+): (?P<s>[CWEFRI]): (?P<m>.*)",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Lint, 85).follow(indented))],
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Lint, 85).follow(indented))],
     },
     Rule {
         name: "rubocop.total",
         pattern: r"^\d+ files? inspected, [1-9]\d* offenses? ",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Rubocop)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Rubocop)), Effect::Summary],
     },
 ];

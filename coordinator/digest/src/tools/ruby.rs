@@ -1,31 +1,31 @@
 //! Output of Ruby.
 
 use super::compiler::DIED;
-use crate::rules::{Act, Draft, ERROR, Indicator, Kind, Next, Rule, Sign, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Indicator, Kind, Marker, Next, Rule, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Ruby") };
 
 /// The first frame in the project: not in Ruby's own library, and not in a gem.
-fn ruby_frame(draft: &mut Draft) {
+fn ruby_frame(diagnostic: &mut Diagnostic) {
     let is_foreign =
         |file: &str| file.contains("/lib/ruby/") || file.contains("/gems/") || file.starts_with("<internal:");
-    if !draft.file.as_deref().is_some_and(is_foreign) {
+    if !diagnostic.file.as_deref().is_some_and(is_foreign) {
         return;
     }
-    let frames = draft.lines.iter().filter_map(|line| line.trim_start().strip_prefix("from "));
+    let frames = diagnostic.lines.iter().filter_map(|line| line.trim_start().strip_prefix("from "));
     let own = frames.filter_map(|frame| {
         let (place, _) = frame.split_once(":in ")?;
         let (file, row) = place.rsplit_once(':')?;
         (!is_foreign(file)).then(|| Some((file.to_owned(), row.parse().ok()?))).flatten()
     });
     if let Some((file, row)) = own.into_iter().next() {
-        (draft.file, draft.line, draft.column) = (Some(file), Some(row), None);
+        (diagnostic.file, diagnostic.line, diagnostic.column) = (Some(file), Some(row), None);
     }
 }
 
-fn is_of_main(draft: &Draft) -> bool {
-    draft.lines.iter().any(|line| line.contains("<main>") || line.contains("<top (required)>"))
+fn is_of_main(diagnostic: &Diagnostic) -> bool {
+    diagnostic.lines.iter().any(|line| line.contains("<main>") || line.contains("<top (required)>"))
 }
 
 /// The excerpt below the message, and the frames.
@@ -50,17 +50,17 @@ const RULES: &[Rule] = &[
             words!(),
             r")\b)?"
         ),
-        acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::Died("")))],
+        effects: &[Effect::Problem(DIED), Effect::Marker(Marker::Crash(Indicator::Died("")))],
     },
     Rule {
         name: "ruby.syntax",
         pattern: r"^(?:ruby: )?(?P<f>[^\s:]+\.\w+):(?P<l>\d+): syntax errors?\b(?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 90))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 90))],
     },
     Rule {
         name: "ruby.exception",
         pattern: r"^(?P<f>[^\s:]+\.\w+|<internal:[^>]+>):(?P<l>\d+):in [`'][^']*': (?P<m>.*)",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Runtime, 90).follow(ruby_lines).refine(ruby_frame).ended(is_of_main),
         )],
     },

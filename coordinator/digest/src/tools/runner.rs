@@ -1,7 +1,7 @@
 //! Output of test runners.
 
 use super::compiler::DIED;
-use crate::rules::{Act, ERROR, FATAL, Indicator, Kind, Rule, Sign, problem};
+use crate::rules::{ERROR, Effect, FATAL, Indicator, Kind, Marker, Rule, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("test runners") };
@@ -10,61 +10,64 @@ const RULES: &[Rule] = &[
     Rule {
         name: "runner.restarted",
         pattern: r"^\s*Restarting after unexpected exit, crash, or test timeout(?: in (?P<t>.+?))?; summary will include",
-        acts: &[
-            Act::Problem(problem(FATAL, Kind::Crash, 92)),
-            Act::Sign(Sign::Crash(Indicator::RestartedAfterCrash)),
-            Act::Sign(Sign::Tool(ToolId::Xcodebuild)),
+        effects: &[
+            Effect::Problem(problem(FATAL, Kind::Crash, 92)),
+            Effect::Marker(Marker::Crash(Indicator::RestartedAfterCrash)),
+            Effect::Marker(Marker::Tool(ToolId::Xcodebuild)),
         ],
     },
     Rule {
         name: "runner.crashed",
         pattern: r"^.*(?:[Tt]est runner .{0,80}crashed|The test runner (?:crashed|hung|exited|timed out)|Testing failed.{0,80}crashed|Test crashed with signal)",
-        acts: &[
-            Act::Problem(problem(FATAL, Kind::Crash, 92)),
-            Act::Sign(Sign::Crash(Indicator::TestRunnerCrashed)),
+        effects: &[
+            Effect::Problem(problem(FATAL, Kind::Crash, 92)),
+            Effect::Marker(Marker::Crash(Indicator::TestRunnerCrashed)),
         ],
     },
     Rule {
         name: "runner.process_crashed",
         pattern: r"^.*Test process crashed",
-        acts: &[
-            Act::Problem(problem(FATAL, Kind::Crash, 90)),
-            Act::Sign(Sign::Crash(Indicator::TestProcessCrashed)),
+        effects: &[
+            Effect::Problem(problem(FATAL, Kind::Crash, 90)),
+            Effect::Marker(Marker::Crash(Indicator::TestProcessCrashed)),
         ],
     },
     Rule {
         name: "runner.early_exit",
         pattern: r"^.*(?:Early unexpected exit|operation never finished bootstrapping)",
-        acts: &[Act::Problem(problem(FATAL, Kind::Crash, 90)), Act::Sign(Sign::Crash(Indicator::EarlyExit))],
+        effects: &[
+            Effect::Problem(problem(FATAL, Kind::Crash, 90)),
+            Effect::Marker(Marker::Crash(Indicator::EarlyExit)),
+        ],
     },
     Rule {
         name: "runner.never_began",
         pattern: r"^.*(?:Test runner never began executing tests|never began testing)",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Infrastructure, 88)),
-            Act::Sign(Sign::Crash(Indicator::NeverBeganTesting)),
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Infrastructure, 88)),
+            Effect::Marker(Marker::Crash(Indicator::NeverBeganTesting)),
         ],
     },
     Rule {
         name: "runner.bundle",
         pattern: r"^.*(?:Failed to load the test bundle|The bundle .{0,200} couldn.{1,3}t be loaded)",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Build, 88)),
-            Act::Sign(Sign::Crash(Indicator::BundleLoadFailed)),
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Build, 88)),
+            Effect::Marker(Marker::Crash(Indicator::BundleLoadFailed)),
         ],
     },
     Rule {
         name: "runner.error",
         pattern: r"^.*\S+ \(\d+\) encountered an error \((?P<m>.*)",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Infrastructure, 80)),
-            Act::Sign(Sign::Crash(Indicator::RunnerError)),
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Infrastructure, 80)),
+            Effect::Marker(Marker::Crash(Indicator::RunnerError)),
         ],
     },
     Rule {
         name: "runner.connection",
         pattern: r"^.*(?:Connection interrupted|Connection with the remote side was unexpectedly closed|lost connection to (?:the )?test ?manager|Lost connection to testmanagerd)",
-        acts: &[Act::Sign(Sign::Crash(Indicator::ConnectionInterrupted))],
+        effects: &[Effect::Marker(Marker::Crash(Indicator::ConnectionInterrupted))],
     },
     Rule {
         // The marks of the tests before it stand on the same line.
@@ -74,11 +77,11 @@ const RULES: &[Rule] = &[
             shell_words!(),
             r")(?:: \d+)?(?: +\(core dumped\).*| {2,}.*)?$"
         ),
-        acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::Died("")))],
+        effects: &[Effect::Problem(DIED), Effect::Marker(Marker::Crash(Indicator::Died("")))],
     },
     Rule {
         name: "runner.no_tests",
         pattern: r"^(?:\[(?:INFO|WARNING|ERROR)\] )?(?:No tests? (?:files? )?found(?:,| related| for given|\.|$)|No tests to run|No tests (?:were )?(?:executed|found|matched)|NO TESTS RAN$|No (?:test|spec) files (?:were )?found|No matching test cases were run|Error: No test files found: |The --only option was given to .mix test. but no test was executed$|Paths given to .mix test. did not match any |No test (?:is available in|matches the given)|> No tests found for given|ERROR: (?:not found: |file or directory not found: )|Could not find '\S+\.[cm]?[jt]sx?'$)",
-        acts: &[Act::Sign(Sign::NoTests), Act::Summary],
+        effects: &[Effect::Marker(Marker::NoTests), Effect::Summary],
     },
 ];

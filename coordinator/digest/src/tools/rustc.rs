@@ -3,26 +3,26 @@
 use super::libtest::panicked;
 use super::shell::DIED;
 use crate::rules::{
-    Act, Draft, ERROR, Indicator, Kind, Level, Next, Problem, Role, Rule, Sign, WARNING, problem,
+    Diagnostic, ERROR, Effect, Indicator, Kind, Level, Marker, Next, Problem, Role, Rule, WARNING, problem,
 };
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("rustc") };
 
 /// The `--> file:line:column` line under a diagnostic.
-fn arrow(draft: &mut Draft) {
-    for line in &draft.lines {
+fn arrow(diagnostic: &mut Diagnostic) {
+    for line in &diagnostic.lines {
         let Some(place) = line.trim_start().strip_prefix("--> ") else { continue };
         let mut parts = place.trim_end().rsplitn(3, ':');
         let (column, row, file) = (parts.next(), parts.next(), parts.next());
         if let (Some(column), Some(row), Some(file)) = (column, row, file) {
-            draft.file = Some(file.to_owned());
-            draft.line = row.parse().ok();
-            draft.column = column.parse().ok();
+            diagnostic.file = Some(file.to_owned());
+            diagnostic.line = row.parse().ok();
+            diagnostic.column = column.parse().ok();
         }
         return;
     }
-    super::places::located(draft);
+    super::places::located(diagnostic);
 }
 
 /// The lines of a rustc diagnostic: arrow, excerpt, notes.
@@ -91,39 +91,39 @@ const RULES: &[Rule] = &[
         // As `--message-format short` has it.
         name: "rust.short",
         pattern: r"^(?P<f>[^\s:]+\.rs):(?P<l>\d+):(?P<c>\d+): (?P<s>error|warning)(?:\[\w+\])?: (?P<m>.*)",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 93))],
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 93))],
     },
     Rule {
         name: "rust.error",
         pattern: r"^error(?:\[E\d{4}\])?: (?P<m>.*)",
-        acts: &[Act::Problem(DIAGNOSTIC.role(Role::Vague))],
+        effects: &[Effect::Problem(DIAGNOSTIC.role(Role::Vague))],
     },
     Rule {
         name: "rust.warning",
         pattern: r"^warning(?:\[\w+\])?: (?P<m>.*)",
-        acts: &[Act::Problem(problem(WARNING, Kind::Build, 60).follow(diagnostic).refine(arrow))],
+        effects: &[Effect::Problem(problem(WARNING, Kind::Build, 60).follow(diagnostic).refine(arrow))],
     },
     Rule {
         name: "rust.overflow",
         pattern: r"^(?:test .+ \.\.\. )?thread '(?P<t>[^']*)'(?: \(\d+\))? has overflowed its stack$",
-        acts: &[
-            Act::Problem(problem(crate::rules::FATAL, Kind::Crash, 95).follow(runtime_words)),
-            Act::Sign(Sign::Crash(crate::rules::Indicator::FatalError)),
+        effects: &[
+            Effect::Problem(problem(crate::rules::FATAL, Kind::Crash, 95).follow(runtime_words)),
+            Effect::Marker(Marker::Crash(crate::rules::Indicator::FatalError)),
         ],
     },
     Rule {
         name: "rust.panic",
         pattern: r"^(?:test .+ \.\.\. )?thread '(?P<t>[^']*)'(?: \(\d+\))? panicked at (?P<m>.*)",
-        acts: &[
-            Act::Problem(
+        effects: &[
+            Effect::Problem(
                 problem(crate::rules::FATAL, Kind::Crash, 93).follow(one_more_plain).refine(panicked),
             ),
-            Act::Sign(Sign::Crash(crate::rules::Indicator::Panic)),
+            Effect::Marker(Marker::Crash(crate::rules::Indicator::Panic)),
         ],
     },
     Rule {
         name: "rust.signal",
         pattern: r"^.*\(signal: \d+, (?P<sig>SIG[A-Z]+)(?:: .*)?\)",
-        acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::ChildDied("")))],
+        effects: &[Effect::Problem(DIED), Effect::Marker(Marker::Crash(Indicator::ChildDied("")))],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of rustfmt.
 
-use crate::rules::{Act, ERROR, Kind, Next, Rule, problem};
+use crate::rules::{ERROR, Effect, Kind, Next, Rule, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("rustfmt") };
@@ -14,5 +14,5 @@ fn difference(so_far: &[String], line: &str) -> Next {
 const RULES: &[Rule] = &[Rule {
     name: "rustfmt.difference",
     pattern: r"^Diff in (?P<f>\S+?)(?::(?P<l>\d+)| at line (?P<l2>\d+)):$",
-    acts: &[Act::Problem(problem(ERROR, Kind::Lint, 90).follow(difference).owning())],
+    effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 90).follow(difference).owning())],
 }];

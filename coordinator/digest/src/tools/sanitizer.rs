@@ -1,6 +1,6 @@
 //! Output of sanitizers.
 
-use crate::rules::{Act, ERROR, FATAL, Indicator, Kind, Next, Rule, Sign, indented_or_blank, problem};
+use crate::rules::{ERROR, Effect, FATAL, Indicator, Kind, Marker, Next, Rule, indented_or_blank, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("sanitizers") };
@@ -29,19 +29,19 @@ fn valgrind_lines(so_far: &[String], line: &str) -> Next {
 }
 
 /// `==1==    at 0x10915E: main (a.c:5)`.
-fn frame_in_brackets(draft: &mut crate::rules::Draft) {
-    let places: Vec<String> = draft
+fn frame_in_brackets(diagnostic: &mut crate::rules::Diagnostic) {
+    let places: Vec<String> = diagnostic
         .lines
         .iter()
         .filter_map(|line| Some(line.trim_end().strip_suffix(')')?.rsplit_once('(')?.1.to_owned()))
         .filter(|place| !place.starts_with("in ") && !place.starts_with("vg_"))
         .collect();
-    let _placed = places.iter().any(|place| crate::rules::set_place(draft, place));
+    let _placed = places.iter().any(|place| crate::rules::set_place(diagnostic, place));
 }
 
 /// The first frame with a source place that is not the runtime's own.
-fn frame(draft: &mut crate::rules::Draft) {
-    for line in &draft.lines {
+fn frame(diagnostic: &mut crate::rules::Diagnostic) {
+    for line in &diagnostic.lines {
         let trimmed = line.trim_start();
         if !trimmed.starts_with('#') {
             continue;
@@ -58,9 +58,9 @@ fn frame(draft: &mut crate::rules::Draft) {
             && !file.contains("sanitizer")
             && let Ok(row) = row.parse()
         {
-            draft.file = Some(file.to_owned());
-            draft.line = Some(row);
-            draft.column = parts.next().and_then(|column| column.parse().ok());
+            diagnostic.file = Some(file.to_owned());
+            diagnostic.line = Some(row);
+            diagnostic.column = parts.next().and_then(|column| column.parse().ok());
             return;
         }
     }
@@ -70,34 +70,34 @@ const RULES: &[Rule] = &[
     Rule {
         name: "sanitizer.error",
         pattern: r"^(?:\d+: )?=*\d*=*(?:ERROR|WARNING|FATAL): (?:Address|Leak|Thread|Memory|UndefinedBehavior|HWAddress|DataFlow)Sanitizer:? (?P<m>.*)",
-        acts: &[
-            Act::Problem(problem(FATAL, Kind::Crash, 96).follow(sanitizer).owning().refine(frame)),
-            Act::Sign(Sign::Crash(Indicator::Sanitizer)),
+        effects: &[
+            Effect::Problem(problem(FATAL, Kind::Crash, 96).follow(sanitizer).owning().refine(frame)),
+            Effect::Marker(Marker::Crash(Indicator::Sanitizer)),
         ],
     },
     Rule {
         name: "sanitizer.ubsan",
         pattern: r"^(?P<f>[^\s:]+):(?P<l>\d+):(?P<c>\d+): runtime error: (?P<m>.*)",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Crash, 95).follow(indented_or_blank)),
-            Act::Sign(Sign::Crash(Indicator::Sanitizer)),
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Crash, 95).follow(indented_or_blank)),
+            Effect::Marker(Marker::Crash(Indicator::Sanitizer)),
         ],
     },
     Rule {
         name: "sanitizer.summary",
         pattern: r"^SUMMARY: \w+Sanitizer: (?P<m>.*)",
-        acts: &[Act::Sign(Sign::Crash(Indicator::Sanitizer)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Crash(Indicator::Sanitizer)), Effect::Summary],
     },
     Rule {
         name: "valgrind.error",
         pattern: r"^==\d+== (?:Invalid (?:read|write|free)|Conditional jump|Use of uninitialised|Syscall param|Process terminating|Source and destination overlap|Mismatched free|Jump to the invalid|[\d,]+ (?:\([^)]*\) )?bytes in [\d,]+ blocks are definitely lost).*",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Crash, 92).follow(valgrind_lines).refine(frame_in_brackets),
         )],
     },
     Rule {
         name: "valgrind.errors",
         pattern: r"^==\d+== ERROR SUMMARY: [1-9]\d* errors",
-        acts: &[Act::Problem(problem(ERROR, Kind::Crash, 85)), Act::Summary],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Crash, 85)), Effect::Summary],
     },
 ];

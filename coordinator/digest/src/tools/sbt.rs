@@ -1,6 +1,6 @@
 //! Output of sbt.
 
-use crate::rules::{Act, ERROR, Kind, Level, Next, Role, Rule, Sign, problem};
+use crate::rules::{ERROR, Effect, Kind, Level, Marker, Next, Role, Rule, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { drives: true, rules: RULES, ..Tool::named("sbt") };
@@ -18,26 +18,29 @@ const RULES: &[Rule] = &[
     Rule {
         name: "sbt.chatter",
         pattern: r"^\[error\] (?:(?:one|two|three|four|\d+) errors? found|Total time: )",
-        acts: &[Act::Harmless],
+        effects: &[Effect::Harmless],
     },
     Rule {
         name: "sbt.task",
         pattern: r"^\[error\] \([^()]* / [^()]*\) (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 60)), Act::Sign(Sign::Failure(ToolId::Sbt))],
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Consequence, 60)),
+            Effect::Marker(Marker::Failure(ToolId::Sbt)),
+        ],
     },
     Rule {
         name: "sbt",
         pattern: r"^\[(?P<s>error|warn)\] (?P<f>[^\s:]+):(?P<l>\d+)(?::(?P<c>\d+))?: (?P<m>.*)",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 93).follow(sbt_lines))],
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 93).follow(sbt_lines))],
     },
     Rule {
         name: "sbt.error",
         pattern: r"^\[error\] (?P<m>\S.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 65).role(Role::Vague))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 65).role(Role::Vague))],
     },
     Rule {
         name: "sbt.success",
         pattern: r"^\[success\] Total time",
-        acts: &[Act::Sign(Sign::Success(ToolId::Sbt)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Success(ToolId::Sbt)), Effect::Summary],
     },
 ];

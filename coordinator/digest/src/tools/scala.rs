@@ -1,6 +1,6 @@
 //! Output of Scala.
 
-use crate::rules::{Act, Kind, Level, Next, Rule, problem};
+use crate::rules::{Effect, Kind, Level, Next, Rule, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Scala") };
@@ -16,5 +16,5 @@ fn scala3_lines(so_far: &[String], line: &str) -> Next {
 const RULES: &[Rule] = &[Rule {
     name: "scala3",
     pattern: r"^(?:\[(?P<s>error|warn)\] )?-- (?:\[E\d+\] )?(?P<m>.*?): (?P<f>[^\s:]+):(?P<l>\d+):(?P<c>\d+) -*$",
-    acts: &[Act::Problem(problem(Level::Word, Kind::Build, 94).follow(scala3_lines).owning())],
+    effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 94).follow(scala3_lines).owning())],
 }];

@@ -1,6 +1,6 @@
 //! Output of ScalaTest.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, SORTS, problem, set_place};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, SORTS, problem, set_place};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("ScalaTest") };
@@ -12,24 +12,30 @@ fn scalatest_lines(_: &[String], line: &str) -> Next {
 }
 
 /// The last place in brackets: `4 did not equal 3 (MathSpec.scala:12)`.
-fn in_brackets(draft: &mut Draft) {
-    let places: Vec<String> = draft
+fn in_brackets(diagnostic: &mut Diagnostic) {
+    let places: Vec<String> = diagnostic
         .lines
         .iter()
         .filter_map(|line| Some(line.trim_end().strip_suffix(')')?.rsplit_once('(')?.1.to_owned()))
         .collect();
-    let _found = places.iter().any(|place| set_place(draft, place));
+    let _found = places.iter().any(|place| set_place(diagnostic, place));
 }
 
 const RULES: &[Rule] = &[
     Rule {
         name: "scalatest.failed",
         pattern: r"^(?:\[info\] )?\s*- (?P<t>.*?) \*\*\* FAILED \*\*\*.*",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(scalatest_lines).refine(in_brackets))],
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Test, 93).follow(scalatest_lines).refine(in_brackets),
+        )],
     },
     Rule {
         name: "scalatest.summary",
         pattern: r"^(?:\[info\] )?Tests: succeeded (?P<passed>\d+), failed (?P<failed>\d+), canceled \d+, ignored (?P<skipped>\d+), pending",
-        acts: &[Act::Session(ToolId::ScalaTest), Act::Counts(ToolId::ScalaTest, SORTS), Act::Summary],
+        effects: &[
+            Effect::Session(ToolId::ScalaTest),
+            Effect::Counts(ToolId::ScalaTest, SORTS),
+            Effect::Summary,
+        ],
     },
 ];

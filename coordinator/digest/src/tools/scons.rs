@@ -1,6 +1,6 @@
 //! Output of scons.
 
-use crate::rules::{Act, ERROR, Kind, Rule, Sign, problem};
+use crate::rules::{ERROR, Effect, Kind, Marker, Rule, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
@@ -18,26 +18,26 @@ const RULES: &[Rule] = &[
     Rule {
         name: "scons.error",
         pattern: r"^scons: \*\*\* (?P<m>.*)",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Consequence, 40)),
-            Act::Sign(Sign::Failure(ToolId::SconsTarget)),
-            Act::Summary,
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Consequence, 40)),
+            Effect::Marker(Marker::Failure(ToolId::SconsTarget)),
+            Effect::Summary,
         ],
     },
     Rule {
         name: "scons.begun",
         pattern: r"^scons: (?:Reading SConscript files|Building targets|Cleaning targets) \.\.\.$",
-        acts: &[Act::Sign(Sign::Begins(ToolId::Scons))],
+        effects: &[Effect::Marker(Marker::Begins(ToolId::Scons))],
     },
     Rule {
         name: "scons.ended_badly",
         pattern: r"^scons: (?:building terminated because of errors|done building targets \(errors occurred during build\))\.$",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Scons)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Scons)), Effect::Summary],
     },
     Rule {
         // With `-i` it prints this for any result of the targets, so it cancels its own failures.
         name: "scons.ended",
         pattern: r"^(?:scons: done (?:building|cleaning) targets\.|usage: scons \[OPTIONS\].*)$",
-        acts: &[Act::Sign(Sign::Success(ToolId::Scons)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Success(ToolId::Scons)), Effect::Summary],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of Sphinx.
 
-use crate::rules::{Act, Rule, Sign};
+use crate::rules::{Effect, Marker, Rule};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
@@ -14,11 +14,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "sphinx.failed",
         pattern: r"^build finished with problems\b",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Sphinx)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Sphinx)), Effect::Summary],
     },
     Rule {
         name: "sphinx.passed",
         pattern: r"^build succeeded(?:, \d+ warnings?)?\.$",
-        acts: &[Act::Sign(Sign::Success(ToolId::Sphinx)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Success(ToolId::Sphinx)), Effect::Summary],
     },
 ];

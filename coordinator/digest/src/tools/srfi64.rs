@@ -1,6 +1,6 @@
 //! Output of SRFI 64.
 
-use crate::rules::{Act, ERROR, Kind, Rule, SORTS, problem};
+use crate::rules::{ERROR, Effect, Kind, Rule, SORTS, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("SRFI 64") };
@@ -9,11 +9,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "srfi64.failed",
         pattern: r"^(?P<f>[^\s:]+):(?P<l>\d+): (?:FAIL|XPASS) (?P<t>\S.*)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 85))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 85))],
     },
     Rule {
         name: "srfi64.sorts",
         pattern: r"^# of (?:expected passes {6}(?P<passed>\d+)|unexpected (?:failures {2}|successes )(?P<failed>\d+)|expected failures {4}(?P<expected>\d+)|skipped tests {8}(?P<skipped>\d+))$",
-        acts: &[Act::Adds(ToolId::Srfi64, SORTS), Act::Summary, Act::Harmless],
+        effects: &[Effect::Adds(ToolId::Srfi64, SORTS), Effect::Summary, Effect::Harmless],
     },
 ];

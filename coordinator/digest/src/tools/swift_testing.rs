@@ -1,6 +1,6 @@
 //! Output of Swift Testing.
 
-use crate::rules::{Act, Count, ERROR, Kind, Next, Rule, Sign, TestEvent, problem};
+use crate::rules::{Count, ERROR, Effect, Kind, Marker, Next, Rule, TestEvent, problem};
 use crate::tally::Counts;
 use crate::tool::{Tool, ToolId};
 
@@ -31,64 +31,64 @@ const RULES: &[Rule] = &[
     Rule {
         name: "swift_testing.started",
         pattern: r"^(?:\xe2\x97\x87|\xf4\x80\x9f\x88|\xf4\x80\x80\x80|>) +Test (?P<t>\x22(?:[^\x22\\]|\\.)*\x22|`[^`]+`\([^)]*\)|[^\s\x22`]+\([^)]*\)) started\.$",
-        acts: &[Act::Test(ToolId::SwiftTesting, TestEvent::Started)],
+        effects: &[Effect::Test(ToolId::SwiftTesting, TestEvent::Started)],
     },
     Rule {
         name: "swift_testing.passed",
         pattern: r"^(?:\xe2\x9c\x94|\xf4\x81\x81\x9b|\xe2\x9c\x93) +Test (?P<t>\x22(?:[^\x22\\]|\\.)*\x22|`[^`]+`\([^)]*\)|[^\s\x22`]+\([^)]*\))(?: with \d+ test cases?)? passed after ",
-        acts: &[Act::Test(ToolId::SwiftTesting, TestEvent::Passed)],
+        effects: &[Effect::Test(ToolId::SwiftTesting, TestEvent::Passed)],
     },
     Rule {
         name: "swift_testing.failed",
         pattern: r"^(?:\xe2\x9c\x98|\xf4\x80\xa2\x84|\xe2\x9c\x96|\xf4\x80\x80\xb3) +Test (?P<t>\x22(?:[^\x22\\]|\\.)*\x22|`[^`]+`\([^)]*\)|[^\s\x22`]+\([^)]*\))(?: with \d+ test cases?)? failed after [\d.]+ seconds",
-        acts: &[
-            Act::Test(ToolId::SwiftTesting, TestEvent::Failed),
-            Act::Problem(problem(ERROR, Kind::Test, 90).bare()),
+        effects: &[
+            Effect::Test(ToolId::SwiftTesting, TestEvent::Failed),
+            Effect::Problem(problem(ERROR, Kind::Test, 90).bare()),
         ],
     },
     Rule {
         name: "swift_testing.skipped",
         pattern: r"^(?:\xe2\x9e\x9c|\xe2\x86\xb7|\xf4\x80\x99\x9f|\xf4\x81\x99\x8d) +Test (?P<t>\x22(?:[^\x22\\]|\\.)*\x22|`[^`]+`\([^)]*\)|[^\s\x22`]+\([^)]*\)) skipped",
-        acts: &[Act::Test(ToolId::SwiftTesting, TestEvent::Skipped)],
+        effects: &[Effect::Test(ToolId::SwiftTesting, TestEvent::Skipped)],
     },
     Rule {
         name: "swift_testing.known_issue",
         pattern: r"^(?:\xe2\x9c\x98|\xc3\x97|\xf4\x80\xa2\x84) +Test (?P<t>\x22(?:[^\x22\\]|\\.)*\x22|`[^`]+`\([^)]*\)|[^\s\x22`]+\([^)]*\)) (?:with .*? )?recorded a known issue",
-        acts: &[Act::Harmless],
+        effects: &[Effect::Harmless],
     },
     Rule {
         name: "swift_testing.expected",
         pattern: r"^\S+ +Test (?P<t>\x22(?:[^\x22\\]|\\.)*\x22|`[^`]+`\([^)]*\)|[^\s\x22`]+\([^)]*\)) passed after .* with \d+ known issues?",
-        acts: &[Act::Test(ToolId::SwiftTesting, TestEvent::ExpectedFailure)],
+        effects: &[Effect::Test(ToolId::SwiftTesting, TestEvent::ExpectedFailure)],
     },
     Rule {
         name: "swift_testing.issue",
         pattern: r"^(?:\xe2\x9c\x98|\xf4\x80\xa2\x84|\xe2\x9c\x96|\xf4\x80\x80\xb3) +Test (?P<t>\x22(?:[^\x22\\]|\\.)*\x22|`[^`]+`\([^)]*\)|[^\s\x22`]+\([^)]*\)) (?:with \d+ argument.*? )?recorded an issue(?: with \d+ arguments?.*?)?(?: at (?P<f>[^:]+):(?P<l>\d+):(?P<c>\d+))?: (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 95).follow(details))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 95).follow(details))],
     },
     Rule {
         name: "swift_testing.suite",
         pattern: r"^(?:\xe2\x9c\x98|\xf4\x80\xa2\x84) +Suite (?P<t>.+?) failed after",
-        acts: &[Act::Harmless],
+        effects: &[Effect::Harmless],
     },
     Rule {
         name: "swift_testing.run_passed",
         pattern: r"^\S+ +Test run with (?P<n>\d+) tests?(?: in \d+ suites?)? passed after",
-        acts: &[
-            Act::Partial(ToolId::SwiftTesting, SWIFT_RUN),
-            Act::Session(ToolId::SwiftTesting),
-            Act::Sign(Sign::Success(ToolId::SwiftTesting)),
-            Act::Summary,
+        effects: &[
+            Effect::Partial(ToolId::SwiftTesting, SWIFT_RUN),
+            Effect::Session(ToolId::SwiftTesting),
+            Effect::Marker(Marker::Success(ToolId::SwiftTesting)),
+            Effect::Summary,
         ],
     },
     Rule {
         name: "swift_testing.run_failed",
         pattern: r"^\S+ +Test run with (?P<n>\d+) tests?(?: in \d+ suites?)? failed after",
-        acts: &[
-            Act::Partial(ToolId::SwiftTesting, SWIFT_RUN_FAILED),
-            Act::Session(ToolId::SwiftTesting),
-            Act::Sign(Sign::Failure(ToolId::SwiftTesting)),
-            Act::Summary,
+        effects: &[
+            Effect::Partial(ToolId::SwiftTesting, SWIFT_RUN_FAILED),
+            Effect::Session(ToolId::SwiftTesting),
+            Effect::Marker(Marker::Failure(ToolId::SwiftTesting)),
+            Effect::Summary,
         ],
     },
 ];

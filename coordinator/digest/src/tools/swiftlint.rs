@@ -1,6 +1,6 @@
 //! Output of swiftlint.
 
-use crate::rules::{Act, Kind, Level, Rule, problem};
+use crate::rules::{Effect, Kind, Level, Rule, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { lints: true, rules: RULES, ..Tool::named("swiftlint") };
@@ -8,5 +8,5 @@ pub(super) const TOOL: Tool = Tool { lints: true, rules: RULES, ..Tool::named("s
 const RULES: &[Rule] = &[Rule {
     name: "swiftlint",
     pattern: r"^(?P<f>/[^:]+):(?P<l>\d+)(?::(?P<c>\d+))?: (?P<s>error|warning): (?P<m>.* \([a-z_]+\))$",
-    acts: &[Act::Problem(problem(Level::Word, Kind::Lint, 90))],
+    effects: &[Effect::Problem(problem(Level::Word, Kind::Lint, 90))],
 }];

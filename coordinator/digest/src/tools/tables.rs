@@ -1,6 +1,6 @@
 //! Reports that name a file in a heading and have rows with a line and a message.
 
-use crate::rules::{Act, Draft, ERROR, Fails, Kind, Level, Next, Rule, paragraph, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Fails, Kind, Level, Next, Rule, paragraph, problem};
 use crate::tool::{Apart, Tool};
 
 pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("table of remarks") };
@@ -21,11 +21,11 @@ fn phpstan_rows(so_far: &[String], line: &str) -> Next {
 }
 
 /// The first row has the place and the message.
-fn first_row(draft: &mut Draft) {
+fn first_row(diagnostic: &mut Diagnostic) {
     let row = |line: &String| line.split_whitespace().next()?.parse::<u32>().ok();
-    draft.head = draft.lines.iter().skip(1).position(|line| row(line).is_some()).map(|at| at + 1);
-    draft.line = draft.head.and_then(|at| row(&draft.lines[at]));
-    draft.spurious = draft.head.is_none();
+    diagnostic.head = diagnostic.lines.iter().skip(1).position(|line| row(line).is_some()).map(|at| at + 1);
+    diagnostic.line = diagnostic.head.and_then(|at| row(&diagnostic.lines[at]));
+    diagnostic.spurious = diagnostic.head.is_none();
 }
 
 fn sqlfluff_rows(so_far: &[String], line: &str) -> Next {
@@ -34,36 +34,38 @@ fn sqlfluff_rows(so_far: &[String], line: &str) -> Next {
 }
 
 /// `L:   3 | P:   8 | CP01 | message`.
-fn first_sqlfluff_row(draft: &mut Draft) {
-    let Some(row) = draft.lines.get(1) else {
-        draft.spurious = true;
+fn first_sqlfluff_row(diagnostic: &mut Diagnostic) {
+    let Some(row) = diagnostic.lines.get(1) else {
+        diagnostic.spurious = true;
         return;
     };
     let mut numbers = row.split('|').map(|part| part.split_whitespace().nth(1)?.parse().ok());
-    (draft.line, draft.column) = (numbers.next().flatten(), numbers.next().flatten());
-    draft.head = Some(1);
+    (diagnostic.line, diagnostic.column) = (numbers.next().flatten(), numbers.next().flatten());
+    diagnostic.head = Some(1);
 }
 
 /// bandit's `Location: ./app.py:3:0`.
-fn location_line(draft: &mut Draft) {
-    let place = draft.lines.iter().find_map(|line| Some(line.trim().strip_prefix("Location: ")?.to_owned()));
-    let _placed = place.is_some_and(|place| crate::rules::set_place(draft, &place));
+fn location_line(diagnostic: &mut Diagnostic) {
+    let place =
+        diagnostic.lines.iter().find_map(|line| Some(line.trim().strip_prefix("Location: ")?.to_owned()));
+    let _placed = place.is_some_and(|place| crate::rules::set_place(diagnostic, &place));
 }
 
 /// brakeman's `File: app/a.rb` and `Line: 5`.
-fn brakeman_place(draft: &mut Draft) {
-    let value =
-        |name: &str| draft.lines.iter().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()));
+fn brakeman_place(diagnostic: &mut Diagnostic) {
+    let value = |name: &str| {
+        diagnostic.lines.iter().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
+    };
     let (file, line) = (value("File: "), value("Line: ").and_then(|line| line.parse().ok()));
-    draft.head = draft.lines.iter().position(|line| line.starts_with("Message: "));
-    draft.spurious = file.is_none() || draft.head.is_none();
-    (draft.file, draft.line) = (file, line);
+    diagnostic.head = diagnostic.lines.iter().position(|line| line.starts_with("Message: "));
+    diagnostic.spurious = file.is_none() || diagnostic.head.is_none();
+    (diagnostic.file, diagnostic.line) = (file, line);
 }
 
 /// The message of an advisory of cargo audit is its `Title:`.
-fn title(draft: &mut Draft) {
-    draft.head = draft.lines.iter().position(|line| line.starts_with("Title:"));
-    draft.spurious = draft.head.is_none();
+fn title(diagnostic: &mut Diagnostic) {
+    diagnostic.head = diagnostic.lines.iter().position(|line| line.starts_with("Title:"));
+    diagnostic.spurious = diagnostic.head.is_none();
 }
 
 /// The entries of a list below its heading.
@@ -86,9 +88,9 @@ const LISTED: &[&str] =
     &["Unused ", "Unlisted ", "Unresolved ", "Missing ", "Duplicate ", "Unlinted ", "Invalid "];
 
 /// A heading without entries is no remark. The first entry may have a place.
-fn first_entry(draft: &mut Draft) {
-    draft.spurious = draft.lines.len() == 1;
-    super::places::worded(draft);
+fn first_entry(diagnostic: &mut Diagnostic) {
+    diagnostic.spurious = diagnostic.lines.len() == 1;
+    super::places::worded(diagnostic);
 }
 
 fn is_path(line: &str) -> bool {
@@ -110,21 +112,25 @@ fn deeper(so_far: &[String], line: &str) -> Next {
 }
 
 /// The path is above, and the number of the line before its text: `2┆ eval(input())`.
-fn semgrep_place(draft: &mut Draft) {
-    let path = draft.lines.first().filter(|line| is_path(line)).map(|line| line.trim().to_owned());
-    let row = draft.lines.iter().find_map(|line| line.trim().split_once('┆')?.0.trim().parse().ok());
-    draft.spurious = path.is_none() && row.is_none();
-    (draft.file, draft.line) = (path, row);
-    let mark = draft.lines.iter().position(|line| line.contains('❱')).unwrap_or(0);
-    draft.head =
-        draft.lines.iter().skip(mark + 1).position(|line| !line.trim().is_empty()).map(|at| mark + 1 + at);
+fn semgrep_place(diagnostic: &mut Diagnostic) {
+    let path = diagnostic.lines.first().filter(|line| is_path(line)).map(|line| line.trim().to_owned());
+    let row = diagnostic.lines.iter().find_map(|line| line.trim().split_once('┆')?.0.trim().parse().ok());
+    diagnostic.spurious = path.is_none() && row.is_none();
+    (diagnostic.file, diagnostic.line) = (path, row);
+    let mark = diagnostic.lines.iter().position(|line| line.contains('❱')).unwrap_or(0);
+    diagnostic.head = diagnostic
+        .lines
+        .iter()
+        .skip(mark + 1)
+        .position(|line| !line.trim().is_empty())
+        .map(|at| mark + 1 + at);
 }
 
 const RULES: &[Rule] = &[
     Rule {
         name: "tables.listed",
         pattern: r"^(?:Unused|Unlisted|Unresolved|Missing|Duplicate|Unlinted|Invalid) (?:[a-z]+ ){0,2}[a-z]+s(?: \(\d+\)|:)?$",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(Level::Remark, Kind::Lint, 80)
                 .follow(entries)
                 .owning()
@@ -135,50 +141,52 @@ const RULES: &[Rule] = &[
     Rule {
         name: "tables.semgrep",
         pattern: r"^ {2,6}(?:\xe2\x9d\xaf)*\xe2\x9d\xb1 (?P<k>\S+)$",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Lint, 90).lead(is_path).follow(deeper).owning().refine(semgrep_place),
         )],
     },
     Rule {
         name: "tables.phpstan",
         pattern: r"^  Line   (?P<f>\S.*?)\s*$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Lint, 92).follow(phpstan_rows).owning().refine(first_row))],
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Lint, 92).follow(phpstan_rows).owning().refine(first_row),
+        )],
     },
     Rule {
         name: "tables.phpstan_total",
         pattern: r"^ \[ERROR\] Found \d+ errors?\s*$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 40))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 40))],
     },
     Rule {
         name: "tables.psalm",
         pattern: r"^(?:ERROR|Error): (?P<k>[A-Z]\w+) - (?P<f>[^\s:]+):(?P<l>\d+):(?P<c>\d+) - (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Lint, 92).follow(paragraph))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 92).follow(paragraph))],
     },
     Rule {
         name: "tables.sqlfluff",
         pattern: r"^== \[(?P<f>[^\]]+)\] FAIL$",
-        acts: &[Act::Problem(
+        effects: &[Effect::Problem(
             problem(ERROR, Kind::Lint, 92).follow(sqlfluff_rows).owning().refine(first_sqlfluff_row),
         )],
     },
     Rule {
         name: "tables.bandit",
         pattern: r"^>> Issue: (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Lint, 90).follow(paragraph).refine(location_line))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 90).follow(paragraph).refine(location_line))],
     },
     Rule {
         name: "tables.brakeman",
         pattern: r"^Confidence: (?:High|Medium|Weak)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Lint, 88).follow(paragraph).refine(brakeman_place))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 88).follow(paragraph).refine(brakeman_place))],
     },
     Rule {
         name: "tables.advisory",
         pattern: r"^Crate: +\S+$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Lint, 90).follow(paragraph).refine(title))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 90).follow(paragraph).refine(title))],
     },
     Rule {
         name: "tables.django",
         pattern: r"^(?:\?|[\w.]+): \([\w.]+\.E\d{3}\) (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Lint, 90))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 90))],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of TAP.
 
-use crate::rules::{Act, Draft, ERROR, INFO, Kind, Next, Problem, Rule, Sign, TestEvent, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, INFO, Kind, Marker, Next, Problem, Rule, TestEvent, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool =
@@ -22,25 +22,25 @@ pub(super) fn tap_lines(so_far: &[String], line: &str) -> Next {
 }
 
 /// Messages of node and others in YAML. The failure of a test because of an inner test is reported by the inner one.
-pub(super) fn tap_place(draft: &mut Draft) {
-    for line in &draft.lines {
+pub(super) fn tap_place(diagnostic: &mut Diagnostic) {
+    for line in &diagnostic.lines {
         let Some((key, value)) = line.trim().split_once(": ") else { continue };
         let value = value.trim_matches(['\'', '"']);
         let value =
             value.rsplit_once(" (").map_or(value, |(_, place)| place.trim_end_matches(')')).to_owned();
         if key == "location" || key == "at" {
-            let _placed = crate::rules::set_place(draft, &value);
+            let _placed = crate::rules::set_place(diagnostic, &value);
             break;
         }
     }
-    let says = |text: &str| draft.lines.iter().any(|line| line.trim() == text);
+    let says = |text: &str| diagnostic.lines.iter().any(|line| line.trim() == text);
     // node could not load the file, and has printed the reason above.
     let is_of_file = says("error: 'test failed'") && says("failureType: 'testCodeFailure'");
-    if is_of_file || draft.lines.iter().any(|line| line.contains("'subtestsFailed'")) {
-        draft.kind = Some(Kind::Consequence);
+    if is_of_file || diagnostic.lines.iter().any(|line| line.contains("'subtestsFailed'")) {
+        diagnostic.kind = Some(Kind::Consequence);
     }
-    if draft.file.is_none() {
-        super::places::worded(draft);
+    if diagnostic.file.is_none() {
+        super::places::worded(diagnostic);
     }
 }
 
@@ -48,61 +48,71 @@ pub(super) fn tap_place(draft: &mut Draft) {
 const TODO: Problem = problem(INFO, Kind::Test, 50).follow(tap_lines).owning();
 
 const RULES: &[Rule] = &[
-    Rule { name: "tap.plan", pattern: r"^1\.\.(?P<n>\d+)(?: #.*)?$", acts: &[Act::Plan(ToolId::Tap)] },
+    Rule { name: "tap.plan", pattern: r"^1\.\.(?P<n>\d+)(?: #.*)?$", effects: &[Effect::Plan(ToolId::Tap)] },
     Rule {
         name: "tap.version",
         pattern: r"^TAP version \d+$",
-        acts: &[Act::AtWork(ToolId::NodeTest), Act::AtWork(ToolId::Tap)],
+        effects: &[Effect::AtWork(ToolId::NodeTest), Effect::AtWork(ToolId::Tap)],
     },
     Rule {
         name: "tap.bail",
         pattern: r"^\s*Bail out!(?: +(?P<m>.*))?$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 90)), Act::Sign(Sign::Failure(ToolId::Tap))],
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Test, 90)),
+            Effect::Marker(Marker::Failure(ToolId::Tap)),
+        ],
     },
     Rule {
         // Perl's Test::More, where too few tests ran or the program ended after them.
         name: "tap.unplanned",
         pattern: r"^# Looks like (?P<m>you planned \d+ tests? but ran \d+|your test exited with \d+ .*)\.?$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 88)), Act::Sign(Sign::Failure(ToolId::Tap))],
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Test, 88)),
+            Effect::Marker(Marker::Failure(ToolId::Tap)),
+        ],
     },
     Rule {
         name: "tap.todo",
         pattern: r"^not ok\b(?: (?P<k>\d+))?(?: -)? ?(?P<t>.*?) ?# *(?i:todo)\b",
-        acts: &[Act::Test(ToolId::Tap, TestEvent::ExpectedFailure), Act::Problem(TODO), Act::Alone],
+        effects: &[
+            Effect::Test(ToolId::Tap, TestEvent::ExpectedFailure),
+            Effect::Problem(TODO),
+            Effect::Alone,
+        ],
     },
     Rule {
         name: "tap.todo_inside",
         pattern: r"^ +not ok\b(?: \d+)?(?: -)? ?(?P<t>.*?) ?# *(?i:todo)\b",
-        acts: &[Act::Problem(TODO), Act::Alone],
+        effects: &[Effect::Problem(TODO), Effect::Alone],
     },
     Rule {
         name: "tap.skip",
         pattern: r"^ok\b(?: (?P<k>\d+))?(?: -)? ?(?P<t>.*?) ?# *(?i:skip)",
-        acts: &[Act::Test(ToolId::Tap, TestEvent::Skipped), Act::Alone],
+        effects: &[Effect::Test(ToolId::Tap, TestEvent::Skipped), Effect::Alone],
     },
     Rule {
         // cmocka's line for a skipped test. Other tools print `ok` for one, without a name after the word.
         name: "tap.cmocka_skip",
         pattern: r"^not ok (?P<k>\d+) # SKIP (?P<t>\w+)$",
-        acts: &[Act::Test(ToolId::Tap, TestEvent::Skipped), Act::Alone],
+        effects: &[Effect::Test(ToolId::Tap, TestEvent::Skipped), Effect::Alone],
     },
     Rule {
         name: "tap.not_ok",
         pattern: r"^not ok (?:(?P<k>\d+)(?: -)? ?)?(?P<t>.*?)(?: # .*)?$",
-        acts: &[
-            Act::Test(ToolId::Tap, TestEvent::Failed),
-            Act::Problem(problem(ERROR, Kind::Test, 90).follow(tap_lines).refine(tap_place)),
-            Act::Sign(Sign::Failure(ToolId::Tap)),
+        effects: &[
+            Effect::Test(ToolId::Tap, TestEvent::Failed),
+            Effect::Problem(problem(ERROR, Kind::Test, 90).follow(tap_lines).refine(tap_place)),
+            Effect::Marker(Marker::Failure(ToolId::Tap)),
         ],
     },
     Rule {
         name: "tap.not_ok_inside",
         pattern: r"^ +not ok \d+(?: -)? (?P<t>.*?)(?: # .*)?$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 90).follow(tap_lines).refine(tap_place))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 90).follow(tap_lines).refine(tap_place))],
     },
     Rule {
         name: "tap.ok",
         pattern: r"^ok (?:(?P<k>\d+)(?: -)? ?|- )(?P<t>.*?)(?: # .*)?$",
-        acts: &[Act::Test(ToolId::Tap, TestEvent::Passed)],
+        effects: &[Effect::Test(ToolId::Tap, TestEvent::Passed)],
     },
 ];

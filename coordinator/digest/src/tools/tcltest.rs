@@ -1,6 +1,6 @@
 //! Output of tcltest.
 
-use crate::rules::{Act, ERROR, Kind, Next, Rule, SORTS, Sign, problem};
+use crate::rules::{ERROR, Effect, Kind, Marker, Next, Rule, SORTS, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("tcltest") };
@@ -20,21 +20,21 @@ const RULES: &[Rule] = &[
     Rule {
         name: "tcltest.failed",
         pattern: r"^==== (?P<t>\S+) .*\bFAILED$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(tcltest_lines).owning())],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 92).follow(tcltest_lines).owning())],
     },
     Rule {
         name: "tcltest.summary",
         pattern: r"^(?P<t>[^\s:]+):\tTotal\t\d+\tPassed\t(?P<passed>\d+)\tSkipped\t(?P<skipped>\d+)\tFailed\t(?P<failed>\d+)$",
-        acts: &[
-            Act::Session(ToolId::TclTest),
-            Act::Part(ToolId::TclTest),
-            Act::Counts(ToolId::TclTest, SORTS),
-            Act::Summary,
+        effects: &[
+            Effect::Session(ToolId::TclTest),
+            Effect::Part(ToolId::TclTest),
+            Effect::Counts(ToolId::TclTest, SORTS),
+            Effect::Summary,
         ],
     },
     Rule {
         name: "tcltest.exited",
         pattern: r"^Test files exiting with errors: *$",
-        acts: &[Act::Sign(Sign::Failure(ToolId::TclTest)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::TclTest)), Effect::Summary],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of test-unit.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("test-unit") };
@@ -11,16 +11,18 @@ fn test_unit(so_far: &[String], line: &str) -> Next {
 }
 
 /// `a.rb:3:in `test_a'`.
-fn test_unit_place(draft: &mut Draft) {
-    let place = draft.lines.iter().find_map(|line| Some(line.split_once(":in ")?.0.to_owned()));
-    draft.spurious = place.is_none();
+fn test_unit_place(diagnostic: &mut Diagnostic) {
+    let place = diagnostic.lines.iter().find_map(|line| Some(line.split_once(":in ")?.0.to_owned()));
+    diagnostic.spurious = place.is_none();
     if let Some(place) = place {
-        let _placed = crate::rules::set_place(draft, &place);
+        let _placed = crate::rules::set_place(diagnostic, &place);
     }
 }
 
 const RULES: &[Rule] = &[Rule {
     name: "test_unit.failed",
     pattern: r"^(?:Failure|Error): (?P<t>test[\w ]*\([A-Z][\w:]*\))(?::.*)?$",
-    acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(test_unit).owning().refine(test_unit_place))],
+    effects: &[Effect::Problem(
+        problem(ERROR, Kind::Test, 92).follow(test_unit).owning().refine(test_unit_place),
+    )],
 }];

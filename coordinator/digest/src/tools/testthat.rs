@@ -1,7 +1,7 @@
 //! Output of testthat.
 
 use super::gotestsum::text_lines;
-use crate::rules::{Act, ERROR, Kind, Rule, SORTS, problem};
+use crate::rules::{ERROR, Effect, Kind, Rule, SORTS, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("testthat") };
@@ -10,11 +10,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "testthat.failed",
         pattern: r"^(?:\xe2\x94\x80)+ (?:Failure|Error) \('?(?P<f>[^\s:']+):(?P<l>\d+)(?::(?P<c>\d+))?'?\): (?P<t>.*?)[ \xe2\x94\x80]*$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(text_lines).owning())],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 93).follow(text_lines).owning())],
     },
     Rule {
         name: "testthat.summary",
         pattern: r"^\[ FAIL (?P<failed>\d+) \| WARN \d+ \| SKIP (?P<skipped>\d+) \| PASS (?P<passed>\d+) \]",
-        acts: &[Act::Counts(ToolId::TestThat, SORTS), Act::Summary],
+        effects: &[Effect::Counts(ToolId::TestThat, SORTS), Effect::Summary],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of TeX.
 
-use crate::rules::{Act, Draft, ERROR, Kind, Next, Rule, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("TeX") };
@@ -18,11 +18,11 @@ fn tex_lines(so_far: &[String], line: &str) -> Next {
 }
 
 /// The line is in `l.12 …`.
-fn tex_line(draft: &mut Draft) {
+fn tex_line(diagnostic: &mut Diagnostic) {
     let row = |line: &String| line.strip_prefix("l.")?.split(' ').next()?.parse().ok();
-    draft.line = draft.lines.iter().find_map(row);
-    if draft.line.is_none() {
-        draft.file = None;
+    diagnostic.line = diagnostic.lines.iter().find_map(row);
+    if diagnostic.line.is_none() {
+        diagnostic.file = None;
     }
 }
 
@@ -31,16 +31,18 @@ const RULES: &[Rule] = &[
         // A file that TeX opens and does not close on the same line.
         name: "tex.file",
         pattern: r"^\(?(?:[^()]*\([^()]*\))*\((?P<f>\./[^\s()]+\.(?:tex|ltx|sty|cls))$",
-        acts: &[Act::File],
+        effects: &[Effect::File],
     },
     Rule {
         name: "tex.error",
         pattern: r"^! (?P<m>(?:[A-Z]| ==> ).*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 84).follow(tex_lines).in_file().refine(tex_line))],
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Build, 84).follow(tex_lines).in_file().refine(tex_line),
+        )],
     },
     Rule {
         name: "tex.file_line_error",
         pattern: r"^(?P<f>(?:\./|/)\S+\.(?:tex|ltx|sty|cls)):(?P<l>\d+): (?P<m>\S.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 84))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 84))],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of tox.
 
-use crate::rules::{Act, ERROR, Kind, Rule, Sign, problem};
+use crate::rules::{ERROR, Effect, Kind, Marker, Rule, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("tox") };
@@ -8,5 +8,8 @@ pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("tox") };
 const RULES: &[Rule] = &[Rule {
     name: "tox.failed",
     pattern: r"^\s+(?P<t>\S+): FAIL(?: code \d+)? \(.*",
-    acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 70)), Act::Sign(Sign::Failure(ToolId::Tox))],
+    effects: &[
+        Effect::Problem(problem(ERROR, Kind::Consequence, 70)),
+        Effect::Marker(Marker::Failure(ToolId::Tox)),
+    ],
 }];

@@ -1,7 +1,7 @@
 //! Output of trial.
 
 use super::unittest::UNITTEST_REST;
-use crate::rules::{Act, Rule};
+use crate::rules::{Effect, Rule};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("trial") };
@@ -10,5 +10,5 @@ const RULES: &[Rule] = &[Rule {
     // An unexpected success does not count as a failure, in its text and in its exit code.
     name: "trial.passed",
     pattern: r"^PASSED \((?:(?:skips=(?P<skipped>\d+)|expectedFailures=(?P<expected>\d+)|(?:unexpectedSuccesses|successes)=\d+)(?:, )?)+\)$",
-    acts: &[Act::Moves(ToolId::Unittest, UNITTEST_REST), Act::Summary],
+    effects: &[Effect::Moves(ToolId::Unittest, UNITTEST_REST), Effect::Summary],
 }];

@@ -1,6 +1,6 @@
 //! Output of tsc.
 
-use crate::rules::{Act, ERROR, Kind, Level, Next, Rule, Sign, problem};
+use crate::rules::{ERROR, Effect, Kind, Level, Marker, Next, Rule, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("tsc") };
@@ -22,40 +22,40 @@ const RULES: &[Rule] = &[
     Rule {
         name: "tsc.error",
         pattern: r"^(?:[\w@/.-]+:[\w:.-]+: )?(?P<f>[^\s(][^(]*)\((?P<l>\d+),(?P<c>\d+)\): (?P<s>error|warning|message) TS\d+: (?P<m>.*)",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 95).follow(tsc_lines))],
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 95).follow(tsc_lines))],
     },
     Rule {
         name: "tsc.pretty",
         // The builders of Angular have the prefix.
         pattern: r"^(?:Error: )?(?P<f>[^\s:]+):(?P<l>\d+):(?P<c>\d+) - (?P<s>error|warning) (?:TS|NG|ts\()-?\d+\)?: (?P<m>.*)",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 95).follow(tsc_lines))],
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 95).follow(tsc_lines))],
     },
     Rule {
         name: "tsc.unplaced",
         pattern: r"^error TS\d+: (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 93).follow(tsc_lines))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 93).follow(tsc_lines))],
     },
     Rule {
         name: "tsc.says",
         // Output of a test follows a sign in TAP.
         pattern: r"^(?:[^\s(#][^(]*\(\d+,\d+\): |[^\s:]+:\d+:\d+ - )?error TS\d+: ",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Tsc))],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Tsc))],
     },
     Rule {
         name: "tsc.found",
         // mypy prints the number of checked files after it.
         pattern: r"^Found (?P<n>[1-9]\d*) errors?(?: in [^(]*)?\.?$",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Tsc)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Tsc)), Effect::Summary],
     },
     Rule {
         name: "tsc.again",
         pattern: r"^(?:\[?\d+:\d+:\d+(?: [AP]M)?\]? ?(?:- )?)?(?:[AP]M\]? )?(?:- )?File change detected\.",
-        acts: &[Act::TriesAgain(ToolId::Tsc)],
+        effects: &[Effect::TriesAgain(ToolId::Tsc)],
     },
     Rule {
         name: "tsc.clean",
         // A compiler that watches compiles again. Most of its stamp was taken for the stamp of the line.
         pattern: r"^(?:\[?\d+:\d+:\d+(?: [AP]M)?\]? ?(?:- )?)?(?:[AP]M\]? )?(?:- )?Found 0 errors\.",
-        acts: &[Act::Sign(Sign::Success(ToolId::Tsc)), Act::Harmless],
+        effects: &[Effect::Marker(Marker::Success(ToolId::Tsc)), Effect::Harmless],
     },
 ];

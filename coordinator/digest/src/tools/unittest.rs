@@ -2,7 +2,7 @@
 
 use super::compiler::DIED;
 use super::pytest::last_place;
-use crate::rules::{Act, Count, ERROR, Indicator, Kind, Next, Rule, Sign, TestEvent, problem};
+use crate::rules::{Count, ERROR, Effect, Indicator, Kind, Marker, Next, Rule, TestEvent, problem};
 use crate::tally::Counts;
 use crate::tool::{Announced, Tool, ToolId};
 
@@ -53,61 +53,69 @@ const RULES: &[Rule] = &[
             shell_words!(),
             r")(?:: \d+)?(?: \(core dumped\))?$"
         ),
-        acts: &[
-            Act::Test(ToolId::Unittest, TestEvent::Started),
-            Act::Problem(DIED),
-            Act::Sign(Sign::Crash(Indicator::Died(""))),
+        effects: &[
+            Effect::Test(ToolId::Unittest, TestEvent::Started),
+            Effect::Problem(DIED),
+            Effect::Marker(Marker::Crash(Indicator::Died(""))),
         ],
     },
     Rule {
         name: "unittest.heading",
         pattern: r"^(?:FAIL|ERROR): (?P<t>\S+ \(.*?\).*)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 94).follow(unittest).owning().refine(last_place))],
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Test, 94).follow(unittest).owning().refine(last_place),
+        )],
     },
     Rule {
         name: "unittest.heading_short",
         pattern: r"^(?:FAIL|ERROR): (?P<t>[A-Za-z_]\w*)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 90).follow(unittest).owning().refine(last_place))],
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Test, 90).follow(unittest).owning().refine(last_place),
+        )],
     },
     Rule {
         name: "unittest.line_failed",
         pattern: r"^(?P<t>\S+ \([\w.]+\))(?: \[.*\])? \.\.\. (?:FAIL|ERROR)$",
-        acts: &[
-            Act::Test(ToolId::Unittest, TestEvent::Failed),
-            Act::Problem(problem(ERROR, Kind::Test, 90).bare()),
+        effects: &[
+            Effect::Test(ToolId::Unittest, TestEvent::Failed),
+            Effect::Problem(problem(ERROR, Kind::Test, 90).bare()),
         ],
     },
     Rule {
         // Output of the test may follow on the same line.
         name: "unittest.at_work",
         pattern: r"^\w+ \([\w.]+\)(?: \[.*\])? \.\.\. ",
-        acts: &[Act::AtWork(ToolId::Unittest)],
+        effects: &[Effect::AtWork(ToolId::Unittest)],
     },
     // trial's is longer.
-    Rule { name: "unittest.rule", pattern: r"^(?:-{70}|-{79})$", acts: &[Act::Heading(ToolId::Unittest)] },
+    Rule {
+        name: "unittest.rule",
+        pattern: r"^(?:-{70}|-{79})$",
+        effects: &[Effect::Heading(ToolId::Unittest)],
+    },
     Rule {
         name: "unittest.ran",
         pattern: r"^Ran (?P<n>\d+) tests? in [\d.]+s",
-        acts: &[Act::Partial(ToolId::Unittest, UNITTEST), Act::Summary],
+        effects: &[Effect::Partial(ToolId::Unittest, UNITTEST), Effect::Summary],
     },
     Rule {
         name: "unittest.failed",
         pattern: r"^FAILED \((?:(?:failures=(?P<failed>\d+)|errors=(?P<errors>\d+)|skip(?:ped|s)=(?P<skipped>\d+)|expected(?:[ _]f|F)ailures=(?P<expected>\d+)|unexpected[ _]successes=(?P<unexpected>\d+)|(?:passes|unexpectedSuccesses|successes)=\d+)(?:, )?)+\)",
-        acts: &[Act::Moves(ToolId::Unittest, UNITTEST_REST), Act::Summary, Act::Harmless],
+        effects: &[Effect::Moves(ToolId::Unittest, UNITTEST_REST), Effect::Summary, Effect::Harmless],
     },
     Rule {
         name: "unittest.ok",
         pattern: r"^OK(?: \((?:(?:skip(?:ped|s)=(?P<skipped>\d+)|expected[ _]failures=(?P<expected>\d+)|unexpected successes=\d+|passes=\d+)(?:, )?)+\))?$",
-        acts: &[Act::Moves(ToolId::Unittest, UNITTEST_REST)],
+        effects: &[Effect::Moves(ToolId::Unittest, UNITTEST_REST)],
     },
     Rule {
         name: "unittest.unexpected",
         pattern: r"^UNEXPECTED SUCCESS: (?P<t>\S+ \(.*?\).*)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 92))],
     },
     Rule {
         name: "unittest.running",
         pattern: r"^(?P<t>\w+ \([\w.]+\)) \.\.\. (?:$|Fatal Python error: )",
-        acts: &[Act::Test(ToolId::Unittest, TestEvent::Started)],
+        effects: &[Effect::Test(ToolId::Unittest, TestEvent::Started)],
     },
 ];

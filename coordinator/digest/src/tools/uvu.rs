@@ -1,6 +1,6 @@
 //! Output of uvu.
 
-use crate::rules::{Act, Count, Rule};
+use crate::rules::{Count, Effect, Rule};
 use crate::tally::Counts;
 use crate::tool::{Tool, ToolId};
 
@@ -14,5 +14,5 @@ const MARKS: Count = |groups| {
 const RULES: &[Rule] = &[Rule {
     name: "uvu.marks",
     pattern: r"^(?:(?:\xe2\x80\xa2|\xe2\x9c\x98) )+ *\((?P<passed>\d+) / (?P<n>\d+)\)$",
-    acts: &[Act::Session(ToolId::Uvu), Act::Counts(ToolId::Uvu, MARKS), Act::Summary],
+    effects: &[Effect::Session(ToolId::Uvu), Effect::Counts(ToolId::Uvu, MARKS), Effect::Summary],
 }];

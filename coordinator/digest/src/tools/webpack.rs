@@ -1,6 +1,6 @@
 //! Output of webpack.
 
-use crate::rules::{Act, ERROR, Kind, Rule, Sign, paragraph, problem};
+use crate::rules::{ERROR, Effect, Kind, Marker, Rule, paragraph, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool =
@@ -10,16 +10,16 @@ const RULES: &[Rule] = &[
     Rule {
         name: "webpack.error",
         pattern: r"^ERROR in (?P<f>\S+?)(?:[ :](?P<l>\d+):(?P<c>\d+).*)?$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 93).follow(paragraph))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 93).follow(paragraph))],
     },
     Rule {
         name: "webpack.compiled",
         pattern: r"^webpack(?: [\d.]+)? compiled with (?P<n>[1-9]\d*) errors?",
-        acts: &[Act::Sign(Sign::Failure(ToolId::Webpack)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Webpack)), Effect::Summary],
     },
     Rule {
         name: "webpack.compiled_ok",
         pattern: r"^webpack(?: [\d.]+)? compiled (?:successfully|with \d+ warnings?)",
-        acts: &[Act::Sign(Sign::Success(ToolId::Webpack)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Success(ToolId::Webpack)), Effect::Summary],
     },
 ];

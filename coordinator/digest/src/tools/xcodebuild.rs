@@ -1,7 +1,7 @@
 //! Output of xcodebuild.
 
 use crate::rules::{
-    Act, ERROR, FATAL, Indicator, Kind, Next, Rule, Sign, WARNING, indented, indented_or_blank, problem,
+    ERROR, Effect, FATAL, Indicator, Kind, Marker, Next, Rule, WARNING, indented, indented_or_blank, problem,
 };
 use crate::tool::{Stage, Tool, ToolId};
 
@@ -27,152 +27,152 @@ const RULES: &[Rule] = &[
     Rule {
         name: "xcodebuild.succeeded",
         pattern: r"^\*\* (?P<u>BUILD|TEST|TEST BUILD|TEST EXECUTE|ARCHIVE|CLEAN|ANALYZE|INSTALL|EXPORT|DOCBUILD) SUCCEEDED \*\*",
-        acts: &[
-            Act::ActionResult,
-            Act::Sign(Sign::Success(ToolId::Xcodebuild)),
-            Act::Sign(Sign::Tool(ToolId::Xcodebuild)),
-            Act::Summary,
+        effects: &[
+            Effect::ActionResult,
+            Effect::Marker(Marker::Success(ToolId::Xcodebuild)),
+            Effect::Marker(Marker::Tool(ToolId::Xcodebuild)),
+            Effect::Summary,
         ],
     },
     Rule {
         name: "xcodebuild.failed",
         pattern: r"^\*\* (?P<u>BUILD|TEST|TEST BUILD|TEST EXECUTE|ARCHIVE|CLEAN|ANALYZE|INSTALL|EXPORT|DOCBUILD) (?:FAILED|INTERRUPTED) \*\*",
-        acts: &[
-            Act::ActionResult,
-            Act::Sign(Sign::Failure(ToolId::Xcodebuild)),
-            Act::Sign(Sign::Tool(ToolId::Xcodebuild)),
-            Act::Summary,
+        effects: &[
+            Effect::ActionResult,
+            Effect::Marker(Marker::Failure(ToolId::Xcodebuild)),
+            Effect::Marker(Marker::Tool(ToolId::Xcodebuild)),
+            Effect::Summary,
         ],
     },
     Rule {
         // As xcpretty and xcbeautify have it. Their words of success may follow a failure of Swift Testing.
         name: "xcodebuild.formatted_failed",
         pattern: r"^(?:\xe2\x96\xb8 )?(?:Test|Build|Archive|Analyze|Clean) Failed$",
-        acts: &[
-            Act::Sign(Sign::Failure(ToolId::Xcodebuild)),
-            Act::Sign(Sign::Tool(ToolId::Xcodebuild)),
-            Act::Summary,
+        effects: &[
+            Effect::Marker(Marker::Failure(ToolId::Xcodebuild)),
+            Effect::Marker(Marker::Tool(ToolId::Xcodebuild)),
+            Effect::Summary,
         ],
     },
     Rule {
         name: "xcpretty.error",
         pattern: r"^\xe2\x9d\x8c +(?P<f>/[^:]+):(?P<l>\d+):(?P<c>\d+): (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 94).follow(indented_or_blank))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 94).follow(indented_or_blank))],
     },
     Rule {
         name: "xcodebuild.error",
         pattern: r"^(?:\S+ )?xcodebuild(?:\[[\d:]+\])?:? ?error: (?P<m>.*)",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Build, 95).follow(indented_or_blank)),
-            Act::Sign(Sign::Failure(ToolId::Xcodebuild)),
-            Act::Sign(Sign::Tool(ToolId::Xcodebuild)),
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Build, 95).follow(indented_or_blank)),
+            Effect::Marker(Marker::Failure(ToolId::Xcodebuild)),
+            Effect::Marker(Marker::Tool(ToolId::Xcodebuild)),
         ],
     },
     Rule {
         name: "xcodebuild.tool",
         pattern: r"^(?:Command line invocation:|Build settings from command line:|User defaults from command line:|\S+ xcodebuild\[\d+:\d+\])",
-        acts: &[Act::Sign(Sign::Tool(ToolId::Xcodebuild))],
+        effects: &[Effect::Marker(Marker::Tool(ToolId::Xcodebuild))],
     },
     Rule {
         name: "xcodebuild.begins",
         pattern: r"^Command line invocation:$",
-        acts: &[Act::Sign(Sign::Begins(ToolId::Xcodebuild))],
+        effects: &[Effect::Marker(Marker::Begins(ToolId::Xcodebuild))],
     },
     Rule {
         name: "xcodebuild.invocation",
         pattern: r"^\s+(?:/\S+/)?xcodebuild (?P<m>\S.*)$",
-        acts: &[Act::XcodebuildCommand],
+        effects: &[Effect::XcodebuildCommand],
     },
     Rule {
         name: "xcodebuild.command_died",
         pattern: r"^Command (?P<m>\S+) failed due to signal",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 72))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 72))],
     },
     Rule {
         // The command's own words are above it.
         name: "xcodebuild.command",
         pattern: r"^Command (?P<m>\S+) (?:failed with a nonzero exit code|emitted errors but did not return)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 60))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 60))],
     },
     Rule {
         name: "xcodebuild.no_archive",
         pattern: r"^(?:xcodebuild: )?error: archive not found at path ",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Consequence, 60)),
-            Act::Sign(Sign::Failure(ToolId::Xcodebuild)),
-            Act::Summary,
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Consequence, 60)),
+            Effect::Marker(Marker::Failure(ToolId::Xcodebuild)),
+            Effect::Summary,
         ],
     },
     Rule {
         name: "xcodebuild.commands",
         pattern: r"^The following build commands failed:",
-        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 60).follow(failed_commands))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 60).follow(failed_commands))],
     },
     Rule {
         name: "xcodebuild.failing_tests",
         pattern: r"^Failing tests:",
-        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 69).follow(indented))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 69).follow(indented))],
     },
     Rule {
         name: "xcodebuild.database_locked",
         pattern: r"^(?:error: )?(?:unable to attach DB|.*build\.db.*): (?:error: )?.*(?:database is locked|locked database)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Infrastructure, 95))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Infrastructure, 95))],
     },
     Rule {
         name: "xcodebuild.destination",
         pattern: r"^(?:xcodebuild: error: )?(?:Unable to find a (?:destination|device) matching|Failed to build workspace .* with scheme|Timed out waiting for all destinations)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Infrastructure, 88).follow(indented_or_blank))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Infrastructure, 88).follow(indented_or_blank))],
     },
     Rule {
         name: "xcodebuild.testing_failed",
         pattern: r"^Testing failed:",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Test, 75).follow(indented)),
-            Act::Sign(Sign::Failure(ToolId::Xcodebuild)),
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Test, 75).follow(indented)),
+            Effect::Marker(Marker::Failure(ToolId::Xcodebuild)),
         ],
     },
     Rule {
         name: "simulator.launch",
         pattern: r"^.*(?:Failed to install or launch the test runner|Failed to background test runner|Timed out registering for testing event|Failed to launch app|Unable to (?:boot|lookup in current state)|The device .* (?:could not be|is not available))",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Infrastructure, 85)),
-            Act::Sign(Sign::Crash(Indicator::RunnerNotLaunched)),
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Infrastructure, 85)),
+            Effect::Marker(Marker::Crash(Indicator::RunnerNotLaunched)),
         ],
     },
     Rule {
         name: "simulator.boot",
         pattern: r"^.*(?:Failed to boot simulator|Simulator (?:device )?failed to boot|\bSimulator(?: .{0,60})? timed out\b|Unable to boot (?:the )?[Ss]imulator)",
-        acts: &[
-            Act::Problem(problem(ERROR, Kind::Infrastructure, 85)),
-            Act::Sign(Sign::Crash(Indicator::SimulatorBootTimeout)),
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Infrastructure, 85)),
+            Effect::Marker(Marker::Crash(Indicator::SimulatorBootTimeout)),
         ],
     },
     Rule {
         name: "objc.exception",
         pattern: r"^.*\*\*\* Terminating app due to uncaught exception",
-        acts: &[
-            Act::Problem(problem(FATAL, Kind::Crash, 95).follow(indented_or_blank)),
-            Act::Sign(Sign::Crash(Indicator::UncaughtException)),
+        effects: &[
+            Effect::Problem(problem(FATAL, Kind::Crash, 95).follow(indented_or_blank)),
+            Effect::Marker(Marker::Crash(Indicator::UncaughtException)),
         ],
     },
     Rule {
         name: "apple.code_sign",
         pattern: r"^(?:error: )?(?:No (?:signing certificate|profiles? for|account for team)|Provisioning profile .* (?:doesn|has expired)|Code ?[Ss]ign(?:ing)? (?:error|Error)|Signing for .* requires|errSecInternalComponent)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Infrastructure, 88))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Infrastructure, 88))],
     },
     Rule {
         name: "apple.unplaced",
         pattern: r"^(?P<f>/[^:]*): (?P<s>error|warning): (?P<m>.*)",
-        acts: &[Act::Problem(problem(crate::rules::Level::Word, Kind::Build, 88).follow(indented))],
+        effects: &[Effect::Problem(problem(crate::rules::Level::Word, Kind::Build, 88).follow(indented))],
     },
     Rule {
         name: "apple.targets",
         pattern: r"^(?:.*\(in target '.*' from project '.*'\)|error: .*): error: (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 88))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 88))],
     },
     Rule {
         name: "apple.runtime",
         pattern: r"^(?P<f>[^:\s][^:]*):(?P<l>\d+): runtime: (?P<m>.*)",
-        acts: &[Act::Problem(problem(WARNING, Kind::Runtime, 50))],
+        effects: &[Effect::Problem(problem(WARNING, Kind::Runtime, 50))],
     },
 ];

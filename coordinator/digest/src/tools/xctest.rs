@@ -1,6 +1,6 @@
 //! Output of XCTest.
 
-use crate::rules::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, TestEvent, problem};
+use crate::rules::{Count, Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, TestEvent, problem};
 use crate::tally::Counts;
 use crate::tool::{Tool, ToolId};
 
@@ -36,8 +36,8 @@ fn assertion(so_far: &[String], line: &str) -> Next {
     if diff || open && !line.trim().is_empty() { Next::Part } else { Next::Beyond }
 }
 
-fn xctest_name(draft: &mut Draft) {
-    if let Some(test) = &mut draft.test {
+fn xctest_name(diagnostic: &mut Diagnostic) {
+    if let Some(test) = &mut diagnostic.test {
         *test = test.trim_start_matches("-[").trim_end_matches(']').to_owned();
     }
 }
@@ -56,59 +56,59 @@ const RULES: &[Rule] = &[
     Rule {
         name: "xctest.started",
         pattern: r"^.*Test [Cc]ase '(?P<t>[^']+)' started(?: at .*|\.)?$",
-        acts: &[Act::Test(ToolId::XcTest, TestEvent::Started)],
+        effects: &[Effect::Test(ToolId::XcTest, TestEvent::Started)],
     },
     Rule {
         name: "xctest.passed",
         pattern: r"^.*Test [Cc]ase '(?P<t>[^']+)' passed (?:on '|\()",
-        acts: &[Act::Test(ToolId::XcTest, TestEvent::Passed)],
+        effects: &[Effect::Test(ToolId::XcTest, TestEvent::Passed)],
     },
     Rule {
         name: "xctest.skipped",
         pattern: r"^.*Test [Cc]ase '(?P<t>[^']+)' skipped (?:on '|\()",
-        acts: &[Act::Test(ToolId::XcTest, TestEvent::Skipped)],
+        effects: &[Effect::Test(ToolId::XcTest, TestEvent::Skipped)],
     },
     Rule {
         name: "xctest.failed",
         pattern: r"^.*Test [Cc]ase '(?P<t>[^']+)' failed (?:on '|\()",
-        acts: &[
-            Act::Test(ToolId::XcTest, TestEvent::Failed),
-            Act::Problem(problem(ERROR, Kind::Test, 90).bare().refine(xctest_name)),
+        effects: &[
+            Effect::Test(ToolId::XcTest, TestEvent::Failed),
+            Effect::Problem(problem(ERROR, Kind::Test, 90).bare().refine(xctest_name)),
         ],
     },
     Rule {
         name: "xctest.expected",
         pattern: r"^(?P<f>[^:]+):(?P<l>\d+): (?:-\[.*\]|[\w.]+) : Expected failure",
-        acts: &[Act::Harmless],
+        effects: &[Effect::Harmless],
     },
     Rule {
         name: "xctest.skip_reason",
         pattern: r"^(?P<f>/[^:]+):(?P<l>\d+): (?P<t>-\[.*?\]|[\w.]+) : Test skipped(?: - .*)?",
-        acts: &[Act::Harmless],
+        effects: &[Effect::Harmless],
     },
     Rule {
         name: "xctest.assertion",
         pattern: r"^(?P<f>[^:]+):(?P<l>\d+): error: (?P<t>-\[.*?\]|[\w]+\.[\w.]+(?:\(\))?) : (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 95).follow(assertion).refine(xctest_name))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 95).follow(assertion).refine(xctest_name))],
     },
     Rule {
         name: "xctest.executed",
         pattern: r"^\s*Executed (?P<n>\d+) tests?, with (?:(?P<skipped>\d+) tests? skipped and )?(?P<failed>\d+) failures?",
-        acts: &[Act::Partial(ToolId::XcTest, EXECUTED)],
+        effects: &[Effect::Partial(ToolId::XcTest, EXECUTED)],
     },
     Rule {
         name: "xctest.executed_failed",
         pattern: r"^\s*Executed \d+ tests?, with (?:\d+ tests? skipped and )?[1-9]\d* failures?",
-        acts: &[Act::Sign(Sign::Failure(ToolId::XcTest)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::XcTest)), Effect::Summary],
     },
     Rule {
         name: "xctest.all_passed",
         pattern: r"^Test Suite '(?:All tests|Selected tests)' passed",
-        acts: &[Act::Sign(Sign::Success(ToolId::XcTest)), Act::Summary],
+        effects: &[Effect::Marker(Marker::Success(ToolId::XcTest)), Effect::Summary],
     },
     Rule {
         name: "xctest.all_failed",
         pattern: r"^Test Suite '(?:All tests|Selected tests|.*\.xctest)' failed",
-        acts: &[Act::Sign(Sign::Failure(ToolId::XcTest))],
+        effects: &[Effect::Marker(Marker::Failure(ToolId::XcTest))],
     },
 ];

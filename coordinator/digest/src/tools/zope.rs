@@ -1,6 +1,6 @@
 //! Output of zope.testrunner.
 
-use crate::rules::{Act, Rule, TOTAL};
+use crate::rules::{Effect, Rule, TOTAL};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("zope.testrunner") };
@@ -10,12 +10,12 @@ const RULES: &[Rule] = &[
         // One of each layer.
         name: "zope.layer",
         pattern: r"^  Ran (?P<n>\d+) tests with (?P<failed>\d+) failures(?:, | and )(?P<errors>\d+) errors(?: and (?P<skipped>\d+) skipped)? in (?:\d+ \w+ )*[\d.]+ seconds\.$",
-        acts: &[Act::Adds(ToolId::Zope, TOTAL), Act::Summary],
+        effects: &[Effect::Adds(ToolId::Zope, TOTAL), Effect::Summary],
     },
     Rule {
         // Of all layers, where there were more than one.
         name: "zope.total",
         pattern: r"^Total: (?P<n>\d+) tests, (?P<failed>\d+) failures(?:, | and )(?P<errors>\d+) errors(?: and (?P<skipped>\d+) skipped)? in (?:\d+ \w+ )*[\d.]+ seconds\.$",
-        acts: &[Act::Counts(ToolId::Zope, TOTAL), Act::Session(ToolId::Zope), Act::Summary],
+        effects: &[Effect::Counts(ToolId::Zope, TOTAL), Effect::Session(ToolId::Zope), Effect::Summary],
     },
 ];

@@ -1,6 +1,6 @@
 //! Selects the crash sign that decides a verdict, and the type of the crash.
 
-use super::{Decision, Row, VerdictInput, decision, doing};
+use super::{Decision, VerdictInput, VerdictRow, decision, doing};
 use crate::rules::Indicator;
 use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::{KnownFrom, Verdict};
@@ -10,7 +10,7 @@ pub(crate) const CHILD_CRASHED: &str = "A process started by the command crashed
 
 /// Returns a crash ruling if the log or a crash report shows a crash. A crash report of the job is
 /// enough, unless `runner_only` limits the search to messages of a test runner.
-pub(super) fn death(case: &VerdictInput<'_>, rule: Row, runner_only: bool) -> Option<Decision> {
+pub(super) fn death(case: &VerdictInput<'_>, rule: VerdictRow, runner_only: bool) -> Option<Decision> {
     let sign = case
         .crashes
         .iter()

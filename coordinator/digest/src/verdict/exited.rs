@@ -2,8 +2,8 @@
 
 use super::death::{death, is_death};
 use super::{
-    Decision, FailedTests, FirstFinding, LogResult, NO_TEST_RAN, Row, TestRun, VerdictInput, decision, doing,
-    failed_tests, failure_type, memory, tests, unfinished,
+    Decision, FailedTests, FirstFinding, LogResult, NO_TEST_RAN, TestRun, VerdictInput, VerdictRow, decision,
+    doing, failed_tests, failure_type, memory, tests, unfinished,
 };
 use crate::rules::Indicator;
 use crate::tool::Stage;
@@ -16,24 +16,24 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
     };
     if let (true, Some(report)) = (case.tests.has_failed(), &case.tests.report) {
         return decision(
-            Row::ZeroReportFailed,
+            VerdictRow::ZeroReportFailed,
             Verdict::Failed,
             CrashType::TestFailure,
             KnownFrom::Report,
             format!("The command exited 0, but {report} counts {} as failed.", failed_tests(case)),
         );
     }
-    if let Some(decision) = death(case, Row::ZeroRunnerCrash, true) {
+    if let Some(decision) = death(case, VerdictRow::ZeroRunnerCrash, true) {
         return decision;
     }
     if case.crash_report.is_some()
-        && let Some(decision) = death(case, Row::ZeroCrashReport, false)
+        && let Some(decision) = death(case, VerdictRow::ZeroCrashReport, false)
     {
         return decision;
     }
     if case.tests.unfinished > 0 {
         return contradiction(
-            Row::ZeroUnfinished,
+            VerdictRow::ZeroUnfinished,
             format!("The command exited 0, but {}: the run was cut short.", unfinished(case)),
         );
     }
@@ -42,11 +42,11 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
             "The command exited 0, but no total follows the test results `{line}`: the run was cut short{}.",
             pipe(case)
         );
-        return contradiction(Row::ZeroWithoutTotal, text);
+        return contradiction(VerdictRow::ZeroWithoutTotal, text);
     }
     if let (Some(action), None) = (case.action_left, case.log.failure()) {
         return contradiction(
-            Row::ZeroActionLeft,
+            VerdictRow::ZeroActionLeft,
             format!(
                 "The command exited 0, but the log has no result of `xcodebuild {action}`: it is not complete."
             ),
@@ -54,7 +54,7 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
     }
     if let (Some(tool), None) = (case.cut_short, case.log.failure()) {
         return contradiction(
-            Row::ZeroCutShort,
+            VerdictRow::ZeroCutShort,
             format!(
                 "The command exited 0, but {tool} printed its start and not its end: it is not complete."
             ),
@@ -67,11 +67,11 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
             false => (Verdict::Failed, failure_type(case)),
         };
         let text = format!("The command exited 0, but a report names a problem: {}", problem.line);
-        return decision(Row::ZeroReportProblem, verdict, crash_type, KnownFrom::Report, text);
+        return decision(VerdictRow::ZeroReportProblem, verdict, crash_type, KnownFrom::Report, text);
     }
     if let Some((now, before)) = case.tests.collapsed {
         return contradiction(
-            Row::ZeroCollapsed,
+            VerdictRow::ZeroCollapsed,
             format!(
                 "The command exited 0, but only {} ran where the last good run had {before}.",
                 tests(now)
@@ -80,7 +80,7 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
     }
     if let Some(asked) = &case.tests.missed {
         return contradiction(
-            Row::ZeroTestsMissed,
+            VerdictRow::ZeroTestsMissed,
             format!("The command exited 0, but no tests ran, and it asks for some: `{asked}`."),
         );
     }
@@ -88,11 +88,17 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
         (case.tests.run != TestRun::No || says_tested(case), case.tests.none())
     {
         let text = format!("The command exited 0, but no tests ran, by {source}.");
-        return decision(Row::ZeroNoTests, Verdict::Inconclusive, CrashType::Unknown, known_from, text);
+        return decision(
+            VerdictRow::ZeroNoTests,
+            Verdict::Inconclusive,
+            CrashType::Unknown,
+            known_from,
+            text,
+        );
     }
     if let (true, Some(count)) = (case.tests.run == TestRun::SelectedTests, case.tests.all_skipped()) {
         return contradiction(
-            Row::ZeroNoneSelected,
+            VerdictRow::ZeroNoneSelected,
             format!(
                 "The command exited 0, but no test ran: it selects tests by name, and {} skipped.",
                 match count {
@@ -104,7 +110,7 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
     }
     if let Some(failure) = case.log.standing_failure() {
         let mut decision = contradiction(
-            Row::ZeroFailureMarker,
+            VerdictRow::ZeroFailureMarker,
             format!(
                 "The command exited 0, but {} reported a failure: {}{}",
                 failure.what,
@@ -118,7 +124,7 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
     }
     if let FailedTests::Standing(count) = case.tests.failed() {
         let mut decision = contradiction(
-            Row::ZeroTestsFailed,
+            VerdictRow::ZeroTestsFailed,
             format!("The command exited 0, but its output counts {} as failed{}.", tests(count), pipe(case)),
         );
         decision.crash_type = CrashType::TestFailure;
@@ -130,7 +136,7 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
     let is_death = |what| is_death(what, case.tests.panics_are_tests) && stands(what);
     if let Some(seen) = case.crashes.iter().find(|seen| is_death(seen.what)) {
         let mut decision = contradiction(
-            Row::ZeroDeathMarker,
+            VerdictRow::ZeroDeathMarker,
             format!("The command exited 0, but its output reports a crash: {}", seen.line.trim()),
         );
         decision.line = Some(seen.line.clone());
@@ -138,7 +144,7 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
     }
     if let Some(error) = &case.errors.standing {
         let mut decision = contradiction(
-            Row::ZeroStandingError,
+            VerdictRow::ZeroStandingError,
             format!(
                 "The command exited 0, but its output has an error that nothing took back: {error}{}",
                 pipe(case)
@@ -152,16 +158,16 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
             "The command exited 0, but the kernel ended a process of the job for its memory: {memory}."
         );
         let (inconclusive, killed) = (Verdict::Inconclusive, CrashType::OutOfMemory);
-        return decision(Row::ZeroOutOfMemory, inconclusive, killed, KnownFrom::WaitStatus, text);
+        return decision(VerdictRow::ZeroOutOfMemory, inconclusive, killed, KnownFrom::WaitStatus, text);
     }
     if let Some(unread) = case.errors.unread {
         let text = format!("The command exited 0, but a report could not be read: {unread}");
         let (inconclusive, unknown) = (Verdict::Inconclusive, CrashType::Unknown);
-        return decision(Row::ZeroReportUnread, inconclusive, unknown, KnownFrom::Report, text);
+        return decision(VerdictRow::ZeroReportUnread, inconclusive, unknown, KnownFrom::Report, text);
     }
     if let FailedTests::Past(count) = case.tests.failed() {
         return decision(
-            Row::ZeroFailedBefore,
+            VerdictRow::ZeroFailedBefore,
             Verdict::Passed,
             CrashType::None,
             KnownFrom::Marker,
@@ -175,7 +181,7 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
         verdict: Verdict::Passed,
         crash_type: CrashType::None,
         cause: None,
-        rule: Row::Zero,
+        rule: VerdictRow::Zero,
         line: case.log.success().map(|seen| seen.line.clone()),
     }
 }
@@ -198,7 +204,7 @@ fn pipe(case: &VerdictInput<'_>) -> &'static str {
 pub(super) fn exited(code: i32, case: &VerdictInput<'_>) -> Decision {
     if let Some(memory) = case.out_of_memory() {
         return decision(
-            Row::CodeOutOfMemory,
+            VerdictRow::CodeOutOfMemory,
             Verdict::Crashed,
             CrashType::OutOfMemory,
             KnownFrom::WaitStatus,
@@ -208,7 +214,7 @@ pub(super) fn exited(code: i32, case: &VerdictInput<'_>) -> Decision {
     if let Some(decision) = memory::of_code(code, case) {
         return decision;
     }
-    if let Some(mut decision) = death(case, Row::CodeDeath, false) {
+    if let Some(mut decision) = death(case, VerdictRow::CodeDeath, false) {
         if decision.crash_type == CrashType::Unknown
             && let Some(signal) = crate::exit_codes::shell_signal(code)
         {
@@ -222,7 +228,7 @@ pub(super) fn exited(code: i32, case: &VerdictInput<'_>) -> Decision {
         && !case.errors.test
     {
         return decision(
-            Row::CodeShellSignal,
+            VerdictRow::CodeShellSignal,
             Verdict::Failed,
             CrashType::of_signal(signal),
             KnownFrom::ShellConvention,
@@ -243,7 +249,13 @@ pub(super) fn exited(code: i32, case: &VerdictInput<'_>) -> Decision {
             None => (KnownFrom::Marker, String::new()),
         };
         let text = format!("{} failed{source}; exit code {code}{}.", failed_tests(case), cut_off(code, case));
-        return decision(Row::CodeTestsFailed, Verdict::Failed, CrashType::TestFailure, known_from, text);
+        return decision(
+            VerdictRow::CodeTestsFailed,
+            Verdict::Failed,
+            CrashType::TestFailure,
+            known_from,
+            text,
+        );
     }
     let mut decision = match (&case.errors.first, case.log.failure()) {
         // The runner's own error states the reason, such as a missing file of tests.
@@ -251,14 +263,14 @@ pub(super) fn exited(code: i32, case: &VerdictInput<'_>) -> Decision {
             if case.tests.none().is_some() && !case.errors.build =>
         {
             let text = format!("{NO_TEST_RAN} (exit code {code}): {line}");
-            decision(Row::CodeNoTests, Verdict::Failed, kind, *source, text)
+            decision(VerdictRow::CodeNoTests, Verdict::Failed, kind, *source, text)
         }
         (FirstFinding::Error { line, source, is_infrastructure }, _) => {
-            let row = if *is_infrastructure { Row::CodeInfrastructure } else { Row::CodeError };
+            let row = if *is_infrastructure { VerdictRow::CodeInfrastructure } else { VerdictRow::CodeError };
             decision(row, Verdict::Failed, kind, *source, format!("Exit code {code}: {line}"))
         }
         (_, Some(failure)) => decision(
-            Row::CodeFailureMarker,
+            VerdictRow::CodeFailureMarker,
             Verdict::Failed,
             kind,
             KnownFrom::Marker,
@@ -288,7 +300,7 @@ fn none_selected(code: i32, case: &VerdictInput<'_>) -> Option<Decision> {
         "No test matched: no test ran (exit code {code}), by {source}, and the command selects tests by name or file."
     );
     let (inconclusive, unknown) = (Verdict::Inconclusive, CrashType::Unknown);
-    Some(decision(Row::CodeNoneSelected, inconclusive, unknown, known_from, text))
+    Some(decision(VerdictRow::CodeNoneSelected, inconclusive, unknown, known_from, text))
 }
 
 /// Ruling for a failed command without an error or a failure marker in its output.
@@ -298,11 +310,11 @@ fn without_errors(code: i32, kind: CrashType, case: &VerdictInput<'_>) -> Decisi
             Some(tool) => format!("{tool} ran no tests (exit code {code})."),
             None => format!("No tests ran (exit code {code}), as {source} shows."),
         };
-        return decision(Row::CodeNoTests, Verdict::Failed, kind, known_from, text);
+        return decision(VerdictRow::CodeNoTests, Verdict::Failed, kind, known_from, text);
     }
     if let FirstFinding::Remark(remark) = &case.errors.first {
         let text = format!("Exit code {code}, after a linter's remarks: {remark}");
-        return decision(Row::CodeRemarks, Verdict::Failed, kind, KnownFrom::Marker, text);
+        return decision(VerdictRow::CodeRemarks, Verdict::Failed, kind, KnownFrom::Marker, text);
     }
     if let FirstFinding::Warning(warning) = &case.errors.first {
         let last = case.last_line.filter(|line| !warning.contains(*line) && !line.contains(warning.as_str()));
@@ -310,7 +322,7 @@ fn without_errors(code: i32, kind: CrashType, case: &VerdictInput<'_>) -> Decisi
         let text = format!(
             "Exit code {code}, with no error in the output{last}; the first of its warnings: {warning}"
         );
-        return decision(Row::CodeWarnings, Verdict::Failed, kind, KnownFrom::Marker, text);
+        return decision(VerdictRow::CodeWarnings, Verdict::Failed, kind, KnownFrom::Marker, text);
     }
     let meaning = crate::exit_codes::code_meaning(code, case.xcodebuild).unwrap_or_default();
     let said = match case.last_line {
@@ -318,7 +330,7 @@ fn without_errors(code: i32, kind: CrashType, case: &VerdictInput<'_>) -> Decisi
         Some(line) => format!(" No known error message was found. The last line is: {line}"),
     };
     let text = format!("The command exited with code {code}{}{meaning}.{said}", doing(case));
-    decision(Row::CodeUnexplained, Verdict::Failed, kind, KnownFrom::WaitStatus, text)
+    decision(VerdictRow::CodeUnexplained, Verdict::Failed, kind, KnownFrom::WaitStatus, text)
 }
 
 /// Phrase that names the running test if the exit code stands for a signal.

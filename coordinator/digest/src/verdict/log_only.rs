@@ -3,17 +3,17 @@
 use super::death::death;
 use super::exited::says_tested;
 use super::{
-    Decision, Doubt, LogResult, Row, VerdictInput, decision, failed_tests, failure_type, unfinished,
+    Decision, Doubt, LogResult, VerdictInput, VerdictRow, decision, failed_tests, failure_type, unfinished,
 };
 use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::{KnownFrom, Verdict};
 
 pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
-    if let Some(decision) = death(case, Row::LogDeath, true) {
+    if let Some(decision) = death(case, VerdictRow::LogDeath, true) {
         return decision;
     }
     if (!case.log.is_success() || case.crash_report.is_some())
-        && let Some(decision) = death(case, Row::LogDeath, false)
+        && let Some(decision) = death(case, VerdictRow::LogDeath, false)
     {
         return decision;
     }
@@ -22,7 +22,7 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
     if case.tests.has_failed() && !is_cleared {
         let known_from = if case.tests.report.is_some() { KnownFrom::Report } else { KnownFrom::Marker };
         return decision(
-            Row::LogTestsFailed,
+            VerdictRow::LogTestsFailed,
             Verdict::Failed,
             CrashType::TestFailure,
             known_from,
@@ -31,7 +31,7 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
     }
     if let Some(failure) = case.log.standing_failure() {
         let mut decision = decision(
-            Row::LogFailureMarker,
+            VerdictRow::LogFailureMarker,
             Verdict::Failed,
             kind,
             KnownFrom::Marker,
@@ -43,7 +43,7 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
     // Errors give a more precise cause.
     if case.tests.unfinished > 0 && !case.errors.build && !case.errors.test {
         return decision(
-            Row::LogUnfinished,
+            VerdictRow::LogUnfinished,
             Verdict::Inconclusive,
             CrashType::Unknown,
             KnownFrom::Marker,
@@ -53,7 +53,7 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
     if let LogResult::Succeeded { success, doubt, .. } = case.log {
         if case.errors.build || case.errors.test || case.errors.report_problem.is_some() {
             return decision(
-                Row::LogContradiction,
+                VerdictRow::LogContradiction,
                 Verdict::Inconclusive,
                 kind,
                 KnownFrom::Marker,
@@ -74,7 +74,7 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
                 line.trim()
             );
             let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
-            return decision(Row::LogContradiction, inconclusive, kind, marker, text);
+            return decision(VerdictRow::LogContradiction, inconclusive, kind, marker, text);
         }
         if let Some(Doubt::Unended(driver)) = doubt {
             let text = format!(
@@ -83,7 +83,7 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
                 success.line.trim()
             );
             let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
-            return decision(Row::LogUnended, inconclusive, CrashType::Unknown, marker, text);
+            return decision(VerdictRow::LogUnended, inconclusive, CrashType::Unknown, marker, text);
         }
         if let Some(line) = &case.tests.without_total {
             let text = format!(
@@ -92,7 +92,7 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
                 success.line.trim()
             );
             let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
-            return decision(Row::LogWithoutTotal, inconclusive, CrashType::Unknown, marker, text);
+            return decision(VerdictRow::LogWithoutTotal, inconclusive, CrashType::Unknown, marker, text);
         }
         if let (true, Some((source, _))) = (says_tested(case), case.tests.none()) {
             let text = format!(
@@ -101,7 +101,7 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
                 success.line.trim()
             );
             let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
-            return decision(Row::LogNoTests, inconclusive, CrashType::Unknown, marker, text);
+            return decision(VerdictRow::LogNoTests, inconclusive, CrashType::Unknown, marker, text);
         }
         if let Some(action) = case.action_left {
             let text = format!(
@@ -110,15 +110,15 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
                 success.line.trim()
             );
             let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
-            return decision(Row::LogActionLeft, inconclusive, CrashType::Unknown, marker, text);
+            return decision(VerdictRow::LogActionLeft, inconclusive, CrashType::Unknown, marker, text);
         }
         if let Some(unread) = case.errors.unread {
             let text = format!("{} reported success, but a report could not be read: {unread}", success.what);
             let (inconclusive, unknown) = (Verdict::Inconclusive, CrashType::Unknown);
-            return decision(Row::LogReportUnread, inconclusive, unknown, KnownFrom::Report, text);
+            return decision(VerdictRow::LogReportUnread, inconclusive, unknown, KnownFrom::Report, text);
         }
         let mut decision = decision(
-            Row::LogSuccessMarker,
+            VerdictRow::LogSuccessMarker,
             Verdict::Passed,
             CrashType::None,
             KnownFrom::Marker,
@@ -129,10 +129,10 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
     }
     match case.errors.first_error() {
         Some(error) if case.errors.build || case.errors.test => {
-            decision(Row::LogErrors, Verdict::Failed, kind, KnownFrom::Marker, error)
+            decision(VerdictRow::LogErrors, Verdict::Failed, kind, KnownFrom::Marker, error)
         }
         Some(error) => decision(
-            Row::LogErrorsWeak,
+            VerdictRow::LogErrorsWeak,
             Verdict::Inconclusive,
             CrashType::Unknown,
             KnownFrom::Marker,
@@ -141,7 +141,7 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
             ),
         ),
         None => decision(
-            Row::LogNothing,
+            VerdictRow::LogNothing,
             Verdict::Inconclusive,
             CrashType::Unknown,
             KnownFrom::Marker,

@@ -1,7 +1,7 @@
 //! A lack of memory that the kernel did not attribute to a process of the job. The log shows that a process was killed, or
 //! that an allocation failed; the worker knows the limit and counted the kills.
 
-use super::{Decision, Row, VerdictInput, decision, doing};
+use super::{Decision, VerdictInput, VerdictRow, decision, doing};
 use crate::reports::memory_words;
 use crate::rules::Indicator;
 use buildpool_protocol::outcome::CrashType;
@@ -15,8 +15,8 @@ pub(super) fn of_signal(name: &str, case: &VerdictInput<'_>) -> Option<Decision>
     let killed =
         (name == "SIGKILL").then(|| ("The command died of SIGKILL".to_owned(), KnownFrom::WaitStatus));
     killed
-        .and_then(|killed| killed_nearby(Row::SignalMemoryKill, killed, case))
-        .or_else(|| refused(Row::SignalMemoryLimit, case))
+        .and_then(|killed| killed_nearby(VerdictRow::SignalMemoryKill, killed, case))
+        .or_else(|| refused(VerdictRow::SignalMemoryLimit, case))
 }
 
 /// Ruling for a command that exited with this code, which is not 0.
@@ -40,12 +40,12 @@ pub(super) fn of_code(code: i32, case: &VerdictInput<'_>) -> Option<Decision> {
         (None, None) => None,
     };
     killed
-        .and_then(|killed| killed_nearby(Row::CodeMemoryKill, killed, case))
-        .or_else(|| refused(Row::CodeMemoryLimit, case))
+        .and_then(|killed| killed_nearby(VerdictRow::CodeMemoryKill, killed, case))
+        .or_else(|| refused(VerdictRow::CodeMemoryLimit, case))
 }
 
 /// A process was killed, and the kernel killed some for memory in a group or a machine that the job shares with others.
-fn killed_nearby(rule: Row, killed: (String, KnownFrom), case: &VerdictInput<'_>) -> Option<Decision> {
+fn killed_nearby(rule: VerdictRow, killed: (String, KnownFrom), case: &VerdictInput<'_>) -> Option<Decision> {
     let memory = case.memory.filter(|memory| memory.kills_nearby > 0)?;
     let (text, known_from) = killed;
     let place = match memory.source.as_str() {
@@ -65,7 +65,7 @@ fn killed_nearby(rule: Row, killed: (String, KnownFrom), case: &VerdictInput<'_>
 }
 
 /// A process printed that an allocation failed, and the job has a memory limit.
-fn refused(rule: Row, case: &VerdictInput<'_>) -> Option<Decision> {
+fn refused(rule: VerdictRow, case: &VerdictInput<'_>) -> Option<Decision> {
     let memory = case.memory.filter(|memory| memory.limit_bytes.is_some())?;
     let sign = case.crashes.iter().find(|seen| seen.what == Indicator::OutOfMemory)?;
     let text = format!(

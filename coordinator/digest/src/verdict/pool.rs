@@ -1,6 +1,6 @@
 //! Rulings for attempts that the pool ended, and for commands that never ran.
 
-use super::{Decision, Row, VerdictInput, decision, doing, setup};
+use super::{Decision, VerdictInput, VerdictRow, decision, doing, setup};
 use buildpool_protocol::outcome::{Acted, CrashType, StartFailure};
 use buildpool_protocol::report::{KnownFrom, Verdict};
 use std::time::Duration;
@@ -10,7 +10,7 @@ pub(super) fn acted_decision(acted: &Acted, case: &VerdictInput<'_>) -> Decision
     let what = case.failed_setup.map_or_else(|| "command".to_owned(), setup::named);
     match acted {
         Acted::Timeout { after, held: Some(held) } => decision(
-            Row::ActedTimeoutHeld,
+            VerdictRow::ActedTimeoutHeld,
             Verdict::TimedOut,
             CrashType::Timeout,
             KnownFrom::Pool,
@@ -22,7 +22,7 @@ pub(super) fn acted_decision(acted: &Acted, case: &VerdictInput<'_>) -> Decision
             ),
         ),
         Acted::Timeout { after, held: None } => decision(
-            Row::ActedTimeout,
+            VerdictRow::ActedTimeout,
             Verdict::TimedOut,
             CrashType::Timeout,
             KnownFrom::Pool,
@@ -32,7 +32,7 @@ pub(super) fn acted_decision(acted: &Acted, case: &VerdictInput<'_>) -> Decision
             ),
         ),
         Acted::IdleTimeout { after } => decision(
-            Row::ActedIdleTimeout,
+            VerdictRow::ActedIdleTimeout,
             Verdict::TimedOut,
             CrashType::Timeout,
             KnownFrom::Pool,
@@ -45,7 +45,7 @@ pub(super) fn acted_decision(acted: &Acted, case: &VerdictInput<'_>) -> Decision
             let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
             let who = if by.is_empty() { "its submitter" } else { by };
             decision(
-                Row::ActedCancelled,
+                VerdictRow::ActedCancelled,
                 Verdict::Cancelled,
                 CrashType::Cancelled,
                 KnownFrom::Pool,
@@ -53,7 +53,7 @@ pub(super) fn acted_decision(acted: &Acted, case: &VerdictInput<'_>) -> Decision
             )
         }
         Acted::Drained => decision(
-            Row::ActedDrained,
+            VerdictRow::ActedDrained,
             Verdict::Lost,
             CrashType::None,
             KnownFrom::Pool,
@@ -62,7 +62,7 @@ pub(super) fn acted_decision(acted: &Acted, case: &VerdictInput<'_>) -> Decision
             ),
         ),
         Acted::CutOff => decision(
-            Row::ActedCutOff,
+            VerdictRow::ActedCutOff,
             Verdict::Lost,
             CrashType::None,
             KnownFrom::Pool,
@@ -71,14 +71,14 @@ pub(super) fn acted_decision(acted: &Acted, case: &VerdictInput<'_>) -> Decision
             ),
         ),
         Acted::Fenced => decision(
-            Row::ActedFenced,
+            VerdictRow::ActedFenced,
             Verdict::Lost,
             CrashType::None,
             KnownFrom::Pool,
             format!("The worker ended the {what} because a newer attempt of the job had been granted."),
         ),
         Acted::DiskLimit { used_bytes, limit_bytes } => decision(
-            Row::ActedDiskLimit,
+            VerdictRow::ActedDiskLimit,
             Verdict::Failed,
             CrashType::Unknown,
             KnownFrom::Pool,
@@ -89,7 +89,7 @@ pub(super) fn acted_decision(acted: &Acted, case: &VerdictInput<'_>) -> Decision
             ),
         ),
         Acted::OutputLimit { reason } => decision(
-            Row::ActedOutputLimit,
+            VerdictRow::ActedOutputLimit,
             Verdict::Lost,
             CrashType::None,
             KnownFrom::Pool,
@@ -101,7 +101,7 @@ pub(super) fn acted_decision(acted: &Acted, case: &VerdictInput<'_>) -> Decision
 pub(super) fn not_started(failure: &StartFailure) -> Decision {
     match failure {
         StartFailure::NotFound { program } => decision(
-            Row::NotFound,
+            VerdictRow::NotFound,
             Verdict::Failed,
             CrashType::Unknown,
             KnownFrom::Pool,
@@ -110,21 +110,21 @@ pub(super) fn not_started(failure: &StartFailure) -> Decision {
             ),
         ),
         StartFailure::NotExecutable { program, reason } => decision(
-            Row::NotExecutable,
+            VerdictRow::NotExecutable,
             Verdict::Failed,
             CrashType::Unknown,
             KnownFrom::Pool,
             format!("`{program}` is there but could not be executed (126): {reason}."),
         ),
         StartFailure::Directory { path, reason } => decision(
-            Row::NoDirectory,
+            VerdictRow::NoDirectory,
             Verdict::Rejected,
             CrashType::None,
             KnownFrom::Pool,
             format!("The command was not run: its directory `{path}` could not be entered: {reason}."),
         ),
         StartFailure::Workspace { reason } => decision(
-            Row::NoWorkspace,
+            VerdictRow::NoWorkspace,
             Verdict::Rejected,
             CrashType::None,
             KnownFrom::Pool,
@@ -133,7 +133,7 @@ pub(super) fn not_started(failure: &StartFailure) -> Decision {
             ),
         ),
         StartFailure::Resources { reason } => decision(
-            Row::NoResources,
+            VerdictRow::NoResources,
             Verdict::Rejected,
             CrashType::None,
             KnownFrom::Pool,

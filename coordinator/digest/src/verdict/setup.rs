@@ -1,6 +1,6 @@
 //! Ruling for a setup that did not pass, so that the command did not run.
 
-use super::{Decision, Row, decision};
+use super::{Decision, VerdictRow, decision};
 use crate::text::clip_chars;
 use buildpool_protocol::outcome::{CrashType, Ending, SetupOutcome, StartFailure};
 use buildpool_protocol::report::{KnownFrom, Verdict};
@@ -28,7 +28,7 @@ pub(super) fn failed(setup: &SetupOutcome) -> Decision {
         setup.duration.as_secs_f64()
     );
     let mut decision =
-        decision(Row::SetupFailed, Verdict::Failed, CrashType::Unknown, KnownFrom::WaitStatus, text);
+        decision(VerdictRow::SetupFailed, Verdict::Failed, CrashType::Unknown, KnownFrom::WaitStatus, text);
     decision.line = Some(last.unwrap_or_else(|| setup.command.clone()));
     decision
 }

@@ -17,9 +17,9 @@ pub(crate) enum TestEvent {
     Ended,
 }
 
-/// A sign about the whole run.
+/// A marker about the whole run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Sign {
+pub(crate) enum Marker {
     /// A known tool reports success.
     Success(ToolId),
     /// A known tool reports failure.
@@ -30,7 +30,7 @@ pub(crate) enum Sign {
     StillFailure(ToolId),
     /// A tool reports a number of errors. It counts if a build error was found.
     TotalOfErrors(ToolId),
-    /// A tool reports failure with words that other programs use too. They count if another line shows this tool's tool.
+    /// A tool reports failure with words that other programs use too. They count if another line shows this tool.
     FailureUnder(ToolId),
     /// A tool withdraws its earlier report of failure. It is not a result of the run.
     TakesBack(ToolId),
@@ -46,7 +46,7 @@ pub(crate) enum Sign {
     SomeTests,
     /// A sign of a crash.
     Crash(Indicator),
-    /// A sign of a crash if this tool's tool is running, by its own lines before or after.
+    /// A sign of a crash if this tool is running, by its own lines before or after.
     CrashUnder(ToolId, Indicator),
     /// An exception reports the end of its program. A later trace cancels it, because the program went on.
     Raised(Indicator),
@@ -54,7 +54,7 @@ pub(crate) enum Sign {
     Trace,
 }
 
-impl Sign {
+impl Marker {
     /// With the signal that the line names.
     pub(crate) fn with_signal(self, groups: &Groups<'_>) -> Self {
         let signal = || groups.text("sig").and_then(|said| signal_named(&said)).unwrap_or_default();
@@ -131,7 +131,7 @@ pub(crate) const TOTAL: Count = |groups| {
 
 /// Effect of a matched line.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Act {
+pub(crate) enum Effect {
     /// Begins a problem.
     Problem(Problem),
     /// Reports an event of the test in group `t`.
@@ -148,7 +148,7 @@ pub(crate) enum Act {
     Announced(ToolId, Count),
     /// A summary of a part of the tests, or of the tests so far. It is not a result of the run.
     Partial(ToolId, Count),
-    /// A program of this tool is running.
+    /// This tool is running.
     AtWork(ToolId),
     /// Announces a summary.
     Heading(ToolId),
@@ -159,7 +159,7 @@ pub(crate) enum Act {
     Plan(ToolId),
     /// Number of tests (`n`, or `selected` of them) that run now; a total follows after them.
     Announces(ToolId),
-    /// A program of this tool begins. It may run tests or other work.
+    /// This tool begins. It may run tests or other work.
     Header(ToolId),
     /// A line of the program that has just begun, which shows that it runs tests.
     Settings(ToolId),
@@ -188,7 +188,7 @@ pub(crate) enum Act {
     RerunsFailed(ToolId),
     /// Begins a test session. Later counts belong to this session.
     Session(ToolId),
-    /// A program of this tool has ended, completely if all its tests passed.
+    /// This tool has ended, completely if all its tests passed.
     Over(ToolId, bool),
     /// The output of the target of Bazel in group `t` follows.
     TargetOutput,
@@ -208,16 +208,16 @@ pub(crate) enum Act {
     Speaks,
     /// The line belongs to that test's output; the failure of the test contains it.
     Logs,
-    /// A sign about the run.
-    Sign(Sign),
+    /// A marker of the run.
+    Marker(Marker),
     /// A test runner reports the death of a process that ran tests, by the signal in group `sig` if it names one. This counts
     /// inside the message of a failed test too.
     WorkerDied,
     /// A test runner reports the death of its own process, inside the message of a failed test too. It may run the test in
     /// another process: a later total decides.
-    RunnerSays(Sign),
+    RunnerSays(Marker),
     /// The same, if it is a line of a message with this text.
-    Within(&'static str, &'static Act),
+    Within(&'static str, &'static Effect),
     /// Kept as the tool's last word.
     Summary,
     /// Not a problem, even if a later rule matches.
@@ -226,7 +226,7 @@ pub(crate) enum Act {
     Alone,
 }
 
-impl Act {
+impl Effect {
     /// The tool whose program is running if another line shows this before its total. For many tools, a session is only
     /// their total.
     pub(crate) fn at_work(self) -> Option<ToolId> {
