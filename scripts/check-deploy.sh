@@ -1,6 +1,6 @@
 #!/bin/sh
 # Checks what no Rust test reads: the workflows with actionlint, the shell scripts with the shell itself, the playbook in
-# deploy/fleet with ansible-lint, and the property lists and profiles with Python. Tools come from PyPI, without
+# deploy/fleet with ansible-lint, the property lists with Python, and the profile against Apple's schema. Tools come from PyPI, without
 # installing anything on the system.
 set -eu
 cd "$(dirname "$0")/.."
@@ -25,7 +25,8 @@ python3 -c 'import plistlib, sys
 for path in sys.argv[1:]:
     with open(path, "rb") as file:
         plistlib.load(file)
-    print(path)' deploy/launchd/*.plist deploy/fleet/*.mobileconfig
+    print(path)' deploy/launchd/*.plist
+python3 scripts/check-profile.py deploy/fleet/buildpool-worker.mobileconfig
 
 echo "== playbook"
 (cd deploy/fleet && PATH="$tools/venv/bin:$PATH" ansible-lint --offline --profile production)
