@@ -5,6 +5,7 @@ use crate::input::{ClientRef, Session};
 use crate::pool::Pool;
 use crate::roster::Worker;
 use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::shown::counted;
 use buildpool_protocol::upgrade::UpgradeOrder;
 use buildpool_protocol::worker_link::ToWorker;
 
@@ -37,10 +38,11 @@ fn recipient(worker: &Worker) -> Result<Session, LinkError> {
         );
         return Err(LinkError::new(ErrorCode::Forbidden, text));
     }
-    let attempts = worker.jobs.len() + worker.foreign as usize;
+    let attempts = worker.jobs.len() as u64 + u64::from(worker.foreign);
     if !worker.record.draining || attempts > 0 {
         let text = format!(
-            "worker `{name}` is not drained ({attempts} attempts); `buildpool drain {name}`, and wait until none is left"
+            "worker `{name}` is not drained ({}); `buildpool drain {name}`, and wait until none is left",
+            counted(attempts, "attempt")
         );
         return Err(LinkError::new(ErrorCode::Conflict, text));
     }
