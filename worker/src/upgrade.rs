@@ -4,9 +4,11 @@
 //! path that has registered. The only rollback is for a new program that can't be executed after the rename.
 //!
 //! 1. The daemon receives the program and verifies its checksum ([`crate::workspace::transfer::fetch_program`]).
-//! 2. The program is copied next to the old one, verified again, and started with `--version` ([`stage`]).
+//! 2. The program is copied next to the old one, verified again, and started with `--version` ([`stage`]). A copy that is
+//!    not used is removed; the next start of the worker removes one that a killed worker left.
 //! 3. The daemon ends, as in a restart. It holds no attempt then.
-//! 4. The new program starts as the worker, with the same arguments and data. When it has registered, it exits ([`trial`]).
+//! 4. The new program starts as the worker, with the same arguments and data. When it has registered, it prints
+//!    [`REGISTERED`] and exits ([`trial`]).
 //! 5. A rename puts it in the place of the old one, and this process executes it ([`replace`]).
 //!
 //! If a step fails, this process executes the old program again, which reports the reason ([`failure`]).
@@ -72,17 +74,40 @@ impl Restart {
     }
 }
 
-/// A verified program next to the present one.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// A verified program next to the present one. It is removed on drop, unless it has replaced the present one.
+#[derive(Debug)]
 pub struct Staged {
-    /// Its path.
-    pub path: PathBuf,
+    /// The file.
+    file: StagedFile,
     /// The order that it belongs to.
     pub order: UpgradeOrder,
     /// How this process was started.
     pub restart: Restart,
     /// Data directory of the worker.
     pub data_dir: PathBuf,
+}
+
+impl Staged {
+    /// Returns the path of the program.
+    pub fn path(&self) -> &Path {
+        &self.file.0
+    }
+}
+
+/// A file that is removed on drop.
+#[derive(Debug)]
+struct StagedFile(PathBuf);
+
+impl Drop for StagedFile {
+    fn drop(&mut self) {
+        match fs::remove_file(&self.0) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(path = %self.0.display(), %error, "a program that is not used can't be removed");
+            }
+            // After the replacement, the file has the name of the present program.
+            _ => {}
+        }
+    }
 }
 
 /// Option of the command `worker` for a trial, with the id of the order.

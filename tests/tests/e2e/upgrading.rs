@@ -1,8 +1,11 @@
 //! Tests of `workers upgrade` with real programs: the new one is this build with another version in its bytes.
 
-use buildpool_tests::{Finished, Pool, PoolBuilder, binary, wait_until};
-use serde_json::Value;
+use buildpool_test_postgres::Postgres;
+use buildpool_tests::{Cluster, Finished, Peer, Pool, PoolBuilder, binary, signal, wait_until};
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
 use std::fs;
+use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -51,15 +54,74 @@ fn write_program(path: &Path, bytes: &[u8]) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
+/// A program that waits for a file at its start for the version and in its trial, unless its parent has ended.
+struct WaitingProgram {
+    /// Start of the paths of its files.
+    step: PathBuf,
+    script: String,
+}
+
+impl WaitingProgram {
+    fn new(home: &Path) -> Self {
+        let (real, step) = (home.join("real"), home.join("step"));
+        write_program(&real, new_program());
+        let script = format!(
+            "#!/bin/sh\ncase \"$*\" in --version) n=version;; *--upgrade-trial*) n=trial;; *) exec {0} \"$@\";; esac\n\
+             exec 3<&0; (read x <&3; kill -9 $$) & \n\
+             echo $$ >> {1}.$n.begun; while [ ! -e {1}.$n.go ]; do sleep 0.01; done; exec {0} \"$@\"\n",
+            real.display(),
+            step.display()
+        );
+        Self { step, script }
+    }
+
+    /// Returns the process ids of its starts for `version` or `trial`.
+    fn starts(&self, name: &str) -> Vec<i32> {
+        let text = fs::read_to_string(self.step.with_extension(format!("{name}.begun"))).unwrap_or_default();
+        text.lines().map(|pid| pid.parse().unwrap()).collect()
+    }
+
+    /// Ends the waiting of its starts for `version` or `trial`.
+    fn go(&self, name: &str) {
+        fs::write(self.step.with_extension(format!("{name}.go")), "").unwrap();
+    }
+}
+
+/// The pool of a fleet: one coordinator, or several.
+enum Coordinators {
+    One(Pool),
+    Several(Cluster),
+}
+
+impl Deref for Coordinators {
+    type Target = Pool;
+
+    fn deref(&self) -> &Pool {
+        match self {
+            Self::One(pool) => pool,
+            Self::Several(cluster) => &cluster.pool,
+        }
+    }
+}
+
+impl DerefMut for Coordinators {
+    fn deref_mut(&mut self) -> &mut Pool {
+        match self {
+            Self::One(pool) => pool,
+            Self::Several(cluster) => &mut cluster.pool,
+        }
+    }
+}
+
 /// A pool whose workers run programs of their own.
 struct Fleet {
-    pool: Pool,
+    pool: Coordinators,
 }
 
 impl Fleet {
     /// Starts workers `w0`, `w1`… that accept programs.
     fn start(workers: usize) -> Self {
-        let mut fleet = Self { pool: PoolBuilder::default().start() };
+        let mut fleet = Self { pool: Coordinators::One(PoolBuilder::default().start()) };
         for _ in 0..workers {
             fleet.add(true);
         }
@@ -198,7 +260,7 @@ fn workers_are_upgraded_one_after_another_under_the_jobs_of_others() {
     assert!(orders.len() >= 2 && orders.iter().all(|entry| entry["actor"] == "admin"), "{orders:?}");
 
     let again = fleet.upgrade(&release, &["w0", "w1"]).expect(0);
-    assert!(again.err().contains("has it") && !again.err().contains("drained"), "{again}");
+    assert!(again.err().contains("up to date") && !again.err().contains("drained"), "{again}");
     // A worker that was killed starts with the new program.
     fleet.pool.kill_worker(0);
     fleet.start_again(0);
@@ -301,38 +363,118 @@ fn a_program_that_fails_its_checks_does_not_take_the_place_of_the_old_one() {
 fn an_upgrade_goes_on_after_kills_of_the_worker_and_the_coordinator() {
     let mut fleet = Fleet::start(1);
     let home = fleet.pool.place().home();
-    let real = home.join("real");
-    write_program(&real, new_program());
-    // The new program waits for a file at its start for the version and in its trial, unless its parent has ended.
-    let at = |name: &str| home.join(name).display().to_string();
-    let wrapper = format!(
-        "#!/bin/sh\ncase \"$*\" in --version) n=version;; *--upgrade-trial*) n=trial;; *) exec {0} \"$@\";; esac\n\
-         exec 3<&0; (read x <&3; kill -9 $$) & \n\
-         echo $$ >> {1}.$n.begun; while [ ! -e {1}.$n.go ]; do sleep 0.01; done; exec {0} \"$@\"\n",
-        real.display(),
-        at("step")
-    );
-    let release = fleet.release("release", &target(), wrapper.as_bytes());
-    let starts = |name: &str| {
-        fs::read_to_string(home.join(format!("step.{name}.begun"))).unwrap_or_default().lines().count()
-    };
+    let program = WaitingProgram::new(&home);
+    let release = fleet.release("release", &target(), program.script.as_bytes());
     let upgrade = fleet.begin(&release, &[]);
-    wait_until("the program is checked", || starts("version") == 1);
+    wait_until("the program is checked", || program.starts("version").len() == 1);
     fleet.pool.kill_worker(0);
     fleet.start_again(0);
-    wait_until("the program is checked again", || starts("version") == 2);
+    wait_until("the program is checked again", || program.starts("version").len() == 2);
     fleet.pool.restart_coordinator();
-    fs::write(home.join("step.version.go"), "").unwrap();
-    wait_until("the trial begins", || starts("trial") == 1);
+    program.go("version");
+    wait_until("the trial begins", || program.starts("trial").len() == 1);
     assert!(
         fs::read(fleet.program(0)).unwrap() == old_program(),
         "nothing is replaced before the trial passes"
     );
     fleet.pool.kill_worker(0);
     fleet.start_again(0);
-    wait_until("the second trial begins", || starts("trial") == 2);
+    wait_until("the second trial begins", || program.starts("trial").len() == 2);
     fleet.pool.restart_coordinator();
-    fs::write(home.join("step.trial.go"), "").unwrap();
+    program.go("trial");
     Finished::from(upgrade.wait_with_output().unwrap()).expect(0);
-    fleet.expect(0, NEW, wrapper.as_bytes());
+    fleet.expect(0, NEW, program.script.as_bytes());
+}
+
+#[test]
+fn a_worker_that_ends_during_an_upgrade_leaves_no_copy_and_no_process() {
+    let mut fleet = Fleet::start(1);
+    let program = WaitingProgram::new(&fleet.pool.place().home());
+    let release = fleet.release("release", &target(), program.script.as_bytes());
+    let mut upgrade = fleet.begin(&release, &[]);
+    wait_until("the program is checked", || program.starts("version").len() == 1);
+    upgrade.kill().unwrap();
+    upgrade.wait().unwrap();
+    fleet.pool.kill_worker(0);
+    fleet.start_again(0);
+    fleet.pool.buildpool(&["resume", "w0"]).expect(0);
+    fleet.expect(0, OLD, old_program());
+
+    program.go("version");
+    let mut upgrade = fleet.begin(&release, &[]);
+    wait_until("the trial begins", || program.starts("trial").len() == 1);
+    upgrade.kill().unwrap();
+    upgrade.wait().unwrap();
+    signal(i32::try_from(fleet.pool.worker_pid(0)).unwrap(), Signal::SIGTERM);
+    assert!(fleet.pool.wait_for_worker_end(0).success());
+    assert!(
+        !signal(program.starts("trial")[0], Signal::SIGCONT),
+        "the worker waited for the end of the trial"
+    );
+    fleet.start_again(0);
+    fleet.pool.buildpool(&["resume", "w0"]).expect(0);
+    fleet.expect(0, OLD, old_program());
+}
+
+#[test]
+fn a_refused_order_does_not_end_the_one_that_is_carried_out() {
+    let fleet = Fleet::start(1);
+    let home = fleet.pool.place().home();
+    let program = WaitingProgram::new(&home);
+    let release = fleet.release("release", &target(), program.script.as_bytes());
+    let upgrade = fleet.begin(&release, &[]);
+    wait_until("the worker reports the order", || fleet.worker(0)["upgrade"]["stage"] == "fetching");
+    wait_until("the program is checked", || program.starts("version").len() == 1);
+    let first = fleet.worker(0)["upgrade"].clone();
+    let stored = fs::read_dir(fleet.pool.data("coordinator").join("transfer/programs")).unwrap();
+    let stored: Vec<_> = stored.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let order = json!({
+        "id": "00000000-0000-7000-8000-000000000001", "version": OLD, "blake3": stored[0],
+        "length": program.script.len(), "register_within": 60_000
+    });
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let token = fleet.pool.token();
+        let mut peer = Peer::dial(fleet.pool.address(), "/v1/client", Some(token)).await.unwrap();
+        for message in [
+            json!({"type": "register", "protocol": {"min": 1, "max": 1}, "client": "test"}),
+            json!({"type": "upgrade", "request": 1, "worker": "w0", "order": order}),
+        ] {
+            peer.say_json(&message).await;
+            let answer = peer.hear().await.unwrap();
+            assert_ne!(answer["type"], "error", "{answer}");
+        }
+    });
+    let refusal =
+        format!("an order is refused, and that for {NEW} goes on: the worker has version {OLD} already");
+    wait_until("the worker refuses it", || fleet.pool.log_text("w0").contains(&refusal));
+    assert_eq!(fleet.worker(0)["upgrade"], first);
+    program.go("version");
+    program.go("trial");
+    Finished::from(upgrade.wait_with_output().unwrap()).expect(0);
+    fleet.expect(0, NEW, program.script.as_bytes());
+}
+
+#[test]
+fn another_leader_that_lacks_the_program_gets_it() {
+    let Some(postgres) = Postgres::start() else { return };
+    let database = postgres.database();
+    let cluster = Cluster::start(&[database.clone(), database], 0);
+    let mut fleet = Fleet { pool: Coordinators::Several(cluster) };
+    fleet.add(true);
+    fleet.pool.wait_for_workers();
+    let program = WaitingProgram::new(&fleet.pool.place().home());
+    let release = fleet.release("release", &target(), program.script.as_bytes());
+    let upgrade = fleet.begin(&release, &[]);
+    wait_until("the program is checked", || program.starts("version").len() == 1);
+    fleet.pool.kill_worker(0);
+    if let Coordinators::Several(cluster) = &mut fleet.pool {
+        let old = cluster.leader();
+        cluster.kill(old);
+        cluster.leader_after(old);
+    }
+    fleet.start_again(0);
+    program.go("version");
+    program.go("trial");
+    Finished::from(upgrade.wait_with_output().unwrap()).expect(0);
+    fleet.expect(0, NEW, program.script.as_bytes());
 }

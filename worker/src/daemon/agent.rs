@@ -118,7 +118,7 @@ impl Agent {
             sandbox: config.isolation.program(std::env::var_os("PATH").as_deref()).unwrap_or_default(),
             users: users.into(),
             survivors: Survivors::open(home.directory()),
-            upgrade: Self::upgrade_before(&config),
+            upgrade: Self::upgrade_before(&config, &home.worker.to_string()),
             has_passed_trial: false,
             // A program in its trial takes no jobs.
             phase: if config.trial.is_some() { DaemonPhase::Draining } else { DaemonPhase::Accepting },
@@ -161,21 +161,19 @@ impl Agent {
             }
             self.on_time();
         }
+        if self.has_passed_trial {
+            return Finish::Registered;
+        }
         // Work on the disk uses the data directory, which the next program locks.
-        while !self.phase.is_shutdown() && self.work.join_next().await.is_some() {}
+        while self.is_ready_for_upgrade() && !self.phase.is_shutdown() {
+            tokio::select! {
+                done = self.work.join_next() => if done.is_none() { break },
+                wish = shutdown.wish() => self.on_wish(wish),
+            }
+        }
         match self.upgrade {
             Upgrading::Ready(staged) if !self.phase.is_shutdown() => Finish::Replace(staged),
-            Upgrading::Ready(staged) => {
-                staged.remove();
-                Finish::Shutdown
-            }
-            Upgrading::None | Upgrading::Fetching { .. } | Upgrading::Failed(_) => {
-                if self.has_passed_trial {
-                    Finish::Registered
-                } else {
-                    Finish::Shutdown
-                }
-            }
+            _ => Finish::Shutdown,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::keepers::KeeperLink;
 use super::preparation::PreparedAttempt;
+use super::upgrading::NotStaged;
 use crate::keeper::messages::FromKeeper;
 use crate::upgrade::Staged;
 use buildpool_protocol::ids::{AttemptId, UpgradeId};
@@ -32,7 +33,7 @@ pub(super) enum Event {
     /// The files of an attempt were measured.
     Measured { attempt: AttemptId, bytes: u64, took: Duration },
     /// A new program is next to the present one, or the reason why not.
-    Staged { id: UpgradeId, result: Result<Staged, String> },
+    Staged { id: UpgradeId, result: Result<Staged, NotStaged> },
     /// The directory of an attempt is deleted.
     Deleted,
     /// A cleanup of workspaces has finished.

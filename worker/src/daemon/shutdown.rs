@@ -38,6 +38,11 @@ impl Shutdown {
             Err(_) => std::future::pending().await,
         }
     }
+
+    /// Returns true if there is a request.
+    pub(crate) fn is_asked(&self) -> bool {
+        *self.0.borrow() != Wish::Stay
+    }
 }
 
 impl ShutdownHandle {

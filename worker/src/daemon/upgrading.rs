@@ -4,10 +4,12 @@ use super::agent::Agent;
 use super::drain::DaemonPhase;
 use super::event::Event;
 use crate::upgrade::{self, Restart, Staged, failure, stage};
-use crate::workspace::transfer::fetch_program;
-use buildpool_protocol::error::chain;
+use crate::workspace::transfer::{CarryError, fetch_program};
+use buildpool_objects::pump::PumpError;
+use buildpool_protocol::error::{ErrorCode, chain};
 use buildpool_protocol::ids::UpgradeId;
 use buildpool_protocol::limits::PROGRAM_BYTES_MAX;
+use buildpool_protocol::shown::counted;
 use buildpool_protocol::upgrade::{UpgradeOrder, UpgradeStage, UpgradeState};
 use std::sync::Arc;
 use tokio::task::AbortHandle;
@@ -29,12 +31,47 @@ pub(super) enum Upgrading {
 }
 
 impl Upgrading {
+    /// Returns the order that is carried out.
+    fn present(&self) -> Option<&UpgradeOrder> {
+        match self {
+            Self::Fetching { order, .. } => Some(order),
+            Self::Ready(staged) => Some(&staged.order),
+            Self::None | Self::Failed(_) => None,
+        }
+    }
+
     fn id(&self) -> Option<UpgradeId> {
         match self {
-            Self::None => None,
-            Self::Fetching { order, .. } => Some(order.id),
-            Self::Ready(staged) => Some(staged.order.id),
             Self::Failed(state) => Some(state.id),
+            Self::None | Self::Fetching { .. } | Self::Ready(_) => self.present().map(|order| order.id),
+        }
+    }
+}
+
+/// Why no program is next to the present one.
+#[derive(Debug)]
+pub(super) enum NotStaged {
+    /// The coordinator can't send the program now: another coordinator leads, which does not have it. The order ends
+    /// without a failure, and its sender repeats it.
+    Unavailable(String),
+    /// The upgrade failed.
+    Failed(String),
+}
+
+impl NotStaged {
+    fn failed(error: &dyn std::error::Error) -> Self {
+        Self::Failed(chain(error))
+    }
+
+    fn not_received(error: &CarryError) -> Self {
+        let text = format!("the program can't be received: {}", chain(error));
+        match error {
+            CarryError::Pump(PumpError::Refused(refused))
+                if refused.code == ErrorCode::NotFound || refused.code.is_worth_a_retry() =>
+            {
+                Self::Unavailable(text)
+            }
+            CarryError::Pump(_) | CarryError::Workspace(_) => Self::Failed(text),
         }
     }
 }
@@ -66,7 +103,8 @@ fn refusal(order: &UpgradeOrder, facts: Facts) -> Option<String> {
         );
     }
     if facts.phase != DaemonPhase::Draining || facts.live > 0 {
-        return Some(format!("the worker is not drained ({} attempts); drain it first", facts.live));
+        let attempts = counted(facts.live as u64, "attempt");
+        return Some(format!("the worker is not drained ({attempts}); drain it first"));
     }
     if order.version == VERSION {
         return Some(format!("the worker has version {VERSION} already"));
@@ -78,8 +116,15 @@ fn refusal(order: &UpgradeOrder, facts: Facts) -> Option<String> {
 }
 
 impl Agent {
-    /// Returns the state at the start: the failure of the program that was tried before this one.
-    pub(super) fn upgrade_before(config: &crate::config::Config) -> Upgrading {
+    /// Returns the state at the start: the failure of the program that was tried before this one. Removes the programs that
+    /// an interrupted upgrade left.
+    pub(super) fn upgrade_before(config: &crate::config::Config, worker: &str) -> Upgrading {
+        // In a trial, this process runs one of them.
+        if config.trial.is_none()
+            && let Some(restart) = &config.restart
+        {
+            stage::remove_left(restart, worker);
+        }
         failure::read(&config.data_dir, VERSION).map_or(Upgrading::None, Upgrading::Failed)
     }
 
@@ -96,10 +141,8 @@ impl Agent {
             reason: String::new(),
         };
         match &self.upgrade {
-            Upgrading::None => None,
-            Upgrading::Fetching { order, .. } => Some(fetching(order)),
-            Upgrading::Ready(staged) => Some(fetching(&staged.order)),
             Upgrading::Failed(state) => Some(state.clone()),
+            other => other.present().map(fetching),
         }
     }
 
@@ -115,6 +158,13 @@ impl Agent {
             live: self.attempts.values().filter(|attempt| attempt.is_live()).count(),
         };
         if let Some(reason) = refusal(&order, facts) {
+            if let Some(present) = self.upgrade.present() {
+                warn!(
+                    version = order.version,
+                    "an order is refused, and that for {} goes on: {reason}", present.version
+                );
+                return;
+            }
             return self.fail_upgrade(&order, reason);
         }
         let Some(restart) = self.config.restart.clone() else { return };
@@ -125,20 +175,23 @@ impl Agent {
         let (id, worker, wanted) = (order.id, self.home.worker.to_string(), order.clone());
         let task = self.work.spawn(async move {
             let fetched = async {
-                let failed = |error: &dyn std::error::Error| chain(error);
                 let (place, name) = (restart.clone(), worker.clone());
-                let checked = tokio::task::spawn_blocking(move || stage::check_place(&place, &name));
-                checked.await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+                let checked = tokio::task::spawn_blocking(move || stage::check_place(&place, &name, id));
+                checked
+                    .await
+                    .map_err(|error| NotStaged::failed(&error))?
+                    .map_err(|error| NotStaged::failed(&error))?;
                 let directory = upgrade::directory(&config.data_dir);
                 let received = fetch_program(&transfers, &directory, &wanted).await;
-                let received =
-                    received.map_err(|error| format!("the program can't be received: {}", failed(&error)))?;
+                let received = received.map_err(|error| NotStaged::not_received(&error))?;
                 let copying = tokio::task::spawn_blocking(move || {
                     stage::copy(received, wanted, restart, &worker, &config.data_dir)
                 });
-                let staged =
-                    copying.await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
-                stage::check_version(staged).await.map_err(|error| failed(&error))
+                let staged = copying
+                    .await
+                    .map_err(|error| NotStaged::failed(&error))?
+                    .map_err(|error| NotStaged::failed(&error))?;
+                stage::check_version(staged).await.map_err(|error| NotStaged::failed(&error))
             };
             Event::Staged { id, result: fetched.await }
         });
@@ -147,14 +200,22 @@ impl Agent {
     }
 
     /// Handles the end of the reception.
-    pub(super) fn on_staged(&mut self, id: UpgradeId, result: Result<Staged, String>) {
+    pub(super) fn on_staged(&mut self, id: UpgradeId, result: Result<Staged, NotStaged>) {
         let Upgrading::Fetching { order, .. } = &self.upgrade else { return };
         if order.id != id {
             return;
         }
         match result {
             Ok(staged) => self.upgrade = Upgrading::Ready(Box::new(staged)),
-            Err(reason) => {
+            Err(NotStaged::Unavailable(reason)) => {
+                warn!(
+                    version = order.version,
+                    "the order for an upgrade ends, until it is repeated: {reason}"
+                );
+                self.end_upgrade();
+                self.changed();
+            }
+            Err(NotStaged::Failed(reason)) => {
                 let order = order.clone();
                 self.fail_upgrade(&order, reason);
             }
@@ -163,21 +224,14 @@ impl Agent {
 
     /// Ends an upgrade because the worker takes jobs again.
     pub(super) fn resume_ends_upgrade(&mut self) {
-        let order = match &self.upgrade {
-            Upgrading::Fetching { order, .. } => order.clone(),
-            Upgrading::Ready(staged) => staged.order.clone(),
-            Upgrading::None | Upgrading::Failed(_) => return,
-        };
-        self.end_upgrade();
+        let Some(order) = self.upgrade.present().cloned() else { return };
         self.fail_upgrade(&order, "the worker was resumed before its program was replaced".to_owned());
     }
 
-    /// Stops the present order, and removes its program.
+    /// Stops the present order. Its program is removed.
     fn end_upgrade(&mut self) {
-        match std::mem::replace(&mut self.upgrade, Upgrading::None) {
-            Upgrading::Fetching { task, .. } => task.abort(),
-            Upgrading::Ready(staged) => staged.remove(),
-            Upgrading::None | Upgrading::Failed(_) => {}
+        if let Upgrading::Fetching { task, .. } = std::mem::replace(&mut self.upgrade, Upgrading::None) {
+            task.abort();
         }
     }
 
@@ -218,7 +272,7 @@ mod tests {
         for (facts, part) in [
             (Facts { accepts: false, ..good }, "set `upgrades = true`"),
             (Facts { can_restart: false, ..good }, "can't start itself again"),
-            (Facts { live: 1, ..good }, "is not drained (1 attempts)"),
+            (Facts { live: 1, ..good }, "is not drained (1 attempt)"),
             (Facts { phase: DaemonPhase::Accepting, ..good }, "is not drained"),
             (Facts { phase: DaemonPhase::Leaving, ..good }, "is not drained"),
         ] {

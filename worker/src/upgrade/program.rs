@@ -5,11 +5,13 @@ use nix::unistd::Pid;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 /// Limit on the kept end of each stream, in bytes.
 const KEPT_BYTES: usize = 4 << 10;
@@ -20,14 +22,38 @@ const STARTS_MAX: u32 = 40;
 const START_PAUSE: Duration = Duration::from_millis(50);
 /// Limit on the wait for output after the end of the program: a child may hold the pipes.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
+/// Limit on the wait for the end of a killed program: the kernel may be busy with its disk.
+const KILLED_WITHIN: Duration = Duration::from_secs(10);
 /// Limit on the quoted last line of a program, in bytes.
 const LINE_BYTES_MAX: usize = 512;
 
-/// The end of a program.
+/// Limits on a program.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits<'a> {
+    /// Time until it must have exited, or printed its line.
+    pub within: Duration,
+    /// A line on its standard output, and the time to exit after it.
+    pub line: Option<(&'a str, Duration)>,
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// It exited, or a signal ended it.
+    Exited(ExitStatus),
+    /// It was killed after its time.
+    TimedOut,
+    /// It was killed because the caller asked for its end.
+    Stopped,
+}
+
+/// A program that has ended.
 #[derive(Debug)]
 pub struct Ran {
-    /// Its exit status, or `None` if it was killed after its time.
-    pub status: Option<ExitStatus>,
+    /// How it ended.
+    pub end: End,
+    /// True if it printed the line of its limits.
+    pub has_line: bool,
     /// The end of its standard output.
     pub out: String,
     /// The end of its standard error.
@@ -35,11 +61,17 @@ pub struct Ran {
 }
 
 impl Ran {
+    /// Returns true if it exited with 0.
+    pub fn is_success(&self) -> bool {
+        matches!(self.end, End::Exited(status) if status.success())
+    }
+
     /// Returns how it ended, with its last line, for users.
     pub fn story(&self, within: Duration) -> String {
-        let end = match self.status {
-            None => format!("was ended after {} s", within.as_secs()),
-            Some(status) => match (status.code(), status.signal()) {
+        let end = match self.end {
+            End::TimedOut => format!("was ended after {} s", within.as_secs()),
+            End::Stopped => "was ended".to_owned(),
+            End::Exited(status) => match (status.code(), status.signal()) {
                 (Some(code), _) => format!("exited with {code}"),
                 (None, signal) => format!("was ended by signal {}", signal.unwrap_or_default()),
             },
@@ -55,17 +87,19 @@ impl Ran {
     }
 }
 
-/// Runs a program with arguments in a process group of its own. The group is killed after `within`, and if the returned
-/// future is dropped. The program's standard input is a pipe that ends with this process.
+/// Runs a program with arguments in a process group of its own, and waits until it has ended. The group is killed after
+/// the time of its limits, when `stop` completes, and if the returned future is dropped. The program's standard input is a
+/// pipe that ends with this process.
 ///
 /// # Errors
 /// Fails if the program does not start.
 pub async fn run(
     program: &Path,
     arguments: impl IntoIterator<Item = std::ffi::OsString>,
-    within: Duration,
+    limits: Limits<'_>,
+    stop: impl Future<Output = ()>,
 ) -> io::Result<Ran> {
-    let until = Instant::now() + within;
+    let mut until = Instant::now() + limits.within;
     let mut command = Command::new(program);
     command.args(arguments).process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -73,26 +107,38 @@ pub async fn run(
     let (out, err) = (group.0.stdout.take(), group.0.stderr.take());
     let _open = group.0.stdin.take();
     let (mut out_end, mut err_end) = (Vec::new(), Vec::new());
-    let mut reading =
-        Box::pin(async { tokio::join!(keep_end(out, &mut out_end), keep_end(err, &mut err_end)) });
-    let mut is_read = false;
-    let status = timeout_at(until, async {
-        loop {
-            tokio::select! {
-                status = group.0.wait() => return status,
-                _ = &mut reading, if !is_read => is_read = true,
-            }
-        }
+    let (line, mut lines) = watch::channel(false);
+    let awaited = limits.line.map(|(text, _)| (text, line));
+    let mut reading = Box::pin(async {
+        tokio::join!(keep_end(out, &mut out_end, awaited), keep_end(err, &mut err_end, None))
     });
-    let status = status.await.ok().transpose()?;
+    let (mut is_read, mut has_line) = (false, false);
+    let mut stop = pin!(stop);
+    let end = loop {
+        tokio::select! {
+            status = group.0.wait() => break End::Exited(status?),
+            _ = &mut reading, if !is_read => is_read = true,
+            Ok(()) = lines.changed(), if !has_line => {
+                has_line = true;
+                until = Instant::now() + limits.line.map(|(_, exit)| exit).unwrap_or_default();
+            }
+            () = &mut stop => break End::Stopped,
+            () = sleep_until(until) => break End::TimedOut,
+        }
+    };
     group.kill();
+    // Its files are closed and their locks are free only after its end.
+    if timeout_at(Instant::now() + KILLED_WITHIN, group.0.wait()).await.is_err() {
+        tracing::warn!("a killed program has not ended after {} s", KILLED_WITHIN.as_secs());
+    }
     if !is_read {
         // A process that left the group may hold the pipes. The output until now is enough.
         let _ended = timeout_at(Instant::now() + LAST_OUTPUT, &mut reading).await;
     }
     drop(reading);
+    let has_line = *lines.borrow();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Ok(Ran { status, out: text(&out_end), err: text(&err_end) })
+    Ok(Ran { end, has_line, out: text(&out_end), err: text(&err_end) })
 }
 
 async fn start(command: &mut Command) -> io::Result<Child> {
@@ -108,12 +154,23 @@ async fn start(command: &mut Command) -> io::Result<Child> {
     }
 }
 
-/// Reads a stream to its end, and keeps its last bytes.
-async fn keep_end(stream: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {
+/// Reads a stream to its end, and keeps its last bytes. Sends `true` after the line, if one is given.
+async fn keep_end(
+    stream: Option<impl AsyncRead + Unpin>,
+    kept: &mut Vec<u8>,
+    line: Option<(&str, watch::Sender<bool>)>,
+) {
     let Some(mut stream) = stream else { return };
     let mut buffer = [0; KEPT_BYTES];
     while let Ok(count @ 1..) = stream.read(&mut buffer).await {
         kept.extend_from_slice(&buffer[..count]);
+        if let Some((text, seen)) = &line
+            && kept
+                .split_inclusive(|byte| *byte == b'\n')
+                .any(|read| read.strip_suffix(b"\n") == Some(text.as_bytes()))
+        {
+            seen.send_if_modified(|seen| !std::mem::replace(seen, true));
+        }
         let excess = kept.len().saturating_sub(KEPT_BYTES);
         kept.drain(..excess);
     }
@@ -141,44 +198,88 @@ impl Drop for Group {
 
 #[cfg(test)]
 mod tests {
-    use super::run;
+    use super::{End, Limits, Ran, run};
+    use std::future::pending;
     use std::path::Path;
     use std::time::Duration;
 
-    async fn shell(text: &str, within: Duration) -> super::Ran {
-        run(Path::new("/bin/sh"), ["-c".into(), text.into()], within).await.expect("a shell")
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    async fn limited(text: &str, limits: Limits<'_>) -> Ran {
+        run(Path::new("/bin/sh"), ["-c".into(), text.into()], limits, pending()).await.expect("a shell")
+    }
+
+    async fn shell(text: &str, within: Duration) -> Ran {
+        limited(text, Limits { within, line: None }).await
+    }
+
+    /// Returns true if a process has ended. One that waits for its parent counts as ended.
+    fn has_ended(pid: i32) -> bool {
+        crate::platform::process(pid).is_none_or(|process| process.zombie)
     }
 
     #[tokio::test]
     async fn a_program_tells_how_it_ended() {
-        let minute = Duration::from_secs(60);
-        let ran = shell("echo out; echo err >&2; exit 3", minute).await;
+        let ran = shell("echo out; echo err >&2; exit 3", MINUTE).await;
         assert_eq!((ran.out.as_str(), ran.err.as_str()), ("out\n", "err\n"));
-        assert_eq!(ran.story(minute), "exited with 3; its last line: out");
-        let ran = shell("kill -9 $$", minute).await;
-        assert_eq!(ran.story(minute), "was ended by signal 9, without output");
-        assert!(run(Path::new("/nowhere"), [], minute).await.is_err());
+        assert_eq!(ran.story(MINUTE), "exited with 3; its last line: out");
+        let ran = shell("kill -9 $$", MINUTE).await;
+        assert_eq!(ran.story(MINUTE), "was ended by signal 9, without output");
+        let limits = Limits { within: MINUTE, line: None };
+        assert!(run(Path::new("/nowhere"), [], limits, pending()).await.is_err());
     }
 
     #[tokio::test]
     async fn output_is_limited_and_its_end_is_kept() {
-        let ran = shell("yes x | head -c 1000000; echo last", Duration::from_secs(60)).await;
+        let ran = shell("yes x | head -c 1000000; echo last", MINUTE).await;
         assert!(ran.out.len() <= super::KEPT_BYTES && ran.out.ends_with("last\n"), "{}", ran.out.len());
     }
 
     #[tokio::test]
     async fn a_program_that_hangs_is_ended_with_its_children() {
         let place = tempfile::tempdir().expect("a directory");
-        let pid = place.path().join("pid");
-        let text = format!("sleep 1000 & echo $! > {}; echo begun; wait", pid.display());
+        let pids = place.path().join("pids");
+        let text = format!("sleep 1000 & echo $! $$ > {}; echo begun; wait", pids.display());
         let within = Duration::from_secs(2);
         let ran = shell(&text, within).await;
         assert_eq!(ran.story(within), "was ended after 2 s; its last line: begun");
-        let pid: i32 = std::fs::read_to_string(pid).expect("written").trim().parse().expect("a pid");
-        let until = tokio::time::Instant::now() + Duration::from_secs(60);
-        while crate::platform::process(pid).is_some_and(|process| !process.zombie) {
-            assert!(tokio::time::Instant::now() < until, "{pid} still runs");
+        let pids = std::fs::read_to_string(pids).expect("written");
+        let pids: Vec<i32> = pids.split_whitespace().map(|pid| pid.parse().expect("a pid")).collect();
+        assert!(crate::platform::process(pids[1]).is_none(), "it was awaited");
+        let until = tokio::time::Instant::now() + MINUTE;
+        while !has_ended(pids[0]) {
+            assert!(tokio::time::Instant::now() < until, "{pids:?} still runs");
             tokio::task::yield_now().await;
         }
+    }
+
+    #[tokio::test]
+    async fn after_its_line_a_program_has_another_time_to_exit() {
+        let second = Duration::from_secs(1);
+        let ready = |within, exit| Limits { within, line: Some(("ready", exit)) };
+        let ran = limited("echo ready; exit 0", ready(MINUTE, MINUTE)).await;
+        assert!(ran.has_line && ran.is_success(), "{ran:?}");
+        let ran = limited("echo ready; exec sleep 1000", ready(MINUTE, second)).await;
+        assert_eq!((ran.has_line, ran.end), (true, End::TimedOut));
+        let ran = limited("echo not ready; exec sleep 1000", ready(second, MINUTE)).await;
+        assert_eq!((ran.has_line, ran.end), (false, End::TimedOut));
+    }
+
+    #[tokio::test]
+    async fn a_stopped_program_has_ended() {
+        let place = tempfile::tempdir().expect("a directory");
+        let pid = place.path().join("pid");
+        let text = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000", pid.display());
+        let written = async {
+            while !pid.exists() {
+                tokio::task::yield_now().await;
+            }
+        };
+        let limits = Limits { within: MINUTE, line: None };
+        let ran =
+            run(Path::new("/bin/sh"), ["-c".into(), text.into()], limits, written).await.expect("a shell");
+        assert_eq!(ran.end, End::Stopped);
+        let pid: i32 = std::fs::read_to_string(pid).expect("written").trim().parse().expect("a pid");
+        assert!(crate::platform::process(pid).is_none(), "it was awaited");
     }
 }

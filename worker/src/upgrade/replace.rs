@@ -1,15 +1,20 @@
 //! The last steps: the trial, the rename, and the start of the program in this process.
 
-use super::trial::{self, Verdict};
+use super::trial::{self, TrialResult};
 use super::{Restart, Staged, failure};
 use crate::daemon::Shutdown;
 use buildpool_protocol::upgrade::{UpgradeStage, UpgradeState};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
-use tracing::{error, info};
+use std::time::Duration;
+use tracing::{error, info, warn};
+
+/// Time in which the runtime reads the signals that its handler has caught. They are in a pipe at that time.
+const SIGNALS_READ_WITHIN: Duration = Duration::from_millis(20);
 
 /// Carries out an upgrade after the daemon has ended. Returns only if this process should end, or if no program can be
 /// started in its place.
@@ -17,26 +22,22 @@ use tracing::{error, info};
 /// # Errors
 /// The system's error, if neither program starts. The service manager starts this one again.
 pub async fn replace(staged: Staged, mut shutdown: Shutdown) -> io::Result<()> {
-    let version = &staged.order.version;
-    if !staged.restart.is_unchanged() {
-        staged.remove();
-        error!(
-            version,
-            "the upgrade failed: the program was replaced while it ran; the one in its place starts"
-        );
-        return Err(execute(&staged.restart));
+    let version = staged.order.version.clone();
+    let is_unchanged = staged.restart.is_unchanged();
+    let tried = if is_unchanged {
+        info!(version, "the new program is tried");
+        trial::run(&staged, &mut shutdown).await
+    } else {
+        TrialResult::Failed("the program was replaced while it ran; the one in its place starts".to_owned())
+    };
+    if tried == TrialResult::Shutdown || is_asked_to_end(&shutdown).await {
+        info!(version, "the upgrade ends, because the worker should end");
+        return Ok(());
     }
-    info!(version, "the new program is tried");
-    let failed = match trial::run(&staged, &mut shutdown).await {
-        Verdict::Shutdown => {
-            staged.remove();
-            return Ok(());
-        }
-        Verdict::Failed(reason) => {
-            staged.remove();
-            reason
-        }
-        Verdict::Registered => match swap(&staged.path, &staged.restart) {
+    let failed = match tried {
+        TrialResult::Shutdown => return Ok(()),
+        TrialResult::Failed(reason) => reason,
+        TrialResult::Registered => match swap(staged.path(), &staged.restart) {
             Ok(()) => {
                 failure::remove(&staged.data_dir);
                 info!(version, "the new program is in its place; it starts");
@@ -44,28 +45,43 @@ pub async fn replace(staged: Staged, mut shutdown: Shutdown) -> io::Result<()> {
                 put_back(&staged.restart);
                 format!("the new program can't be executed: {refused}")
             }
-            Err(error) => {
-                staged.remove();
-                format!("{} can't be replaced: {error}", staged.restart.program.display())
-            }
+            Err(error) => format!("{} can't be replaced: {error}", staged.restart.program.display()),
         },
     };
     error!(version, "the upgrade failed: {failed}");
-    let state = UpgradeState {
-        id: staged.order.id,
-        version: version.clone(),
-        stage: UpgradeStage::Failed,
-        reason: failed,
-    };
-    if let Err(error) = failure::write(&staged.data_dir, &state) {
+    let state = UpgradeState { id: staged.order.id, version, stage: UpgradeStage::Failed, reason: failed };
+    // The program at the path may be the one that was ordered.
+    if is_unchanged && let Err(error) = failure::write(&staged.data_dir, &state) {
         error!("the failure can't be recorded, so the coordinator will not know it: {error}");
     }
-    Err(execute(&staged.restart))
+    let restart = staged.restart.clone();
+    // The new program is removed before this process executes another one.
+    drop(staged);
+    Err(execute(&restart))
+}
+
+/// Returns true if this process was asked to end. From then on, a request to end ends it at once: another program is
+/// executed soon, which would not know about a signal that this one has caught. Each file is complete at each moment.
+async fn is_asked_to_end(shutdown: &Shutdown) -> bool {
+    let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        // SAFETY: the default action runs no handler.
+        if let Err(error) = unsafe { sigaction(signal, &default) } {
+            warn!("{signal} keeps its handler: {error}");
+        }
+    }
+    tokio::time::sleep(SIGNALS_READ_WITHIN).await;
+    // The task that passes signals on may come after this one.
+    tokio::task::yield_now().await;
+    shutdown.is_asked()
 }
 
 /// Puts the new program in the place of the present one, which keeps a second name. At each moment the path has one of the
 /// two. The new program is another file, so the kernel's record of the old one's code signature does not apply to it
 /// (Apple, "Updating Mac Software": replace the file, don't write into it).
+///
+/// # Errors
+/// Fails if the present program is still in its place.
 fn swap(new: &Path, restart: &Restart) -> io::Result<()> {
     let (program, previous) = (&restart.program, restart.previous());
     match fs::remove_file(&previous) {
@@ -74,7 +90,13 @@ fn swap(new: &Path, restart: &Restart) -> io::Result<()> {
     }
     fs::hard_link(program, &previous)?;
     fs::rename(new, program)?;
-    File::open(program.parent().unwrap_or(Path::new("/")))?.sync_all()
+    // Without this, a power failure may bring the present program back.
+    if let Err(error) =
+        File::open(program.parent().unwrap_or(Path::new("/"))).and_then(|file| file.sync_all())
+    {
+        warn!("the directory of the new program can't be written to the disk now: {error}");
+    }
+    Ok(())
 }
 
 /// Puts the previous program back to its place.
