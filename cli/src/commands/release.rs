@@ -4,7 +4,7 @@ use crate::failure::{Failure, POOL, USAGE};
 use buildpool_protocol::limits::PROGRAM_BYTES_MAX;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -82,7 +82,10 @@ impl Release {
         let failed = |error: &io::Error| {
             Failure::while_doing(USAGE, format!("--release: {} can't be read", archive.display()), error)
         };
-        let found = sha256(&archive).map_err(|error| failed(&error))?;
+        // `tar` reads the file that is verified here, even if another one gets its name meanwhile.
+        let mut verified = File::open(&archive).map_err(|error| failed(&error))?;
+        let found = sha256(&mut verified).map_err(|error| failed(&error))?;
+        verified.rewind().map_err(|error| failed(&error))?;
         let expected = self.sums.get(target).map(String::as_str).unwrap_or_default();
         if found != expected {
             let text = format!(
@@ -100,7 +103,7 @@ impl Release {
         let program = Program(path.clone());
         let member = format!("{}/buildpool", self.name(target));
         let mut tar = Command::new("tar");
-        tar.arg("-xzOf").arg(&archive).arg(&member).stdin(Stdio::null()).stdout(Stdio::piped());
+        tar.args(["-xzOf", "-"]).arg(&member).stdin(verified).stdout(Stdio::piped());
         let mut tar =
             tar.spawn().map_err(|error| Failure::while_doing(POOL, "`tar` can't be started", &error))?;
         let mut copied = 0;
@@ -139,10 +142,9 @@ fn sums_of(text: &str, version: &str) -> BTreeMap<String, String> {
     text.lines().filter_map(entry).collect()
 }
 
-/// Returns the SHA-256 of a file in hexadecimal.
-fn sha256(path: &Path) -> io::Result<String> {
+/// Reads a file to its end, and returns its SHA-256 in hexadecimal.
+fn sha256(file: &mut impl Read) -> io::Result<String> {
     let mut context = ring::digest::Context::new(&ring::digest::SHA256);
-    let mut file = File::open(path)?;
     let mut buffer = vec![0; 1 << 16];
     loop {
         match file.read(&mut buffer)? {
@@ -171,11 +173,8 @@ mod tests {
 
     #[test]
     fn a_checksum_is_sha_256() {
-        let place = tempfile::tempdir().unwrap();
-        let file = place.path().join("file");
-        std::fs::write(&file, "abc").unwrap();
         // The first example of FIPS 180-4.
         let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(sha256(&file).unwrap(), expected);
+        assert_eq!(sha256(&mut "abc".as_bytes()).unwrap(), expected);
     }
 }
