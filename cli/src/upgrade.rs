@@ -28,7 +28,7 @@ pub(crate) enum Planned {
     /// It gets the program of this target.
     Upgrade { target: String },
     /// It has the version.
-    Has,
+    UpToDate,
     /// It can't be upgraded. Nothing is changed then.
     Refused(String),
 }
@@ -59,7 +59,7 @@ pub(crate) fn plan<'a>(
 
 fn planned(worker: &WorkerSummary, wanted: &Wanted) -> Planned {
     if worker.version == wanted.version {
-        return Planned::Has;
+        return Planned::UpToDate;
     }
     if !worker.connected {
         return Planned::Refused("is not connected: start it, or name only the others".to_owned());
@@ -156,7 +156,7 @@ mod tests {
         let of = |index: usize, wanted: &Wanted| plan(&workers, wanted).unwrap()[index].1.clone();
         let wanted = wanted();
         assert_eq!(of(0, &wanted), Planned::Upgrade { target: "aarch64-apple-darwin".into() });
-        assert_eq!(of(1, &wanted), Planned::Has);
+        assert_eq!(of(1, &wanted), Planned::UpToDate);
         assert!(refused(&of(2, &wanted)).contains("not connected"));
         assert!(refused(&of(3, &wanted)).contains("set `upgrades = true`"));
         assert!(refused(&of(4, &wanted)).contains("buildpool-0.2.0-riscv64-unknown-linux-gnu.tar.gz"));

@@ -1,6 +1,6 @@
 //! `buildpool workers upgrade`
 
-use super::release::Release;
+use super::release::{Program, Release};
 use crate::arguments::UpgradeArguments;
 use crate::failure::{Failure, INTERRUPTED, POOL, REFUSED, USAGE};
 use crate::settings;
@@ -8,9 +8,10 @@ use crate::terminal::table::Table;
 use crate::terminal::{self, name};
 use crate::upgrade::{Planned, Step, Wanted, plan, step};
 use buildpool_client::programs::{self, SendError};
-use buildpool_client::{Client, chain};
+use buildpool_client::{Client, ClientError, chain};
 use buildpool_objects::pump::PumpError;
 use buildpool_protocol::client_link::WorkerSummary;
+use buildpool_protocol::error::ErrorCode;
 use buildpool_protocol::ids::UpgradeId;
 use buildpool_protocol::transfer::Checksum;
 use buildpool_protocol::upgrade::UpgradeOrder;
@@ -25,6 +26,26 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const FETCH_WITHIN: Duration = Duration::from_secs(15 * 60);
 /// Limit on the orders to one worker.
 const ORDERS_MAX: u32 = 20;
+/// Time without a coordinator after which the command ends: longer than the change of the leader, and than its restart.
+const UNAVAILABLE_MAX: Duration = Duration::from_secs(120);
+/// Pause before a request is repeated.
+const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// The result for one worker.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum UpgradeResult {
+    /// It had the version before.
+    UpToDate,
+    /// It is selected for the upgrade.
+    Planned,
+    /// It runs the new version.
+    Upgraded,
+    /// It runs its previous version.
+    Failed,
+    /// An earlier worker failed, so its upgrade did not begin.
+    NotStarted,
+}
 
 /// A worker of the plan, for `--json`.
 #[derive(Serialize)]
@@ -32,8 +53,7 @@ struct Entry {
     worker: String,
     from: String,
     to: String,
-    /// `upgraded`, `has`, `planned`, `failed` or `left`.
-    result: &'static str,
+    result: UpgradeResult,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
 }
@@ -63,7 +83,11 @@ pub(crate) async fn run(arguments: &UpgradeArguments) -> Result<ExitCode, Failur
             worker: worker.name.clone(),
             from: worker.version.clone(),
             to: wanted.version.clone(),
-            result: if *planned == Planned::Has { "has" } else { "planned" },
+            result: if *planned == Planned::UpToDate {
+                UpgradeResult::UpToDate
+            } else {
+                UpgradeResult::Planned
+            },
             reason: None,
         })
         .collect();
@@ -83,7 +107,7 @@ fn table(planned: &[(&WorkerSummary, Planned)], version: &str) -> String {
     for (worker, planned) in planned {
         let plan = match planned {
             Planned::Upgrade { target } => format!("upgrade to {version} ({target})"),
-            Planned::Has => "has it".to_owned(),
+            Planned::UpToDate => "up to date".to_owned(),
             Planned::Refused(reason) => format!("refused: it {reason}"),
         };
         table.row([worker.name.as_str().into(), worker.version.as_str().into(), plan.into()]);
@@ -99,126 +123,195 @@ async fn upgrade_all(
     planned: &[(&WorkerSummary, Planned)],
     entries: &mut [Entry],
 ) -> Result<(), Failure> {
-    let mut programs: BTreeMap<&str, (Checksum, u64)> = BTreeMap::new();
+    let mut programs: BTreeMap<&str, Sent> = BTreeMap::new();
     for (_, planned) in planned {
         let Planned::Upgrade { target } = planned else { continue };
         if !programs.contains_key(target.as_str()) {
             let program = release.unpack(target)?;
-            let sent = programs::send(client, program.path()).await;
-            let sent = sent.map_err(|error| {
-                let is_refused = matches!(&error, SendError::Pump(PumpError::Refused(refused)) if !refused.code.is_worth_a_retry());
-                let code = if is_refused { REFUSED } else { POOL };
-                Failure::while_doing(code, format!("the program for {target} can't be sent"), &error)
-            })?;
-            programs.insert(target, sent);
+            let (blake3, length) = send(client, target, &program).await?;
+            programs.insert(target, Sent { program, blake3, length });
         }
     }
     for index in 0..planned.len() {
         let (worker, Planned::Upgrade { target }) = &planned[index] else { continue };
-        let Some((blake3, length)) = programs.get(target.as_str()).cloned() else { continue };
+        let Some(sent) = programs.get(target.as_str()) else { continue };
         let order = UpgradeOrder {
             id: UpgradeId::from_uuid(uuid::Uuid::now_v7()),
             version: arguments.to.clone(),
-            blake3,
-            length,
+            blake3: sent.blake3.clone(),
+            length: sent.length,
             register_within: arguments.register_within,
         };
-        match one(client, arguments, worker, &order).await {
-            Ok(()) => entries[index].result = "upgraded",
+        let rollout = Rollout { client, arguments, worker, order: &order, target, program: &sent.program };
+        match rollout.run().await {
+            Ok(()) => entries[index].result = UpgradeResult::Upgraded,
             Err(failure) => {
-                entries[index].result = "failed";
+                entries[index].result = UpgradeResult::Failed;
                 entries[index].reason = Some(failure.message().to_owned());
-                let mut left = Vec::new();
-                for entry in entries[index + 1..].iter_mut().filter(|entry| entry.result == "planned") {
-                    entry.result = "left";
-                    left.push(name(&entry.worker));
+                let mut not_started = Vec::new();
+                for entry in &mut entries[index + 1..] {
+                    if entry.result == UpgradeResult::Planned {
+                        entry.result = UpgradeResult::NotStarted;
+                        not_started.push(name(&entry.worker));
+                    }
                 }
-                let more = format!("not upgraded yet: {}", left.join(", "));
-                return Err(if left.is_empty() { failure } else { failure.and(&more) });
+                let more = format!("not upgraded yet: {}", not_started.join(", "));
+                return Err(if not_started.is_empty() { failure } else { failure.and(&more) });
             }
         }
     }
     Ok(())
 }
 
-/// Upgrades one worker: drain, order, registration, resume.
-async fn one(
-    client: &Client,
-    arguments: &UpgradeArguments,
-    worker: &WorkerSummary,
-    order: &UpgradeOrder,
-) -> Result<(), Failure> {
-    let shown = name(&worker.name);
-    let began = Instant::now();
-    let done = tokio::select! {
-        done = carry_out(client, arguments, worker, order) => done,
-        () = super::asked_to_end() => Err(Failure::new(
-            INTERRUPTED,
-            format!("`{shown}`: interrupted; an upgrade whose trial has begun goes on, another one ends; a second run continues"),
-        )),
-    };
-    if worker.draining {
-        terminal::print_progress(&format!("{shown}: it was drained before and stays drained\n"));
-    } else if let Err(error) = client.drain(&worker.worker_id, false, None).await {
-        let text =
-            format!("`{shown}` stays drained, because the request to resume it failed: {}", chain(&error));
-        done?;
-        return Err(Failure::new(POOL, text));
-    }
-    done?;
-    terminal::print_progress(&format!("{shown}: {} after {} s\n", order.version, began.elapsed().as_secs()));
-    Ok(())
+/// A program that the coordinator has received.
+struct Sent {
+    /// Its file stays, because another coordinator may need it later.
+    program: Program,
+    blake3: Checksum,
+    length: u64,
 }
 
-async fn carry_out(
-    client: &Client,
-    arguments: &UpgradeArguments,
-    worker: &WorkerSummary,
-    order: &UpgradeOrder,
-) -> Result<(), Failure> {
-    let shown = name(&worker.name);
-    let failed = |code, reason: String| Failure::new(code, format!("`{shown}` was not upgraded: {reason}"));
-    client.drain(&worker.worker_id, true, arguments.drain_deadline).await?;
-    terminal::print_progress(&format!("{shown}: draining; waiting for its jobs\n"));
-    let mut ordered: Option<Instant> = None;
-    let (mut first, mut orders) = (None, 0);
-    let within = order.register_within + FETCH_WITHIN;
-    loop {
-        let workers = client.workers().await?;
-        let Some(now) = workers.iter().find(|found| found.worker_id == worker.worker_id) else {
-            return Err(failed(REFUSED, "it was removed from the pool meanwhile".to_owned()));
+/// Sends a program to the coordinator, unless it has it.
+async fn send(client: &Client, target: &str, program: &Program) -> Result<(Checksum, u64), Failure> {
+    programs::send(client, program.path()).await.map_err(|error| {
+        let is_refused = matches!(&error, SendError::Pump(PumpError::Refused(refused)) if !refused.code.is_worth_a_retry());
+        let code = if is_refused { REFUSED } else { POOL };
+        Failure::while_doing(code, format!("the program for {target} can't be sent"), &error)
+    })
+}
+
+/// The upgrade of one worker.
+struct Rollout<'a> {
+    client: &'a Client,
+    arguments: &'a UpgradeArguments,
+    worker: &'a WorkerSummary,
+    order: &'a UpgradeOrder,
+    target: &'a str,
+    program: &'a Program,
+}
+
+impl Rollout<'_> {
+    /// Upgrades the worker: drain, order, registration, resume.
+    async fn run(&self) -> Result<(), Failure> {
+        let shown = name(&self.worker.name);
+        let began = Instant::now();
+        let done = tokio::select! {
+            done = self.carry_out() => done,
+            () = super::asked_to_end() => Err(Failure::new(
+                INTERRUPTED,
+                format!("`{shown}`: interrupted; an upgrade whose trial has begun goes on, another one ends; a second run continues"),
+            )),
         };
-        match step(now, order.id, &order.version, ordered.map(|at| at.elapsed())) {
-            Step::Done => return Ok(()),
-            Step::Failed(reason) => {
-                return Err(failed(
-                    REFUSED,
-                    format!("{}; it runs {}", terminal::one_line(&reason), now.version),
-                ));
-            }
-            Step::Order if orders < ORDERS_MAX => {
-                if orders == 0 {
-                    terminal::print_progress(&format!("{shown}: receives {}\n", order.version));
-                }
-                orders += 1;
-                ordered = Some(Instant::now());
-                first = first.or(ordered);
-                client.upgrade(&worker.worker_id, order.clone()).await?;
-            }
-            Step::Order | Step::Wait => {}
+        if self.worker.draining {
+            terminal::print_progress(&format!("{shown}: it was drained before and stays drained\n"));
+        } else if let Err(error) = self.drain(false).await {
+            let text = format!(
+                "`{shown}` stays drained, because the request to resume it failed: {}; `buildpool resume {shown}`",
+                chain(&error)
+            );
+            done?;
+            return Err(Failure::new(POOL, text));
         }
-        if first.is_some_and(|at: Instant| at.elapsed() > within) {
-            let state = if now.connected { "it is connected" } else { "it is not connected" };
-            return Err(failed(
-                POOL,
-                format!(
+        done?;
+        let (version, seconds) = (&self.order.version, began.elapsed().as_secs());
+        terminal::print_progress(&format!("{shown}: {version} after {seconds} s\n"));
+        Ok(())
+    }
+
+    async fn drain(&self, draining: bool) -> Result<(), ClientError> {
+        let deadline = self.arguments.drain_deadline.filter(|_| draining);
+        let request = || self.client.drain(&self.worker.worker_id, draining, deadline);
+        while_unavailable(request).await.map(|_| ())
+    }
+
+    async fn carry_out(&self) -> Result<(), Failure> {
+        let (worker, order) = (self.worker, self.order);
+        let shown = name(&worker.name);
+        let failed =
+            |code, reason: String| Failure::new(code, format!("`{shown}` was not upgraded: {reason}"));
+        self.drain(true).await?;
+        terminal::print_progress(&format!("{shown}: draining; waiting for its jobs\n"));
+        let mut ordered: Option<Instant> = None;
+        let (mut first, mut orders) = (None, 0);
+        let within = order.register_within + FETCH_WITHIN;
+        loop {
+            let workers = while_unavailable(|| self.client.workers()).await?;
+            let Some(now) = workers.iter().find(|found| found.worker_id == worker.worker_id) else {
+                return Err(failed(REFUSED, "it was removed from the pool meanwhile".to_owned()));
+            };
+            match step(now, order.id, &order.version, ordered.map(|at| at.elapsed())) {
+                Step::Done => return Ok(()),
+                Step::Failed(reason) => {
+                    let reason = format!("{}; it runs {}", terminal::one_line(&reason), now.version);
+                    return Err(failed(REFUSED, reason));
+                }
+                Step::Order if orders < ORDERS_MAX => {
+                    if orders == 0 {
+                        terminal::print_progress(&format!("{shown}: receives {}\n", order.version));
+                    }
+                    orders += 1;
+                    first = first.or(Some(Instant::now()));
+                    self.order().await?;
+                    ordered = Some(Instant::now());
+                }
+                Step::Order | Step::Wait => {}
+            }
+            if first.is_some_and(|at: Instant| at.elapsed() > within) {
+                let state = if now.connected { "it is connected" } else { "it is not connected" };
+                let reason = format!(
                     "it did not register with the new version within {} s ({state} now with version {}); look at its log on its machine",
                     within.as_secs(),
                     now.version
-                ),
-            ));
+                );
+                return Err(failed(POOL, reason));
+            }
+            // Only the coordinator receives the new state of the worker, and it sends no event about it.
+            tokio::time::sleep(LOOK_EVERY).await;
         }
-        // Only the coordinator receives the new state of the worker, and it sends no event about it.
-        tokio::time::sleep(LOOK_EVERY).await;
+    }
+
+    /// Sends the order. A refusal that can pass is ignored: the order is repeated later.
+    async fn order(&self) -> Result<(), Failure> {
+        let request = || self.client.upgrade(&self.worker.worker_id, self.order.clone());
+        match while_unavailable(request).await {
+            // Another coordinator leads, which does not have the program, or the worker was removed.
+            Err(ClientError::Refused(refused)) if refused.code == ErrorCode::NotFound => {
+                send(self.client, self.target, self.program).await?;
+                match request().await {
+                    Err(ClientError::Refused(refused)) if can_pass(refused.code) => Ok(()),
+                    answer => Ok(answer.map(|_| ())?),
+                }
+            }
+            // The worker has just lost its connection, or the new leader does not know its jobs yet.
+            Err(ClientError::Refused(refused)) if can_pass(refused.code) => Ok(()),
+            answer => Ok(answer.map(|_| ())?),
+        }
+    }
+}
+
+/// Returns true for a refusal of an order that may be accepted later.
+fn can_pass(code: ErrorCode) -> bool {
+    code.is_worth_a_retry() || matches!(code, ErrorCode::Conflict | ErrorCode::NotFound)
+}
+
+/// Repeats a request while no coordinator serves it, for at most [`UNAVAILABLE_MAX`].
+async fn while_unavailable<T, F: Future<Output = Result<T, ClientError>>>(
+    request: impl Fn() -> F,
+) -> Result<T, ClientError> {
+    let began = Instant::now();
+    loop {
+        match request().await {
+            Err(error) if is_unavailable(&error) && began.elapsed() < UNAVAILABLE_MAX => {}
+            answer => return answer,
+        }
+        tokio::time::sleep(TRY_AGAIN_AFTER).await;
+    }
+}
+
+fn is_unavailable(error: &ClientError) -> bool {
+    match error {
+        ClientError::Unreachable { .. } => true,
+        ClientError::Refused(refused) => refused.code.is_worth_a_retry(),
+        _ => false,
     }
 }
