@@ -107,7 +107,10 @@ impl Agent {
     fn spawn_conclude(&mut self, id: AttemptId, about: About, after: Duration) {
         let (home, config, files) = (Arc::clone(&self.home), Arc::clone(&self.config), self.files.clone());
         self.work.spawn(async move {
-            tokio::time::sleep(after).await;
+            // The runtime's timer has whole milliseconds: even a sleep of zero lasts up to one.
+            if !after.is_zero() {
+                tokio::time::sleep(after).await;
+            }
             Event::Concluded { attempt: id, outcome: files.conclude(home, config, id, about).await }
         });
     }
