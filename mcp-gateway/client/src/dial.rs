@@ -60,7 +60,10 @@ pub(super) async fn dial(endpoint: &Endpoint, client: &str) -> Result<(Socket, P
     let count = endpoint.url.coordinators().count();
     let mut attempts: FuturesUnordered<_> = (0..count)
         .map(|first| async move {
-            tokio::time::sleep(NEXT_AFTER * u32::try_from(first).unwrap_or(u32::MAX)).await;
+            // Even a sleep of zero lasts up to a millisecond.
+            if first > 0 {
+                tokio::time::sleep(NEXT_AFTER * u32::try_from(first).unwrap_or(u32::MAX)).await;
+            }
             let route = Route::beginning_at(&endpoint.url, first);
             on_leader_of(endpoint, route, move |here| dial_one(here, client)).await
         })

@@ -121,9 +121,9 @@ impl Link {
 
     async fn serve(&mut self, mut socket: Socket) -> Ended {
         self.status.send_replace(LinkStatus::Connected);
-        let mut ticks = tokio::time::interval(TICK);
+        // The first tick of `interval` would be due at once, and waiting for it takes up to a millisecond.
+        let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + TICK, TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        ticks.tick().await;
         let mut wire = Wire::default();
         let (mut heard_at, mut busy_at) = (Instant::now(), Instant::now());
         loop {
@@ -255,7 +255,10 @@ impl Link {
     async fn dial_after(&mut self, delay: Duration) -> Option<Result<Socket, ClientError>> {
         let (target, client) = (self.target.clone(), self.client.clone());
         let dialling = async move {
-            tokio::time::sleep(delay).await;
+            // Even a sleep of zero lasts up to a millisecond.
+            if !delay.is_zero() {
+                tokio::time::sleep(delay).await;
+            }
             target.dial(&client).await
         };
         let mut dialling = std::pin::pin!(dialling);
