@@ -109,11 +109,11 @@ impl<'a> Context<'a> {
 
 /// Returns the directories where macOS writes crash files of the user and of the system. Empty on
 /// Linux.
-pub fn default_crash_directories(home: Option<&Path>) -> Vec<PathBuf> {
+pub fn default_crash_directories(home: impl FnOnce() -> Option<PathBuf>) -> Vec<PathBuf> {
     if !platform::WRITES_CRASH_FILES {
         return Vec::new();
     }
-    let own = home.map(|home| home.join("Library/Logs/DiagnosticReports"));
+    let own = home().map(|home| home.join("Library/Logs/DiagnosticReports"));
     own.into_iter().chain([PathBuf::from("/Library/Logs/DiagnosticReports")]).collect()
 }
 
@@ -218,15 +218,19 @@ fn hints_at_crash(report: &TestReport) -> bool {
 
 /// Reads all reports into `evidence` and returns the devices on which tests ran.
 fn reports(context: &Context<'_>, evidence: &mut Evidence) -> Vec<String> {
+    let (added, own) = (context.result_bundle.as_ref(), result_bundle_in(context.command));
+    if added.is_none() && own.is_none() && context.report_patterns.is_empty() {
+        return Vec::new();
+    }
     let mut seen = HashSet::new();
     let mut weighed = Vec::new();
     let mut devices = Vec::new();
     let mut stale = Vec::new();
     let root = std::fs::canonicalize(context.directory).unwrap_or_else(|_| context.directory.to_owned());
     let own_bundle = context.result_bundle.as_ref().and_then(|path| std::fs::canonicalize(path).ok());
-    let added = context.result_bundle.iter().map(|path| path.display().to_string());
-    let own = result_bundle_in(context.command).map(|path| path.display().to_string());
-    let patterns = added.chain(own).map(|path| (path, true));
+    let added = added.map(|path| path.display().to_string());
+    let own = own.map(|path| path.display().to_string());
+    let patterns = added.into_iter().chain(own).map(|path| (path, true));
     let asked = context.report_patterns.iter().map(|pattern| (pattern.clone(), false));
     for (pattern, implied) in patterns.chain(asked) {
         if !implied && let Err(error) = check_report(&pattern) {
@@ -331,6 +335,10 @@ fn is_stale(path: &Path, started_at_ms: i64) -> bool {
 
 fn memory(context: &Context<'_>) -> Option<buildpool_protocol::evidence::MemoryEvidence> {
     let failed = !matches!(context.ending, Ending::Exited { code: 0 });
+    // After exit code 0, only a kill in the job's own group is evidence.
+    if !failed && !context.memory_exclusive {
+        return None;
+    }
     let query = MemoryQuery {
         cgroup: context.memory_cgroup.as_deref(),
         before: context.memory_before,

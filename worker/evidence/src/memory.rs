@@ -13,7 +13,7 @@ use std::path::Path;
 pub struct MemoryQuery<'a> {
     /// Control group of the job: a directory below `/sys/fs/cgroup`.
     pub cgroup: Option<&'a Path>,
-    /// Counters of the group at the start of the job.
+    /// Counters of the group at the start of the job. Only the kills are used.
     pub before: Option<MemoryCounters>,
     /// True if only this job uses the group, so that every kill in it belongs to the job.
     pub exclusive: bool,
@@ -96,11 +96,12 @@ fn without_kill(query: &MemoryQuery<'_>, limit: Option<u64>, peak: Option<u64>) 
     if query.exclusive && limit.is_some() && !is_lower {
         return evidence("cgroup", limit, peak, 0);
     }
-    let shared = query.cgroup.and_then(MemoryCounters::read).zip(query.before);
-    let shared =
-        shared.map(|(now, before)| (now.limit_bytes, now.oom_kills.saturating_sub(before.oom_kills)));
-    let (source, limit, kills) = match shared {
-        Some((limit, kills)) if kills > 0 => ("cgroup", limit, kills),
+    let shared = query.cgroup.and_then(MemoryCounters::read_kills).zip(query.before);
+    let (source, limit, kills) = match shared.map(|(now, before)| now.saturating_sub(before.oom_kills)) {
+        Some(kills) if kills > 0 => {
+            let counters = query.cgroup.and_then(MemoryCounters::read);
+            ("cgroup", counters.and_then(|counters| counters.limit_bytes), kills)
+        }
         // Containers of a job have groups of their own.
         _ => ("machine", None, query.machine_kills.unwrap_or(0)),
     };

@@ -8,11 +8,18 @@ pub(crate) const WRITES_CRASH_FILES: bool = cfg!(target_os = "macos");
 /// True if the kernel's pattern gives the location of core files (core(5)).
 pub(crate) const HAS_CORE_PATTERN: bool = cfg!(target_os = "linux");
 
+/// Room for `/proc/vmstat`, which has 4 to 5 KiB. A longer one is read in several parts.
+#[cfg(target_os = "linux")]
+const COUNTERS_BYTES: usize = 8 << 10;
+
 /// Returns the number of processes that the kernel has OOM-killed since boot, in all control groups (`oom_kill` in
 /// `/proc/vmstat`, Linux 4.13).
 #[cfg(target_os = "linux")]
 pub(crate) fn machine_kills() -> Option<u64> {
-    let counters = std::fs::read_to_string("/proc/vmstat").ok()?;
+    use std::io::Read as _;
+    // The kernel computes all counters anew for each read, so one read should return all of them.
+    let mut counters = String::with_capacity(COUNTERS_BYTES);
+    std::fs::File::open("/proc/vmstat").ok()?.read_to_string(&mut counters).ok()?;
     counters.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
 }
 

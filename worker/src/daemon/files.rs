@@ -14,6 +14,7 @@ use buildpool_objects::Stop;
 use buildpool_protocol::error::chain;
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::outcome::{Outcome, StartFailure};
+use buildpool_protocol::spec::Source;
 use buildpool_protocol::worker_link::Grant;
 use std::io;
 use std::sync::Arc;
@@ -110,6 +111,10 @@ impl Files {
     }
 
     async fn lacking(&self, grant: &Grant) -> Result<Option<Lacking>, StartFailure> {
+        // Only a snapshot has parts to fetch, so other sources need no thread for the disk.
+        if !matches!(grant.spec.source, Source::Snapshot { .. }) {
+            return Ok(None);
+        }
         let (workspaces, source) = (self.workspaces.clone(), grant.spec.source.clone());
         let lacking = tokio::task::spawn_blocking(move || workspaces.lacking(&source)).await;
         Ok(lacking.map_err(|_| ending())??)
@@ -143,11 +148,11 @@ impl Files {
             Ok::<_, io::Error>(outcome)
         });
         let mut outcome = concluded.await.map_err(io::Error::other)??;
-        let lease =
-            records::read::<records::AttemptRecord>(&directory, records::ATTEMPT)?.map(|record| record.lease);
-        let Some(lease) = lease.filter(|_| !is_fenced && !outcome.artifacts.is_empty()) else {
+        if is_fenced || outcome.artifacts.is_empty() {
             return Ok(Box::new(outcome));
-        };
+        }
+        let record: Option<records::AttemptRecord> = records::read(&directory, records::ATTEMPT)?;
+        let Some(records::AttemptRecord { lease, .. }) = record else { return Ok(Box::new(outcome)) };
         let mut arrived = Vec::new();
         let mut has_lost = false;
         for entry in std::mem::take(&mut outcome.artifacts) {

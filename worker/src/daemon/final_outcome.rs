@@ -126,8 +126,8 @@ fn evidence(
     outcome: &Outcome,
 ) -> Evidence {
     let command = record.spec.command.argv();
-    let home = nix::unistd::User::from_uid(nix::unistd::Uid::effective()).ok().flatten().map(|user| user.dir);
-    let mut crash_directories = buildpool_evidence::default_crash_directories(home.as_deref());
+    let home = || nix::unistd::User::from_uid(nix::unistd::Uid::effective()).ok()?.map(|user| user.dir);
+    let mut crash_directories = buildpool_evidence::default_crash_directories(home);
     crash_directories.extend(config.crash_directories.iter().cloned());
     let memory = record.memory.as_ref();
     let context = Context {

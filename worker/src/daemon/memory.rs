@@ -17,7 +17,8 @@ pub(super) fn group(slots: u32, groups: Option<&DelegatedGroups>, attempt: Attem
     let groups = platform::control_groups()?;
     let (v1, v2) = (Path::new(groups.memory_mount), Path::new(groups.mount));
     let path = group_of(&groups.own, v1, v2)?;
-    let before = MemoryCounters::read(&path);
+    let kills = MemoryCounters::read_kills(&path);
+    let before = kills.map(|oom_kills| MemoryCounters { oom_kills, ..MemoryCounters::default() });
     let is_exclusive = before.is_some() && slots == 1 && is_of_one_service(&path, v2);
     Some(MemoryGroup { path, before, is_exclusive })
 }

@@ -11,8 +11,8 @@ use nix::sys::signal::Signal;
 use nix::time::ClockId;
 use nix::unistd::{Gid, Uid, getgrouplist, setgroups, setresgid, setresuid};
 use std::ffi::{CStr, CString};
-use std::fs;
-use std::io::{self, Seek, Write};
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -58,8 +58,14 @@ pub(super) fn pids() -> io::Result<impl Iterator<Item = io::Result<i32>>> {
 }
 
 pub(super) fn process(pid: i32) -> Option<Process> {
-    parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+    // The kernel reports no size, and would otherwise be asked for a few bytes at a time.
+    let mut stat = Vec::with_capacity(STAT_BYTES);
+    File::open(format!("/proc/{pid}/stat")).ok()?.read_to_end(&mut stat).ok()?;
+    parse_stat(&stat)
 }
+
+/// Room for `/proc/PID/stat`, which has 52 numbers and a short name.
+const STAT_BYTES: usize = 1 << 10;
 
 /// Parses `/proc/PID/stat` (proc(5)). The name is in parentheses and may itself contain some.
 fn parse_stat(stat: &[u8]) -> Option<Process> {

@@ -25,6 +25,13 @@ impl MemoryCounters {
         Self::read_v2(group).or_else(|| Self::read_v1(group))
     }
 
+    /// Reads only the number of killed processes, which needs one file. Returns `None` without a memory controller.
+    pub fn read_kills(group: &Path) -> Option<u64> {
+        let counted =
+            text(&group.join("memory.events")).or_else(|| text(&group.join("memory.oom_control")))?;
+        Some(keyed(&counted, "oom_kill").unwrap_or(0))
+    }
+
     /// Reads version 2. `memory.events` contains the kills (`oom_kill`), including those of groups
     /// below.
     fn read_v2(group: &Path) -> Option<Self> {
@@ -118,6 +125,7 @@ mod tests {
         let expected =
             MemoryCounters { oom_kills: 1, limit_bytes: Some(67_108_864), peak_bytes: Some(67_100_000) };
         assert_eq!(MemoryCounters::read(&group), Some(expected));
+        assert_eq!(MemoryCounters::read_kills(&group), Some(1));
     }
 
     #[test]
@@ -129,6 +137,8 @@ mod tests {
         write("memory.max_usage_in_bytes", "4096\n");
         let expected = MemoryCounters { oom_kills: 3, limit_bytes: None, peak_bytes: Some(4096) };
         assert_eq!(MemoryCounters::read(group.path()), Some(expected));
+        assert_eq!(MemoryCounters::read_kills(group.path()), Some(3));
+        assert_eq!(MemoryCounters::read_kills(Path::new("/nonexistent")), None);
         assert_eq!(MemoryCounters::read(Path::new("/nonexistent")), None);
     }
 
