@@ -180,7 +180,7 @@ fn event(row: &Row<'_>) -> sql::Result<Event> {
 
 /// Writes an event, and removes the oldest one above [`EVENTS_MAX`].
 pub(super) fn write(transaction: &Transaction<'_>, event: &NewEvent) -> sql::Result<()> {
-    let facts = Value::Object(event.facts.clone()).to_string();
+    let facts = super::writer::json(&event.facts);
     let id: i64 = transaction
         .prepare_cached(
             "INSERT INTO events(kind, submitter, at_ms, facts) VALUES(?1, ?2, ?3, ?4) RETURNING id",

@@ -9,7 +9,8 @@ use super::open::WRITTEN;
 use super::reader;
 use super::records::{BodyRef, JobRecord, PassingRun, Record, WorkerRecord};
 use super::sql::{self, Connection, Kind, OptionalExtension, Transaction, params};
-use buildpool_protocol::AttemptId;
+use buildpool_protocol::{AttemptId, JobId};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -54,7 +55,7 @@ impl Writer {
         } else {
             0
         };
-        for record in batch.iter().skip(known) {
+        for record in without_repeats(&batch[known..]) {
             write(&transaction, record).map_err(StoreError::database(doing))?;
         }
         let written = self.written + batch.len();
@@ -130,6 +131,39 @@ fn committed(transaction: &Transaction<'_>, written: usize) -> sql::Result<usize
         |row| row.get(0),
     )?;
     Ok(usize::try_from(stored).unwrap_or(0).saturating_sub(written))
+}
+
+/// The states of one job in a batch.
+struct States<'a> {
+    /// Index of the first one.
+    first: usize,
+    /// The newest one before its end.
+    newest: &'a Record,
+    has_ended: bool,
+}
+
+/// Returns the records of a batch without the states of a job that later ones replace. The first state of a new job and the
+/// end of a job keep their places: a build has ended when none of its jobs so far is unfinished.
+fn without_repeats(batch: &[Record]) -> impl Iterator<Item = &Record> {
+    let mut jobs: HashMap<JobId, States<'_>> = HashMap::new();
+    for (at, record) in batch.iter().enumerate() {
+        let Record::Job(job) = record else { continue };
+        let states = jobs.entry(job.job).or_insert(States { first: at, newest: record, has_ended: false });
+        match job.done {
+            Some(_) => states.has_ended = true,
+            None => states.newest = record,
+        }
+    }
+    batch.iter().enumerate().filter_map(move |(at, record)| {
+        let Record::Job(job) = record else { return Some(record) };
+        let states = jobs.get(&job.job).filter(|_| job.done.is_none());
+        match states {
+            None => Some(record),
+            // A job with an attempt has a row, and the end replaces all of its state.
+            Some(states) if states.has_ended && !job.attempts.is_empty() => None,
+            Some(states) => (at == states.first).then_some(states.newest),
+        }
+    })
 }
 
 fn write(transaction: &Transaction<'_>, record: &Record) -> sql::Result<()> {
@@ -234,14 +268,17 @@ fn write_passing(transaction: &Transaction<'_>, run: &PassingRun) -> sql::Result
         .map(drop)
 }
 
-fn json<T: serde::Serialize>(value: &T) -> String {
+pub(super) fn json<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("records serialize: string keys, no fallible serializers")
 }
 
 #[cfg(test)]
 mod tests {
+    use super::without_repeats;
+    use crate::store::tests::support::{done, granted, job};
     use crate::store::{Record, Store, WorkerRecord};
     use buildpool_protocol::WorkerId;
+    use buildpool_protocol::report::Verdict;
     use std::collections::BTreeMap;
     use uuid::Uuid;
 
@@ -264,6 +301,29 @@ mod tests {
             token: None,
             lost: false,
         }))
+    }
+
+    #[test]
+    fn each_job_of_a_batch_is_written_once_before_its_end_and_once_at_it() {
+        let job_record = |job| Record::Job(Box::new(job));
+        let (one, other) = (job(1), job(2));
+        let ended = done(granted(one.clone()), Verdict::Passed, 0);
+        let states = [job_record(one.clone()), job_record(granted(one.clone())), job_record(ended.clone())];
+        let kept = |batch: &[Record]| without_repeats(batch).cloned().collect::<Vec<_>>();
+        // A new job needs a row before its end. The end replaces a state that is stored already.
+        assert_eq!(kept(&states), states[1..]);
+        assert_eq!(kept(&states[1..]), [states[2].clone()]);
+        assert_eq!(kept(&states[..2]), [states[1].clone()]);
+        // The other job stays before the end of the first one.
+        let batch = [
+            job_record(one.clone()),
+            job_record(other.clone()),
+            worker(1, "linux"),
+            job_record(ended),
+            job_record(granted(other.clone())),
+        ];
+        let expected = [batch[0].clone(), job_record(granted(other)), batch[2].clone(), batch[3].clone()];
+        assert_eq!(kept(&batch), expected);
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub(crate) fn job(created_at_ms: i64) -> JobRecord {
 }
 
 /// Returns the job with its first attempt granted.
-pub(super) fn granted(mut job: JobRecord) -> JobRecord {
+pub(crate) fn granted(mut job: JobRecord) -> JobRecord {
     job.attempts.push(AttemptRecord {
         number: 1,
         epoch: 7,
@@ -53,7 +53,7 @@ pub(super) fn granted(mut job: JobRecord) -> JobRecord {
 }
 
 /// Returns the granted job as ended.
-pub(super) fn done(mut job: JobRecord, verdict: Verdict, log_length: u64) -> JobRecord {
+pub(crate) fn done(mut job: JobRecord, verdict: Verdict, log_length: u64) -> JobRecord {
     let finished_at_ms = job.created_at_ms + 10;
     if let Some(attempt) = job.attempts.last_mut() {
         attempt.ended = Some(AttemptEnd { at_ms: finished_at_ms, how: AttemptEnding::Completed, log_length });
