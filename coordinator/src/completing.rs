@@ -62,12 +62,15 @@ pub(crate) async fn complete(
         tracing::error!(attempt = %lease.attempt, error = &error as &dyn std::error::Error, "a sealed log can't be read; the verdict is made without it");
         digesting::without_log(&attempt, &outcome, &chain(&error))
     });
-    let (digest, tests) = tokio::task::block_in_place(|| {
+    let finish = || {
         let history = shared.history(&attempt.spec);
         let mut digest = digester.finish(&digesting::facts(&outcome, history));
         let tests = shared.tests.annotate(&attempt.spec, &mut digest);
         (digest, tests)
-    });
+    };
+    // For a log in memory, the move of the thread's other tasks to another thread would cost more.
+    let is_short = sealed.inline.is_some() || sealed.state.position == 0;
+    let (digest, tests) = if is_short { finish() } else { tokio::task::block_in_place(finish) };
     for report in &mut outcome.evidence.test_reports {
         // The history has them. A record would keep them for each job.
         report.passed_tests = Vec::new();
