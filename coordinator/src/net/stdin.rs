@@ -9,6 +9,7 @@ use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::{JobId, Lease};
 use buildpool_protocol::limits::{STDIN_FRAME_BYTES, STDIN_WINDOW_BYTES};
 use buildpool_protocol::stdin::{StdinEnd, frame_to_worker};
+use buildpool_protocol::worker_link::ToWorker;
 use bytes::Bytes;
 use std::io;
 use std::sync::Arc;
@@ -106,10 +107,10 @@ async fn on_disk<T>(shared: &AppState, act: impl Fn() -> io::Result<T>) -> T {
     }
 }
 
-/// What goes to a worker.
+/// What goes to a worker. Boxed to stay small: each connection of a worker allocates room for 32 of them.
 pub(crate) enum ToKeeper {
-    Frame(Bytes),
-    End { lease: Lease, end: StdinEnd },
+    Frame(Box<Bytes>),
+    End(Box<ToWorker>),
 }
 
 /// Sends the input of an attempt from a position on, as far as the worker has room, to its end.
@@ -142,7 +143,7 @@ pub(crate) async fn send(
                 }
             };
             let frame = frame_to_worker(lease.attempt, at, &bytes);
-            if out.send(ToKeeper::Frame(frame.into())).await.is_err() {
+            if out.send(ToKeeper::Frame(Box::new(frame.into()))).await.is_err() {
                 return;
             }
             at += length as u64;
@@ -152,7 +153,7 @@ pub(crate) async fn send(
         }
         if let Some(end) = end.filter(|end| end.seal.length == at) {
             // A connection that is gone gets nothing more.
-            let _gone = out.send(ToKeeper::End { lease, end }).await;
+            let _gone = out.send(ToKeeper::End(Box::new(ToWorker::StdinEnd { lease, end }))).await;
             return;
         }
         let changed = tokio::select! {

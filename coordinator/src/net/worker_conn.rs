@@ -192,8 +192,8 @@ impl WorkerConnection {
 
     async fn send_stdin(&mut self, stdin: stdin::ToKeeper) -> bool {
         match stdin {
-            stdin::ToKeeper::Frame(bytes) => self.send_bytes(bytes).await,
-            stdin::ToKeeper::End { lease, end } => self.send(&ToWorker::StdinEnd { lease, end }).await,
+            stdin::ToKeeper::Frame(bytes) => self.send_bytes(*bytes).await,
+            stdin::ToKeeper::End(message) => self.send(&message).await,
         }
     }
 
