@@ -10,8 +10,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
-use std::thread::JoinHandle;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 /// Capacity of the queue. A frame of output has at most 1 MiB.
 const WAITING: usize = 4;
@@ -38,7 +37,7 @@ pub(crate) type Room = mpsc::OwnedPermit<Item>;
 #[derive(Debug)]
 pub(crate) struct Screen {
     sender: mpsc::Sender<Item>,
-    thread: JoinHandle<io::Result<()>>,
+    ended: oneshot::Receiver<io::Result<()>>,
 }
 
 impl Screen {
@@ -56,13 +55,18 @@ impl Screen {
             in_line: false,
         };
         let (sender, mut receiver) = mpsc::channel(WAITING);
-        let thread = std::thread::Builder::new().name("screen".into()).spawn(move || {
-            while let Some(item) = receiver.blocking_recv() {
-                writer.write(item)?;
-            }
-            writer.erase()
+        let (end, ended) = oneshot::channel();
+        std::thread::Builder::new().name("screen".into()).spawn(move || {
+            let mut write = || {
+                while let Some(item) = receiver.blocking_recv() {
+                    writer.write(item)?;
+                }
+                writer.erase()
+            };
+            // The receiver is gone after a second Ctrl-C.
+            let _left = end.send(write());
         })?;
-        Ok(Self { sender, thread })
+        Ok(Self { sender, ended })
     }
 
     /// Queues an item, and waits for room. Returns false if stdout is closed. Dropping the future
@@ -82,11 +86,7 @@ impl Screen {
     /// The error of writing to stdout.
     pub(crate) async fn finish(self) -> io::Result<()> {
         drop(self.sender);
-        let joined = tokio::task::spawn_blocking(move || self.thread.join()).await;
-        match joined {
-            Ok(Ok(written)) => written,
-            Ok(Err(_)) | Err(_) => Err(io::Error::other("the writing thread ended early")),
-        }
+        self.ended.await.unwrap_or_else(|_| Err(io::Error::other("the writing thread ended early")))
     }
 }
 
