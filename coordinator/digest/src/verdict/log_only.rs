@@ -145,7 +145,7 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
             Verdict::Inconclusive,
             CrashType::Unknown,
             KnownFrom::Marker,
-            "The result is not known: no exit code was given, and no known tool reported a result.",
+            "No exit code was given, and no known tool reported a result.",
         ),
     }
 }
