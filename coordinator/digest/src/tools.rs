@@ -27,6 +27,7 @@ mod cmake;
 mod cmocka;
 mod common_test;
 mod compiler;
+mod consequences;
 mod coverage;
 mod credo;
 mod ctest;
@@ -39,7 +40,6 @@ mod deno;
 mod docker;
 mod doctest;
 mod dotnet;
-mod echoes;
 mod elixir;
 mod erlang;
 mod eslint;
@@ -68,10 +68,10 @@ mod karma;
 mod kotlin;
 mod kyua;
 mod lab;
-mod languages;
 mod libcheck;
 mod libtest;
 mod lint;
+mod lint_reports;
 mod lintrunner;
 mod lua;
 mod make;
@@ -94,6 +94,7 @@ mod node_test;
 mod nox;
 mod npm;
 mod ocaml;
+mod other_compilers;
 mod packages;
 mod perl;
 mod pest;
@@ -137,7 +138,6 @@ mod stestr;
 mod swift;
 mod swift_testing;
 mod swiftlint;
-mod tables;
 mod tap;
 mod tcltest;
 mod terraform;
@@ -210,10 +210,10 @@ tools! {
     Erlang => erlang::TOOL,
     Signal => signal::TOOL,
     GitReplies => git::REPLIES,
-    Echoes => echoes::TOOL,
-    Languages => languages::TOOL,
+    Consequences => consequences::TOOL,
+    OtherCompilers => other_compilers::TOOL,
     Database => database::TOOL,
-    Tables => tables::TOOL,
+    LintReports => lint_reports::TOOL,
     Cargo => cargo::TOOL,
     CargoBuild => cargo::BUILD,
     Bun => bun::TOOL,

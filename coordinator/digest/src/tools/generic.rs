@@ -2,7 +2,7 @@
 
 use super::c::{indented_no_head, is_code};
 use super::eslint;
-use super::languages::{names_rule, of_compiler};
+use super::other_compilers::{names_rule, of_compiler};
 use super::places::{has_excerpt, located, worded};
 use crate::rules::{
     Diagnostic, ERROR, Effect, Fails, Kind, Level, Marker, Next, Role, Rule, WARNING, drawn, indented,

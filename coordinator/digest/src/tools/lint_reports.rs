@@ -128,7 +128,7 @@ fn semgrep_place(diagnostic: &mut Diagnostic) {
 
 const RULES: &[Rule] = &[
     Rule {
-        name: "tables.listed",
+        name: "lint_reports.listed",
         pattern: r"^(?:Unused|Unlisted|Unresolved|Missing|Duplicate|Unlinted|Invalid) (?:[a-z]+ ){0,2}[a-z]+s(?: \(\d+\)|:)?$",
         effects: &[Effect::Problem(
             problem(Level::Remark, Kind::Lint, 80)
@@ -139,53 +139,53 @@ const RULES: &[Rule] = &[
         )],
     },
     Rule {
-        name: "tables.semgrep",
+        name: "lint_reports.semgrep",
         pattern: r"^ {2,6}(?:\xe2\x9d\xaf)*\xe2\x9d\xb1 (?P<k>\S+)$",
         effects: &[Effect::Problem(
             problem(ERROR, Kind::Lint, 90).lead(is_path).follow(deeper).owning().refine(semgrep_place),
         )],
     },
     Rule {
-        name: "tables.phpstan",
+        name: "lint_reports.phpstan",
         pattern: r"^  Line   (?P<f>\S.*?)\s*$",
         effects: &[Effect::Problem(
             problem(ERROR, Kind::Lint, 92).follow(phpstan_rows).owning().refine(first_row),
         )],
     },
     Rule {
-        name: "tables.phpstan_total",
+        name: "lint_reports.phpstan_total",
         pattern: r"^ \[ERROR\] Found \d+ errors?\s*$",
         effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 40))],
     },
     Rule {
-        name: "tables.psalm",
+        name: "lint_reports.psalm",
         pattern: r"^(?:ERROR|Error): (?P<k>[A-Z]\w+) - (?P<f>[^\s:]+):(?P<l>\d+):(?P<c>\d+) - (?P<m>.*)",
         effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 92).follow(paragraph))],
     },
     Rule {
-        name: "tables.sqlfluff",
+        name: "lint_reports.sqlfluff",
         pattern: r"^== \[(?P<f>[^\]]+)\] FAIL$",
         effects: &[Effect::Problem(
             problem(ERROR, Kind::Lint, 92).follow(sqlfluff_rows).owning().refine(first_sqlfluff_row),
         )],
     },
     Rule {
-        name: "tables.bandit",
+        name: "lint_reports.bandit",
         pattern: r"^>> Issue: (?P<m>.*)",
         effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 90).follow(paragraph).refine(location_line))],
     },
     Rule {
-        name: "tables.brakeman",
+        name: "lint_reports.brakeman",
         pattern: r"^Confidence: (?:High|Medium|Weak)$",
         effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 88).follow(paragraph).refine(brakeman_place))],
     },
     Rule {
-        name: "tables.advisory",
+        name: "lint_reports.advisory",
         pattern: r"^Crate: +\S+$",
         effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 90).follow(paragraph).refine(title))],
     },
     Rule {
-        name: "tables.django",
+        name: "lint_reports.django",
         pattern: r"^(?:\?|[\w.]+): \([\w.]+\.E\d{3}\) (?P<m>.*)",
         effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 90))],
     },

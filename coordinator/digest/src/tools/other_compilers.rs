@@ -151,28 +151,28 @@ fn lisp_lines(so_far: &[String], line: &str) -> Next {
 
 const RULES: &[Rule] = &[
     Rule {
-        name: "languages.elm",
+        name: "other_compilers.elm",
         pattern: r"^-- [A-Z][A-Z' -]+ -{3,} (?P<f>\S+\.elm)$",
         effects: &[Effect::Problem(
             problem(ERROR, Kind::Build, 93).follow(up_to_heading).owning().refine(line_of_excerpt),
         )],
     },
     Rule {
-        name: "languages.crystal",
+        name: "other_compilers.crystal",
         pattern: r"^In (?P<f>[^\s:]+):(?P<l>\d+):(?P<c>\d+)$",
         effects: &[Effect::Problem(
             problem(ERROR, Kind::Build, 93).follow(up_to_error).owning().refine(last_says),
         )],
     },
     Rule {
-        name: "languages.purescript",
+        name: "other_compilers.purescript",
         pattern: r"^Error (?:\d+ of \d+|found):$",
         effects: &[Effect::Problem(
             problem(ERROR, Kind::Build, 93).follow(up_to_reference).owning().refine(purescript_place),
         )],
     },
     Rule {
-        name: "languages.flow",
+        name: "other_compilers.flow",
         pattern: r"^(?P<s>Error|Warning) -{4,} (?P<f>[^\s:]+):(?P<l>\d+):(?P<c>\d+)$",
         effects: &[Effect::Problem(
             problem(Level::Word, Kind::Build, 92).follow(up_to_next).owning().refine(below),
@@ -180,41 +180,41 @@ const RULES: &[Rule] = &[
     },
     Rule {
         // An assertion in a simulation.
-        name: "languages.vhdl_assertion",
+        name: "other_compilers.vhdl_assertion",
         pattern: r"^(?P<f>[^\s:]+\.vhdl?):(?P<l>\d+):(?P<c>\d+):@[^:]+:\((?:assertion|report) (?P<s>warning|error|failure)\): (?P<m>.*)",
         effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 90))],
     },
     Rule {
         // The stack of Tcl stands below the message.
-        name: "languages.tcl",
+        name: "other_compilers.tcl",
         pattern: r"^    while executing$",
         effects: &[Effect::Problem(
             problem(ERROR, Kind::Runtime, 84).lead(is_at_margin).follow(tcl_lines).refine(tcl_place),
         )],
     },
     Rule {
-        name: "languages.lisp",
+        name: "other_compilers.lisp",
         pattern: r"^Unhandled (?P<k>[\w:-]+)(?: in thread .*)?:?.*$",
         effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 84).follow(lisp_lines))],
     },
     Rule {
         // Compilers that name no severity, except for a warning.
-        name: "languages.place",
+        name: "other_compilers.place",
         pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(]+\.(?:adb|ads|erl|hrl|idr|proto|pyx|pxd|rkt|sv|thrift|v|vhdl?|xrl|yrl)):(?P<l>\d+):(?:(?P<c>\d+):)? (?:(?P<s>[Ww]arning|[Ee]rror|ERROR): )?(?P<m>\S.*)",
         effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 88).refine(of_linter))],
     },
     Rule {
-        name: "languages.haxe",
+        name: "other_compilers.haxe",
         pattern: r"^(?P<f>[^\s:]+\.hx):(?P<l>\d+): (?:characters|lines) (?P<c>\d+)-\d+ : (?:(?P<s>[Ww]arning) : )?(?P<m>.*)",
         effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 90))],
     },
     Rule {
-        name: "languages.lean",
+        name: "other_compilers.lean",
         pattern: r"^error: (?P<f>[^\s:]+\.lean):(?P<l>\d+):(?P<c>\d+): (?P<m>.*)",
         effects: &[Effect::Problem(problem(ERROR, Kind::Build, 93).follow(one_more))],
     },
     Rule {
-        name: "languages.groovy",
+        name: "other_compilers.groovy",
         pattern: r"^(?P<f>[^\s:]+\.(?:groovy|gradle)): (?P<l>\d+): (?P<m>.*)",
         effects: &[Effect::Problem(problem(ERROR, Kind::Build, 88))],
     },
