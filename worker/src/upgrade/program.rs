@@ -259,8 +259,10 @@ mod tests {
         let ready = |within, exit| Limits { within, line: Some(("ready", exit)) };
         let ran = limited("echo ready; exit 0", ready(MINUTE, MINUTE)).await;
         assert!(ran.has_line && ran.is_success(), "{ran:?}");
+        let began = tokio::time::Instant::now();
         let ran = limited("echo ready; exec sleep 1000", ready(MINUTE, second)).await;
         assert_eq!((ran.has_line, ran.end), (true, End::TimedOut));
+        assert!(began.elapsed() < MINUTE, "{:?}", began.elapsed());
         let ran = limited("echo not ready; exec sleep 1000", ready(second, MINUTE)).await;
         assert_eq!((ran.has_line, ran.end), (false, End::TimedOut));
     }
@@ -269,7 +271,9 @@ mod tests {
     async fn a_stopped_program_has_ended() {
         let place = tempfile::tempdir().expect("a directory");
         let pid = place.path().join("pid");
-        let text = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000", pid.display());
+        // It closes its output, so the end of the output does not show the end of the process.
+        let text =
+            format!("exec >&- 2>&-; echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000", pid.display());
         let written = async {
             while !pid.exists() {
                 tokio::task::yield_now().await;
