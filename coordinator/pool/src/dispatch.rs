@@ -1,7 +1,7 @@
 //! Dispatch: the queued jobs that a change of the state lets run.
 //!
 //! After a dispatch no queued job can be granted. So the next one looks only at the jobs that a
-//! change since then may let run ([`News`]): a job that was queued, the jobs that a worker with free
+//! change since then may let run ([`DispatchTriggers`]): a job that was queued, the jobs that a worker with free
 //! room could run, the jobs of a concurrency group that became free. The cost of an input does
 //! not depend on the number of other queued jobs.
 
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// Changes since the last dispatch that may let a queued job run.
 #[derive(Default, Debug)]
-pub(crate) struct News {
+pub(crate) struct DispatchTriggers {
     /// Anything may have changed.
     is_any: bool,
     /// Lanes with another first job, or with a job behind it.
@@ -37,7 +37,7 @@ pub(crate) struct News {
     waits: bool,
 }
 
-impl News {
+impl DispatchTriggers {
     fn is_empty(&self) -> bool {
         let Self { is_any, lanes, workers, groups, submitters, resources, waits } = self;
         let is_none = lanes.is_empty() && workers.is_empty() && groups.is_empty() && submitters.is_empty();
@@ -94,7 +94,7 @@ impl Pool {
     /// Returns true if [`Pool::dispatch`] may grant a job: a job was queued, or room may have become
     /// free since the last call.
     pub fn is_dispatch_due(&self) -> bool {
-        !self.news.is_empty()
+        !self.triggers.is_empty()
     }
 
     /// Grants queued jobs until no more fit. Drain [`Pool::poll_effect`] afterwards.
@@ -102,12 +102,12 @@ impl Pool {
     /// The submitter's turn decides first, then priority and submission. A submitter with one job
     /// therefore waits for at most one slot to become free, independent of other queues.
     pub fn dispatch(&mut self, now: Now) {
-        if self.news.is_empty() {
+        if self.triggers.is_empty() {
             return;
         }
-        let news = std::mem::take(&mut self.news);
+        let triggers = std::mem::take(&mut self.triggers);
         let mut open = self.open_workers();
-        let Heads { mut heads, with_resources } = self.heads_of(&news, &open);
+        let Heads { mut heads, with_resources } = self.heads_of(&triggers, &open);
         let mut reserved = Reserved::default();
         // Jobs that units were reserved for.
         let mut reserving = Vec::new();
@@ -167,7 +167,7 @@ impl Pool {
             self.timers.insert((at, Timer::Dispatch));
         }
         // The grants changed the lanes, which were looked at.
-        self.news = News::default();
+        self.triggers = DispatchTriggers::default();
     }
 
     /// Returns the workers that accept jobs now.
@@ -182,25 +182,25 @@ impl Pool {
         Some(Reverse(((self.share(&record.submitter).turn(), place), behind)))
     }
 
-    /// Returns the first jobs of the lanes that this news is about, if a worker has room for them or
+    /// Returns the first jobs of the lanes that these triggers are about, if a worker has room for them or
     /// if they lack only units of a resource.
-    fn heads_of(&self, news: &News, open: &[WorkerId]) -> Heads {
+    fn heads_of(&self, triggers: &DispatchTriggers, open: &[WorkerId]) -> Heads {
         if self.queue.len() == 0 || self.draining || open.is_empty() {
             return Heads { heads: Ranked::new(), with_resources: true };
         }
         let mut ranks: BTreeMap<JobId, Rank> = BTreeMap::new();
         let mut classes: BTreeSet<ClassId> = BTreeSet::new();
-        if news.is_any {
+        if triggers.is_any {
             classes.extend(self.queue.all());
         }
-        for group in &news.groups {
+        for group in &triggers.groups {
             classes.extend(self.queue.of_group(group));
         }
-        for submitter in &news.submitters {
+        for submitter in &triggers.submitters {
             classes.extend(self.queue.of_submitter(submitter));
         }
         let is_open = |id: &&WorkerId| self.roster.get(**id).is_some_and(Worker::is_open);
-        let fresh: Vec<WorkerId> = news.workers.iter().filter(is_open).copied().collect();
+        let fresh: Vec<WorkerId> = triggers.workers.iter().filter(is_open).copied().collect();
         let mut of_fresh: BTreeSet<ClassId> = BTreeSet::new();
         if !fresh.is_empty() {
             of_fresh.extend(self.queue.with_offer(None));
@@ -211,8 +211,8 @@ impl Pool {
             }
         }
         let mut lanes: BTreeSet<(ClassId, &str)> =
-            news.lanes.iter().map(|(class, submitter)| (*class, submitter.as_str())).collect();
-        if news.waits {
+            triggers.lanes.iter().map(|(class, submitter)| (*class, submitter.as_str())).collect();
+        if triggers.waits {
             let waiting = self.waits.iter().filter_map(|id| self.jobs.get(id));
             lanes.extend(
                 waiting.filter_map(|job| {
@@ -223,7 +223,7 @@ impl Pool {
         // A reservation depends on all jobs that need units, in their order.
         let of_resources: BTreeSet<ClassId> = self.queue.with_resources().collect();
         let is_about = |class: &ClassId| of_resources.contains(class);
-        let with_resources = news.resources
+        let with_resources = triggers.resources
             || classes.iter().chain(&of_fresh).any(is_about)
             || lanes.iter().any(|(class, _)| is_about(class));
         if with_resources {
@@ -256,9 +256,9 @@ impl Pool {
 
     /// Returns the heap of all first jobs of lanes. A check of the invariants needs it.
     pub(crate) fn candidates(&self) -> Ranked {
-        let mut news = News::default();
-        news.any();
-        self.heads_of(&news, &self.open_workers()).heads
+        let mut triggers = DispatchTriggers::default();
+        triggers.any();
+        self.heads_of(&triggers, &self.open_workers()).heads
     }
 
     /// Returns true if a worker has room for such a job, or lacks only units of a resource. `open` has

@@ -181,7 +181,7 @@ impl Pool {
         let Some(granted) = job.granted() else { return };
         let worker = granted.worker;
         let record = job.record.clone();
-        self.news.worker(worker);
+        self.triggers.worker(worker);
         if let Some(worker) = self.roster.get_mut(worker) {
             worker.jobs.remove(&id);
             worker.distrusted.remove(&id);
@@ -190,10 +190,10 @@ impl Pool {
             && self.groups.get(group) == Some(&id)
         {
             self.groups.remove(group);
-            self.news.group(group);
+            self.triggers.group(group);
         }
         if self.config.quotas.of(&record.submitter).running_jobs.is_some() {
-            self.news.submitter(&record.submitter);
+            self.triggers.submitter(&record.submitter);
         }
         if let Some(share) = self.shares.get_mut(&record.submitter) {
             share.running = share.running.saturating_sub(1);

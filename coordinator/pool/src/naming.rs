@@ -89,7 +89,7 @@ impl Pool {
             return self.refuse_unknown_worker(client, name);
         };
         Arc::make_mut(&mut worker.record).approved = true;
-        self.news.worker(worker.record.worker);
+        self.triggers.worker(worker.record.worker);
         let record = WorkerRecord::clone(&worker.record);
         self.emit(Effect::Persist(Change::Worker(record)));
         self.emit(Effect::Acknowledged { client, job: None });

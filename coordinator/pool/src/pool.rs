@@ -1,7 +1,7 @@
 //! The machine: its state and its functions.
 
 use crate::attachable::Attachable;
-use crate::dispatch::News;
+use crate::dispatch::DispatchTriggers;
 use crate::effect::{Change, Effect, JobRecord, WorkerRecord};
 use crate::input::{Input, Now};
 use crate::job::{Job, Phase};
@@ -103,8 +103,8 @@ pub struct Pool {
     pub(crate) timers: BTreeSet<(Duration, Timer)>,
     pub(crate) effects: VecDeque<Effect>,
     pub(crate) draining: bool,
-    /// What a dispatch may find more than the last one.
-    pub(crate) news: News,
+    /// Changes since the last dispatch that may let a queued job run.
+    pub(crate) triggers: DispatchTriggers,
     /// Queued jobs that wait for a certain worker, as of the last dispatch.
     pub(crate) waits: BTreeSet<JobId>,
     pub(crate) next_order: u64,
@@ -131,7 +131,7 @@ impl Pool {
             timers: BTreeSet::new(),
             effects: VecDeque::new(),
             draining: false,
-            news: News::default(),
+            triggers: DispatchTriggers::default(),
             waits: BTreeSet::new(),
             next_order: 1,
             next_epoch: epoch_base + 1,
@@ -324,7 +324,7 @@ impl Pool {
             }
             Input::DrainPool { draining } => {
                 self.draining = draining;
-                self.news.any();
+                self.triggers.any();
             }
             Input::Tick => {}
         }
@@ -370,7 +370,7 @@ impl Pool {
                 break;
             }
             let Some((_, timer)) = self.timers.pop_first() else { break };
-            self.news.waits();
+            self.triggers.waits();
             match timer {
                 Timer::WorkerLost(worker) => self.worker_lost(now, worker),
                 Timer::GiveUp(job) => self.give_up(now, job),
@@ -396,7 +396,7 @@ impl Pool {
         }
         self.parked.remove(&id);
         let class = self.queue.insert(&job.record, self.roster.rarest(&job.record.spec));
-        self.news.lane(class, &job.record.submitter);
+        self.triggers.lane(class, &job.record.submitter);
     }
 
     pub(crate) fn dequeue(&mut self, id: JobId) {
@@ -404,11 +404,11 @@ impl Pool {
         self.waits.remove(&id);
         if let Some(job) = self.jobs.get(&id) {
             if let Some(class) = self.queue.remove(&job.record) {
-                self.news.lane(class, &job.record.submitter);
+                self.triggers.lane(class, &job.record.submitter);
             }
             if !job.record.spec.resources.is_empty() {
                 // Units may have been reserved for it.
-                self.news.resources();
+                self.triggers.resources();
             }
         }
     }

@@ -27,7 +27,7 @@ impl Pool {
         self.supersede(id);
         self.note_worker(now, &register, token);
         self.roster.connect(id, session, register.boot);
-        self.news.worker(id);
+        self.triggers.worker(id);
         let wishes = self.note_held(now, id, &register.held, register.condition);
         let again = self.note_not_held(now, id, &register.held, true);
         self.note_told(id);
@@ -202,11 +202,11 @@ impl Pool {
         if let Some(known) = self.roster.get_mut(worker) {
             let distrusted = known.distrusted.len();
             known.distrusted.retain(|job| self.jobs.contains_key(job) || is_held(job));
-            let has_news = known.declined
+            let may_have_room = known.declined
                 || known.distrusted.len() < distrusted
                 || deciding(&known.condition) != deciding(&condition);
-            if has_news {
-                self.news.worker(worker);
+            if may_have_room {
+                self.triggers.worker(worker);
             }
             known.condition = condition;
             known.declined = false;
@@ -217,7 +217,7 @@ impl Pool {
         if let Some(known) = self.roster.get_mut(worker) {
             let foreign = u32::try_from(foreign).unwrap_or(u32::MAX);
             if foreign < known.foreign {
-                self.news.worker(worker);
+                self.triggers.worker(worker);
             }
             known.foreign = foreign;
         }
@@ -354,7 +354,7 @@ impl Pool {
         let Some(worker) = self.roster.disconnect(session, now.clock) else { return };
         self.time_loss(worker);
         // Jobs may have waited for its warm workspace.
-        self.news.waits();
+        self.triggers.waits();
         let Some(record) = self.roster.get(worker).map(|worker| WorkerRecord::clone(&worker.record)) else {
             return;
         };
@@ -391,7 +391,7 @@ impl Pool {
             worker.distrusted.clear();
         }
         let (record, session) = (WorkerRecord::clone(&worker.record), worker.session());
-        self.news.worker(id);
+        self.triggers.worker(id);
         if let Some(at) = at.filter(|_| draining) {
             self.timers.insert((at, Timer::DrainEnd(id)));
         }

@@ -42,7 +42,7 @@ struct Daemon {
 }
 
 struct Twins {
-    news: Pool,
+    triggered: Pool,
     all: Pool,
     dice: Dice,
     clock: Duration,
@@ -60,7 +60,7 @@ impl Twins {
         let quotas = Quotas { submitters: BTreeMap::from([("d".to_owned(), limited)]), ..Quotas::default() };
         let config = Config { quotas, ..Config::default() };
         Self {
-            news: Pool::new(config.clone(), 0),
+            triggered: Pool::new(config.clone(), 0),
             all: Pool::new(config, 0),
             dice: Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
             clock: Duration::from_secs(1),
@@ -76,14 +76,14 @@ impl Twins {
     fn step(&mut self, input: Input) {
         let now = Now { clock: self.clock, wall_ms: 0 };
         let drain = |pool: &mut Pool| std::iter::from_fn(|| pool.poll_effect()).collect::<Vec<_>>();
-        self.news.take(now, input.clone());
-        self.news.dispatch(now);
-        let effects = drain(&mut self.news);
+        self.triggered.take(now, input.clone());
+        self.triggered.dispatch(now);
+        let effects = drain(&mut self.triggered);
         self.all.take(now, input.clone());
         self.all.take(now, Input::DrainPool { draining: false });
         self.all.dispatch(now);
         assert_eq!(effects, drain(&mut self.all), "after {input:?}");
-        self.news.audit().expect("the invariants hold");
+        self.triggered.audit().expect("the invariants hold");
         for effect in effects {
             match effect {
                 Effect::Grant { session, grant } => {
@@ -155,7 +155,7 @@ impl Twins {
         let Daemon { session, held } = &self.daemons[&number];
         let (session, held) = (*session, held.clone());
         Some(match self.dice.below(10) {
-            0..3 if self.news.load().live >= self.live_max => return None,
+            0..3 if self.triggered.load().live >= self.live_max => return None,
             0..3 => {
                 self.jobs += 1;
                 let name = NAMES[self.dice.below(4) as usize];

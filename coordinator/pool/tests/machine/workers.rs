@@ -208,7 +208,7 @@ fn inputs_of_one_round_share_a_dispatch() {
     let session = scene.mac(1, 2);
     assert!(!scene.pool.is_dispatch_due());
     scene.report(session, Vec::new());
-    assert!(!scene.pool.is_dispatch_due(), "a report without news frees no room");
+    assert!(!scene.pool.is_dispatch_due(), "an unchanged report frees no room");
     let client = ClientRef { connection: 1, request: 1 };
     for number in 1..=2 {
         let input = Input::Submit { client, submit: Box::new(submit(number, "a", spec())) };
