@@ -17,6 +17,7 @@ impl Pool {
     /// The first violated invariant, by its name in ARCHITECTURE.md.
     pub fn audit(&self) -> Result<(), String> {
         self.audit_queue()?;
+        self.roster.audit()?;
         self.audit_leases()?;
         self.audit_groups()?;
         self.audit_bounds()?;
@@ -104,6 +105,10 @@ impl Pool {
 
     /// A job that can be granted must not wait for an unrelated input.
     fn audit_dispatch(&self) -> Result<(), String> {
+        let first = self.queue.all().filter_map(|class| self.queue.heads(class).next());
+        for job in first.filter_map(|head| self.jobs.get(&head.job)) {
+            self.roster.audit_search(&job.record.spec)?;
+        }
         if self.is_dispatch_due() {
             return Ok(());
         }

@@ -3,7 +3,8 @@
 //! After a dispatch no queued job can be granted. So the next one looks only at the jobs that a
 //! change since then may let run ([`DispatchTriggers`]): a job that was queued, the jobs that a worker with free
 //! room could run, the jobs of a concurrency group that became free. The cost of an input does
-//! not depend on the number of other queued jobs.
+//! not depend on the number of other queued jobs, nor on workers that are busy or take no job of this
+//! submitter.
 
 use crate::input::Now;
 use crate::placement::Obstacle;
@@ -106,8 +107,7 @@ impl Pool {
             return;
         }
         let triggers = std::mem::take(&mut self.triggers);
-        let mut open = self.open_workers();
-        let Heads { mut heads, with_resources } = self.heads_of(&triggers, &open);
+        let Heads { mut heads, with_resources } = self.heads_of(&triggers);
         let mut reserved = Reserved::default();
         // Jobs that units were reserved for.
         let mut reserving = Vec::new();
@@ -122,42 +122,44 @@ impl Pool {
                 heads.push(Reverse(((present, place), id)));
                 continue;
             }
-            if has_granted && !self.competes(&job.record.spec, &open) {
+            if has_granted && !self.competes(&job.record.spec, None) {
                 continue;
             }
             self.waits.remove(&id);
-            match self.obstacle(job, &reserved, now.clock) {
-                Obstacle::None(worker) => {
+            match self.placement(job, &reserved, now.clock) {
+                Some(Obstacle::None(worker)) => {
                     heads.extend(self.behind(id));
                     self.grant(now, id, worker);
                     has_granted = true;
-                    open.retain(|id| self.roster.get(*id).is_some_and(Worker::is_open));
                     if !reserving.is_empty() {
                         // The grant changed the order of the submitters.
                         reserved = Reserved::default();
                         heads.extend(std::mem::take(&mut reserving));
                     }
                 }
-                Obstacle::Warm { until } => {
+                Some(Obstacle::Warm { until }) => {
                     wake = Some(wake.map_or(until, |wake| wake.min(until)));
                     self.waits.insert(id);
                 }
-                Obstacle::Elsewhere { until } => {
+                Some(Obstacle::Elsewhere { until }) => {
                     wake = Some(wake.map_or(until, |wake| wake.min(until)));
                     // This obstacle does not apply to the jobs behind this one.
                     heads.extend(self.behind(id));
                     self.waits.insert(id);
                 }
-                Obstacle::Workers(_) if !job.record.spec.resources.is_empty() => {
+                None if !job.record.spec.resources.is_empty() => {
                     self.reserve(&job.record.spec, &mut reserved);
                     reserving.push(Reverse(((turn, place), id)));
                 }
-                Obstacle::Workers(_)
-                | Obstacle::PoolDraining
-                | Obstacle::Group(_)
-                | Obstacle::Quota { .. }
-                | Obstacle::Secrets(_)
-                | Obstacle::Unsatisfiable(_) => {}
+                None
+                | Some(
+                    Obstacle::PoolDraining
+                    | Obstacle::Group(_)
+                    | Obstacle::Quota { .. }
+                    | Obstacle::Secrets(_)
+                    | Obstacle::Unsatisfiable(_)
+                    | Obstacle::Workers(_),
+                ) => {}
             }
         }
         if with_resources {
@@ -170,11 +172,6 @@ impl Pool {
         self.triggers = DispatchTriggers::default();
     }
 
-    /// Returns the workers that accept jobs now.
-    fn open_workers(&self) -> Vec<WorkerId> {
-        self.roster.connected().filter(|(_, worker)| worker.is_open()).map(|(id, _)| *id).collect()
-    }
-
     /// Returns the job behind this one in its lane.
     fn behind(&self, id: JobId) -> Option<Reverse<(Rank, JobId)>> {
         let record = &self.jobs.get(&id)?.record;
@@ -184,8 +181,8 @@ impl Pool {
 
     /// Returns the first jobs of the lanes that these triggers are about, if a worker has room for them or
     /// if they lack only units of a resource.
-    fn heads_of(&self, triggers: &DispatchTriggers, open: &[WorkerId]) -> Heads {
-        if self.queue.len() == 0 || self.draining || open.is_empty() {
+    fn heads_of(&self, triggers: &DispatchTriggers) -> Heads {
+        if self.queue.len() == 0 || self.draining || !self.roster.has_open() {
             return Heads { heads: Ranked::new(), with_resources: true };
         }
         let mut ranks: BTreeMap<JobId, Rank> = BTreeMap::new();
@@ -206,8 +203,8 @@ impl Pool {
             of_fresh.extend(self.queue.with_offer(None));
         }
         for worker in fresh.iter().filter_map(|id| self.roster.get(*id)) {
-            for offer in self.roster.offers_of(worker) {
-                of_fresh.extend(self.queue.with_offer(Some(offer)));
+            for offer in worker.offers() {
+                of_fresh.extend(self.queue.with_offer(Some(*offer)));
             }
         }
         let mut lanes: BTreeSet<(ClassId, &str)> =
@@ -229,25 +226,25 @@ impl Pool {
         if with_resources {
             classes.extend(&of_resources);
         }
-        let mut add = |head: Head<'_>, open: &[WorkerId]| {
+        let mut add = |head: Head<'_>, among: Option<&[WorkerId]>| {
             let Some(job) = self.jobs.get(&head.job) else { return };
             let share = self.share(head.submitter);
             if self.running_quota_reached(head.submitter, share).is_none()
-                && self.competes(&job.record.spec, open)
+                && self.competes(&job.record.spec, among)
             {
                 ranks.insert(head.job, (share.turn(), head.place));
             }
         };
         for class in &classes {
-            self.queue.heads(*class).for_each(|head| add(head, open));
+            self.queue.heads(*class).for_each(|head| add(head, None));
         }
         for class in of_fresh.difference(&classes) {
-            self.queue.heads(*class).for_each(|head| add(head, &fresh));
+            self.queue.heads(*class).for_each(|head| add(head, Some(&fresh)));
         }
         for (class, submitter) in lanes {
             // The other ones were compared with all open workers.
             if !classes.contains(&class) {
-                self.queue.head(class, submitter).into_iter().for_each(|head| add(head, open));
+                self.queue.head(class, submitter).into_iter().for_each(|head| add(head, None));
             }
         }
         let heads = ranks.into_iter().map(|(job, rank)| Reverse((rank, job))).collect();
@@ -258,26 +255,23 @@ impl Pool {
     pub(crate) fn candidates(&self) -> Ranked {
         let mut triggers = DispatchTriggers::default();
         triggers.any();
-        self.heads_of(&triggers, &self.open_workers()).heads
+        self.heads_of(&triggers).heads
     }
 
-    /// Returns true if a worker has room for such a job, or lacks only units of a resource. `open` has
-    /// the workers that accept jobs now.
-    fn competes(&self, spec: &JobSpec, open: &[WorkerId]) -> bool {
+    /// Returns true if a worker has room for such a job, or lacks only units of a resource. `among` has
+    /// the workers to look at; `None` means all that accept jobs now.
+    fn competes(&self, spec: &JobSpec, among: Option<&[WorkerId]>) -> bool {
         let nothing = Reserved::default();
         if spec.concurrency_group.as_ref().is_some_and(|group| self.groups.contains_key(group)) {
             return false;
         }
         let has_room = |worker: &Worker| worker.has_room(spec, &nothing);
         if !spec.resources.is_empty() {
-            let mut fitting = self.roster.fitting(spec);
-            return fitting.any(|(_, worker)| has_room(worker) || worker.is_in_service());
+            return self.roster.fitting(spec).any(|(_, worker)| worker.is_in_service());
         }
-        match self.roster.with_rarest(spec) {
-            Some(few) if few.len() < open.len() => {
-                few.iter().filter_map(|id| self.roster.get(*id)).any(has_room)
-            }
-            _ => open.iter().filter_map(|id| self.roster.get(*id)).any(has_room),
+        match among {
+            Some(few) => few.iter().filter_map(|id| self.roster.get(*id)).any(has_room),
+            None => self.roster.open_for(spec).any(|(_, worker)| has_room(worker)),
         }
     }
 }

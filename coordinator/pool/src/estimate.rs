@@ -11,7 +11,7 @@ use crate::roster::Worker;
 use crate::share::Share;
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::spec::JobSpec;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The assumed remaining time of a job that exceeds its usual run time, as this fraction of that
@@ -245,7 +245,7 @@ impl Pool {
             return true;
         }
         effort.0 -= 1;
-        let count = |spec| self.roster.with_rarest(spec).map_or(self.roster.len(), BTreeSet::len);
+        let count = |spec| self.roster.candidates(spec);
         let (rare, common) = if count(one) <= count(other) { (one, other) } else { (other, one) };
         for (_, worker) in self.roster.fitting(rare) {
             if effort.0 == 0 || worker.could_run(common) {

@@ -169,7 +169,7 @@ impl Pool {
         if let Some(group) = &spec.concurrency_group {
             self.groups.entry(group.clone()).or_insert(id);
         }
-        if let Some(worker) = self.roster.get_mut(attempt.worker) {
+        if let Some(mut worker) = self.roster.get_mut(attempt.worker) {
             worker.jobs.insert(id, spec.resources.clone());
             worker.has_run = true;
         }
@@ -182,7 +182,7 @@ impl Pool {
         let worker = granted.worker;
         let record = job.record.clone();
         self.triggers.worker(worker);
-        if let Some(worker) = self.roster.get_mut(worker) {
+        if let Some(mut worker) = self.roster.get_mut(worker) {
             worker.jobs.remove(&id);
             worker.distrusted.remove(&id);
         }

@@ -134,7 +134,7 @@ impl Pool {
     /// reconnects often.
     pub(crate) fn time_loss(&mut self, worker: WorkerId) {
         let lost_after = self.lost_after(worker);
-        if let Some(known) = self.roster.get_mut(worker)
+        if let Some(mut known) = self.roster.get_mut(worker)
             && let Contact::Absent { since } = known.contact
             && !known.is_loss_timed
             && (!known.record.lost || !known.jobs.is_empty())
@@ -146,7 +146,7 @@ impl Pool {
 
     /// Handles a worker that may have been absent for `lost_after`.
     pub(crate) fn worker_lost(&mut self, now: Now, worker: WorkerId) {
-        if let Some(known) = self.roster.get_mut(worker) {
+        if let Some(mut known) = self.roster.get_mut(worker) {
             known.is_loss_timed = false;
         }
         if !self.is_lost(now, worker) {
@@ -171,9 +171,12 @@ impl Pool {
 
     /// Records that a worker is lost.
     fn note_loss(&mut self, worker: WorkerId) {
-        let Some(known) = self.roster.get_mut(worker).filter(|known| known.record.slots > 0) else { return };
+        let Some(mut known) = self.roster.get_mut(worker).filter(|known| known.record.slots > 0) else {
+            return;
+        };
         if !std::mem::replace(&mut Arc::make_mut(&mut known.record).lost, true) {
             let record = WorkerRecord::clone(&known.record);
+            drop(known);
             self.emit(Effect::Persist(Change::Worker(record)));
         }
     }
@@ -279,7 +282,7 @@ impl Pool {
         if self.kill_deadline(id, since) > now.clock {
             return;
         }
-        let Some(known) = self.roster.get_mut(worker) else { return };
+        let Some(mut known) = self.roster.get_mut(worker) else { return };
         if known.session().is_some() && !is_missing {
             known.distrusted.insert(id);
         } else if let Some(granted) = self.jobs.get_mut(&id).and_then(Job::granted_mut) {

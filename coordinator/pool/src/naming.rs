@@ -85,12 +85,12 @@ impl Pool {
 
     /// Approves a new worker.
     pub(crate) fn approve(&mut self, client: ClientRef, name: &str) {
-        let Some(worker) = self.named(name).and_then(|id| self.roster.get_mut(id)) else {
-            return self.refuse_unknown_worker(client, name);
-        };
+        let Some(id) = self.named(name) else { return self.refuse_unknown_worker(client, name) };
+        let Some(mut worker) = self.roster.get_mut(id) else { return };
         Arc::make_mut(&mut worker.record).approved = true;
-        self.triggers.worker(worker.record.worker);
         let record = WorkerRecord::clone(&worker.record);
+        drop(worker);
+        self.triggers.worker(id);
         self.emit(Effect::Persist(Change::Worker(record)));
         self.emit(Effect::Acknowledged { client, job: None });
     }

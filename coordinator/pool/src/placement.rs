@@ -55,37 +55,44 @@ pub(crate) struct Keeping {
 
 impl Pool {
     pub(crate) fn obstacle(&self, job: &Job, reserved: &Reserved, now: Duration) -> Obstacle {
+        let placement = self.placement(job, reserved, now);
+        placement.unwrap_or_else(|| Obstacle::Workers(self.keeping(&job.record.spec, reserved)))
+    }
+
+    /// Returns the worker for a job or its obstacle, or `None` if suitable workers exist and none has room. Its cost does
+    /// not grow with the workers that accept no jobs now.
+    pub(crate) fn placement(&self, job: &Job, reserved: &Reserved, now: Duration) -> Option<Obstacle> {
         let spec = &*job.record.spec;
         if self.draining {
-            return Obstacle::PoolDraining;
+            return Some(Obstacle::PoolDraining);
         }
         let missing: Vec<_> = job.missing_secrets().map(str::to_owned).collect();
         if !missing.is_empty() {
-            return Obstacle::Secrets(missing);
+            return Some(Obstacle::Secrets(missing));
         }
         if let Some(holder) = spec.concurrency_group.as_ref().and_then(|group| self.groups.get(group)) {
-            return Obstacle::Group(*holder);
+            return Some(Obstacle::Group(*holder));
         }
         let submitter = &job.record.submitter;
         let share = self.share(submitter);
         if let Some(running) = self.running_quota_reached(submitter, share) {
-            return Obstacle::Quota { submitter: submitter.clone(), running };
+            return Some(Obstacle::Quota { submitter: submitter.clone(), running });
         }
         if !self.roster.is_satisfiable(spec) {
-            return Obstacle::Unsatisfiable(self.roster.what_is_missing(spec));
+            return Some(Obstacle::Unsatisfiable(self.roster.what_is_missing(spec)));
         }
-        match self.best_worker(job, reserved) {
-            Some((worker, _)) if job.was_retried_after(worker) => match self.wait_elsewhere(job, now) {
+        let (worker, is_warm) = self.best_worker(job, reserved)?;
+        Some(if job.was_retried_after(worker) {
+            match self.wait_elsewhere(job, now) {
                 Some(until) => Obstacle::Elsewhere { until },
                 None => Obstacle::None(worker),
-            },
-            Some((worker, warm)) if warm => Obstacle::None(worker),
-            Some((worker, _)) => match self.warm_wait(job, spec, now) {
+            }
+        } else {
+            match self.warm_wait(job, spec, now).filter(|_| !is_warm) {
                 Some(until) => Obstacle::Warm { until },
                 None => Obstacle::None(worker),
-            },
-            None => Obstacle::Workers(self.keeping(spec, reserved)),
-        }
+            }
+        })
     }
 
     /// Returns the best worker with room, and true if it is warm for the job's project. Jobs
@@ -95,14 +102,14 @@ impl Pool {
         let key = spec.workspace_key();
         let is_warm = |worker: &Worker| key.as_ref().is_none_or(|key| worker.is_warm(key));
         self.roster
-            .fitting(spec)
+            .open_for(spec)
             .filter(|(_, worker)| worker.has_room(spec, reserved))
-            .min_by_key(|(id, worker)| {
+            .min_by_key(|&(id, worker)| {
                 (
-                    job.has_failed_on(**id),
+                    job.has_failed_on(*id),
                     Reverse(is_warm(worker)),
                     Reverse(worker.free_slots()),
-                    worker.record.name.clone(),
+                    worker.record.name.as_str(),
                 )
             })
             .map(|(id, worker)| (*id, is_warm(worker)))

@@ -62,7 +62,7 @@ impl Pool {
     /// Sends a drain or resume that the operator requested while the worker was absent, or that did
     /// not reach it.
     fn tell_drain(&mut self, now: Now, worker: WorkerId, session: Session) {
-        let Some(worker) = self.roster.get_mut(worker) else { return };
+        let Some(worker) = self.roster.get(worker) else { return };
         let draining = worker.record.draining;
         let is_told = draining && worker.condition.draining && worker.drain_deadline.is_none();
         if is_told || !draining && !worker.record.resumed {
@@ -170,7 +170,7 @@ impl Pool {
             Some(_) => self.roster.set_record(record),
             None => self.roster.insert(Worker::absent(record, now.clock)),
         }
-        if let Some(worker) = self.roster.get_mut(register.worker) {
+        if let Some(mut worker) = self.roster.get_mut(register.worker) {
             worker.earlier = register.earlier.iter().take(EARLIER_BOOTS_MAX).copied().collect();
         }
     }
@@ -199,7 +199,7 @@ impl Pool {
         let is_held = |job: &JobId| {
             held.iter().any(|held| held.lease.attempt.job == *job && held.state != HeldState::Ended)
         };
-        if let Some(known) = self.roster.get_mut(worker) {
+        if let Some(mut known) = self.roster.get_mut(worker) {
             let distrusted = known.distrusted.len();
             known.distrusted.retain(|job| self.jobs.contains_key(job) || is_held(job));
             let may_have_room = known.declined
@@ -214,7 +214,7 @@ impl Pool {
         }
         let wishes: Vec<Wish> = held.iter().flat_map(|held| self.wish(now, worker, held)).collect();
         let foreign = wishes.iter().filter(|wish| matches!(wish, Wish::Fenced(_))).count();
-        if let Some(known) = self.roster.get_mut(worker) {
+        if let Some(mut known) = self.roster.get_mut(worker) {
             let foreign = u32::try_from(foreign).unwrap_or(u32::MAX);
             if foreign < known.foreign {
                 self.triggers.worker(worker);
@@ -344,7 +344,7 @@ impl Pool {
         if !is_open || !self.is_granted(id, lease, worker) {
             return;
         }
-        if let Some(known) = self.roster.get_mut(worker) {
+        if let Some(mut known) = self.roster.get_mut(worker) {
             known.declined = true;
         }
         self.end_attempt(now, id, lease, reason, Loss::Free);
@@ -377,7 +377,7 @@ impl Pool {
     ) {
         let Some(id) = self.named(name) else { return self.refuse_unknown_worker(client, name) };
         let at = deadline.map(|deadline| now.clock.saturating_add(deadline));
-        let Some(worker) = self.roster.get_mut(id) else { return };
+        let Some(mut worker) = self.roster.get_mut(id) else { return };
         let record = Arc::make_mut(&mut worker.record);
         record.draining = draining;
         record.resumed = !draining;
@@ -391,6 +391,7 @@ impl Pool {
             worker.distrusted.clear();
         }
         let (record, session) = (WorkerRecord::clone(&worker.record), worker.session());
+        drop(worker);
         self.triggers.worker(id);
         if let Some(at) = at.filter(|_| draining) {
             self.timers.insert((at, Timer::DrainEnd(id)));

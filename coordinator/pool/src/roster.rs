@@ -2,11 +2,11 @@
 
 mod worker;
 
-pub(crate) use worker::{Contact, Worker};
+pub(crate) use worker::{Contact, Worker, WorkerMut};
 
 use crate::effect::WorkerRecord;
 use crate::input::Session;
-use crate::offers::{OfferKey, Offers, offers};
+use crate::offers::{OfferKey, Offers};
 use buildpool_protocol::ids::{BootId, WorkerId};
 use buildpool_protocol::spec::{Access, JobSpec, Selector};
 use std::cell::OnceCell;
@@ -22,6 +22,8 @@ pub(crate) struct Roster {
     /// The workers of each token's name.
     tokens: BTreeMap<String, BTreeSet<WorkerId>>,
     offers: Offers,
+    /// The workers that accept jobs now ([`Worker::is_open`]).
+    open: Offers,
     /// The text of [`Roster::labels`], until a worker changes.
     labels_text: OnceCell<String>,
 }
@@ -33,8 +35,8 @@ impl Roster {
 
     /// Returns a worker for changes of everything but its name, token, labels and resources (see
     /// [`Roster::set_record`]).
-    pub(crate) fn get_mut(&mut self, worker: WorkerId) -> Option<&mut Worker> {
-        self.workers.get_mut(&worker)
+    pub(crate) fn get_mut(&mut self, worker: WorkerId) -> Option<WorkerMut<'_>> {
+        Some(WorkerMut::new(self.workers.get_mut(&worker)?, &mut self.open))
     }
 
     pub(crate) fn by_session(&self, session: Session) -> Option<WorkerId> {
@@ -49,9 +51,18 @@ impl Roster {
         self.workers.iter()
     }
 
-    /// Returns the connected workers, in the order of their connections.
-    pub(crate) fn connected(&self) -> impl Iterator<Item = (&WorkerId, &Worker)> {
-        self.sessions.values().filter_map(|id| self.workers.get_key_value(id))
+    /// Returns true if a worker accepts jobs now.
+    pub(crate) fn has_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// Returns the workers that accept jobs now and could run this one when idle, by identity. Workers that accept no
+    /// jobs are not looked at.
+    pub(crate) fn open_for<'a>(
+        &'a self,
+        spec: &'a JobSpec,
+    ) -> impl Iterator<Item = (&'a WorkerId, &'a Worker)> {
+        self.in_index(&self.open, spec).filter(|(_, worker)| worker.is_open())
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -59,27 +70,34 @@ impl Roster {
     }
 
     /// Returns the workers that could run a job when idle, by identity. Only workers with its
-    /// rarest requirement are looked at.
+    /// rarest requirement, or that accept its submitter, are looked at.
     pub(crate) fn fitting<'a>(
         &'a self,
         spec: &'a JobSpec,
     ) -> impl Iterator<Item = (&'a WorkerId, &'a Worker)> {
-        let named: BTreeSet<WorkerId> =
-            spec.access.workers.iter().filter_map(|name| self.by_name(name)).collect();
-        let with_rarest = self.with_rarest(spec).filter(|_| spec.access.workers.is_empty());
-        let is_any = spec.access.workers.is_empty() && with_rarest.is_none();
-        let all = self.workers.iter().take_while(move |_| is_any);
-        let some = named.into_iter().chain(with_rarest.into_iter().flatten().copied());
-        let some = some.filter_map(|id| self.workers.get_key_value(&id));
-        all.chain(some).filter(|(_, worker)| worker.could_run(spec))
+        self.in_index(&self.offers, spec)
     }
 
-    /// Returns the workers with the rarest label or resource that a job requires, or `None` if it
-    /// requires none.
-    pub(crate) fn with_rarest(&self, spec: &JobSpec) -> Option<&BTreeSet<WorkerId>> {
-        let selectors = spec.selectors.iter().chain(&spec.access.labels);
-        let resources = spec.resources.iter().filter(|(_, count)| **count > 0);
-        self.offers.rarest(selectors, resources.map(|(name, _)| name))
+    fn in_index<'a>(
+        &'a self,
+        index: &'a Offers,
+        spec: &'a JobSpec,
+    ) -> impl Iterator<Item = (&'a WorkerId, &'a Worker)> {
+        let is_named = !spec.access.workers.is_empty();
+        let named: BTreeSet<WorkerId> =
+            spec.access.workers.iter().filter_map(|name| self.by_name(name)).collect();
+        let any = (!is_named).then(|| index.candidates(spec));
+        let workers = named.into_iter().chain(any.into_iter().flatten());
+        let workers = workers.filter_map(|id| self.workers.get_key_value(&id));
+        workers.filter(|(_, worker)| worker.could_run(spec))
+    }
+
+    /// Returns the number of workers that [`Roster::fitting`] looks at.
+    pub(crate) fn candidates(&self, spec: &JobSpec) -> usize {
+        match spec.access.workers.len() {
+            0 => self.offers.candidates(spec).most(),
+            named => named,
+        }
     }
 
     /// Returns the requirement of a job that the fewest workers meet, as a key of [`Roster::offers_of`]. `None` if it has
@@ -91,22 +109,23 @@ impl Roster {
         self.offers.rarest_key(selectors, resources.map(|(name, _)| name)).filter(|_| !is_named)
     }
 
-    /// Returns the keys of everything that a worker offers.
-    pub(crate) fn offers_of(&self, worker: &Worker) -> impl Iterator<Item = OfferKey> {
-        offers(&worker.record)
-    }
-
     pub(crate) fn insert(&mut self, worker: Worker) {
         let (id, record) = (worker.record.worker, Arc::clone(&worker.record));
+        self.offers.insert(id, worker.offers());
         self.workers.insert(id, worker);
+        drop(self.get_mut(id));
         self.index(&record);
     }
 
     /// Replaces the record of a worker.
     pub(crate) fn set_record(&mut self, record: WorkerRecord) {
         let Some(worker) = self.workers.get_mut(&record.worker) else { return };
-        let record = Arc::new(record);
-        let before = std::mem::replace(&mut worker.record, Arc::clone(&record));
+        let (id, record) = (record.worker, Arc::new(record));
+        self.offers.remove(id, worker.offers());
+        self.open.remove(id, worker.offers());
+        let before = worker.set_record(Arc::clone(&record));
+        self.offers.insert(id, worker.offers());
+        drop(self.get_mut(id));
         self.remove_from_index(&before);
         self.index(&record);
     }
@@ -115,7 +134,6 @@ impl Roster {
         self.labels_text.take();
         let id = record.worker;
         self.names.insert(record.name.clone(), id);
-        self.offers.insert(record);
         if let Some(token) = &record.token {
             self.tokens.entry(token.clone()).or_default().insert(id);
         }
@@ -127,7 +145,6 @@ impl Roster {
         if self.names.get(&record.name) == Some(&id) {
             self.names.remove(&record.name);
         }
-        self.offers.remove(record);
         let Some(token) = &record.token else { return };
         if let Some(of_token) = self.tokens.get_mut(token) {
             of_token.remove(&id);
@@ -184,27 +201,66 @@ impl Roster {
 
     pub(crate) fn remove(&mut self, worker: WorkerId) {
         if let Some(removed) = self.workers.remove(&worker) {
+            self.offers.remove(worker, removed.offers());
+            self.open.remove(worker, removed.offers());
             self.remove_from_index(&removed.record);
         }
     }
 
     pub(crate) fn connect(&mut self, worker: WorkerId, session: Session, boot: BootId) {
-        if let Some(known) = self.workers.get_mut(&worker) {
-            if let Contact::Connected { session: old, .. } = known.contact {
-                self.sessions.remove(&old);
-            }
-            known.contact = Contact::Connected { session, boot };
-            self.sessions.insert(session, worker);
+        let Some(mut known) = self.get_mut(worker) else { return };
+        let old = std::mem::replace(&mut known.contact, Contact::Connected { session, boot });
+        drop(known);
+        if let Contact::Connected { session: old, .. } = old {
+            self.sessions.remove(&old);
         }
+        self.sessions.insert(session, worker);
     }
 
     /// Marks the worker of a session as absent. Returns `None` if the session was superseded.
     pub(crate) fn disconnect(&mut self, session: Session, now: Duration) -> Option<WorkerId> {
         let worker = self.sessions.remove(&session)?;
-        if let Some(known) = self.workers.get_mut(&worker) {
+        if let Some(mut known) = self.get_mut(worker) {
             known.contact = Contact::Absent { since: now };
         }
         Some(worker)
+    }
+
+    /// Compares the indexes with all workers.
+    ///
+    /// # Errors
+    /// The worker that is missing in an index, or is there without a reason.
+    pub(crate) fn audit(&self) -> Result<(), String> {
+        let (mut offers, mut open) = (Offers::default(), Offers::default());
+        for (id, worker) in &self.workers {
+            offers.insert(*id, worker.offers());
+            if worker.is_open() {
+                open.insert(*id, worker.offers());
+            }
+            if self.open.contains(*id) != worker.is_open() {
+                let name = &worker.record.name;
+                return Err(format!("liveness: worker {name} is open: {}, not as indexed", worker.is_open()));
+            }
+        }
+        if (offers, open) != (self.offers.clone(), self.open.clone()) {
+            return Err("liveness: the index of workers differs from their records".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Compares the workers that a job finds with those that a look at all workers finds.
+    ///
+    /// # Errors
+    /// The two numbers of workers.
+    pub(crate) fn audit_search(&self, spec: &JobSpec) -> Result<(), String> {
+        let all = || self.workers.iter().filter(|(_, worker)| worker.could_run(spec)).map(|(id, _)| id);
+        let all_open = all().filter(|id| self.get(**id).is_some_and(Worker::is_open));
+        let found = self.fitting(spec).map(|(id, _)| id).eq(all());
+        if !found || !self.open_for(spec).map(|(id, _)| id).eq(all_open) {
+            let (found, open) = (self.fitting(spec).count(), self.open_for(spec).count());
+            return Err(format!("liveness: {found} workers and {open} open ones of {} fit", all().count()));
+        }
+        Ok(())
     }
 
     /// Returns true if a known worker has a label that this selector matches.
@@ -250,10 +306,12 @@ impl Roster {
         let wanted = spec.selectors.iter();
         let resources = spec.resources.iter().filter(|(_, count)| **count > 0).map(|(name, _)| name);
         let fitting: Vec<&Worker> = match self.offers.rarest(wanted, resources) {
-            Some(few) => {
-                few.iter().filter_map(|id| self.get(*id)).filter(|worker| worker.offers(spec)).collect()
-            }
-            None => self.workers.values().filter(|worker| worker.offers(spec)).collect(),
+            Some(few) => few
+                .iter()
+                .filter_map(|id| self.get(*id))
+                .filter(|worker| worker.offers_all_of(spec))
+                .collect(),
+            None => self.workers.values().filter(|worker| worker.offers_all_of(spec)).collect(),
         };
         if fitting.is_empty() {
             return None;

@@ -293,7 +293,7 @@ impl Pool {
         self.abandon(id, lease);
         self.finish(now, id, Ended::without_result(Verdict::Cancelled, Cause { text, ..cause }));
         if state != HeldState::Ended
-            && let Some(worker) = self.roster.get_mut(worker)
+            && let Some(mut worker) = self.roster.get_mut(worker)
         {
             // Until it reports without the attempt.
             worker.distrusted.insert(id);

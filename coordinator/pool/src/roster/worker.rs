@@ -2,11 +2,13 @@
 
 use crate::effect::WorkerRecord;
 use crate::input::Session;
+use crate::offers::{OfferKey, Offers, offers};
 use crate::reserve::Reserved;
 use buildpool_protocol::ids::{BootId, JobId};
 use buildpool_protocol::spec::{Access, JobSpec};
 use buildpool_protocol::worker_link::Condition;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +23,8 @@ pub(crate) enum Contact {
 pub(crate) struct Worker {
     /// Shared with views, because a record may have many labels.
     pub(crate) record: Arc<WorkerRecord>,
+    /// The keys of what it offers, from its record.
+    offers: Box<[OfferKey]>,
     pub(crate) contact: Contact,
     pub(crate) condition: Condition,
     /// Cancelled jobs without confirmation. While there are any, the pool sends no more jobs.
@@ -43,6 +47,7 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn absent(record: WorkerRecord, since: Duration) -> Self {
         Self {
+            offers: offers(&record),
             record: Arc::new(record),
             contact: Contact::Absent { since },
             condition: Condition::default(),
@@ -55,6 +60,17 @@ impl Worker {
             has_run: false,
             jobs: BTreeMap::new(),
         }
+    }
+
+    /// Replaces the record, and returns the previous one.
+    pub(super) fn set_record(&mut self, record: Arc<WorkerRecord>) -> Arc<WorkerRecord> {
+        self.offers = offers(&record);
+        std::mem::replace(&mut self.record, record)
+    }
+
+    /// Returns the keys of everything that it offers.
+    pub(crate) fn offers(&self) -> &[OfferKey] {
+        &self.offers
     }
 
     pub(crate) fn boot(&self) -> Option<BootId> {
@@ -127,11 +143,11 @@ impl Worker {
 
     /// Returns true if it could run the job when idle.
     pub(crate) fn could_run(&self, spec: &JobSpec) -> bool {
-        self.admits(&spec.access) && self.offers(spec)
+        self.admits(&spec.access) && self.offers_all_of(spec)
     }
 
     /// Returns true if it has everything that the job asks for, when idle.
-    pub(super) fn offers(&self, spec: &JobSpec) -> bool {
+    pub(super) fn offers_all_of(&self, spec: &JobSpec) -> bool {
         self.record.slots > 0
             && spec.selectors.iter().all(|selector| selector.matches(&self.record.labels))
             && spec
@@ -182,5 +198,42 @@ impl Worker {
     /// Whether it has a warm workspace of this key.
     pub(crate) fn is_warm(&self, key: &str) -> bool {
         self.condition.warm_projects.iter().any(|warm| warm == key)
+    }
+}
+
+/// A worker that may be changed. The index of open workers follows when the change is over.
+pub(crate) struct WorkerMut<'a> {
+    worker: &'a mut Worker,
+    open: &'a mut Offers,
+}
+
+impl<'a> WorkerMut<'a> {
+    pub(super) fn new(worker: &'a mut Worker, open: &'a mut Offers) -> Self {
+        Self { worker, open }
+    }
+}
+
+impl Deref for WorkerMut<'_> {
+    type Target = Worker;
+
+    fn deref(&self) -> &Worker {
+        self.worker
+    }
+}
+
+impl DerefMut for WorkerMut<'_> {
+    fn deref_mut(&mut self) -> &mut Worker {
+        self.worker
+    }
+}
+
+impl Drop for WorkerMut<'_> {
+    fn drop(&mut self) {
+        let id = self.worker.record.worker;
+        match (self.worker.is_open(), self.open.contains(id)) {
+            (true, false) => self.open.insert(id, self.worker.offers()),
+            (false, true) => self.open.remove(id, self.worker.offers()),
+            (true, true) | (false, false) => {}
+        }
     }
 }

@@ -132,6 +132,8 @@ impl Twins {
         register.resources.insert("gpu".into(), self.dice.below(4) as u32);
         if number == WORKERS {
             register.accepts.push("a".into());
+        } else if number > 2 && self.dice.one_in(2) {
+            register.accepts.extend(["b".into(), "team".into()]);
         }
         register.held = held.iter().map(|lease| running(*lease)).collect();
         register.condition = self.condition();
@@ -161,6 +163,9 @@ impl Twins {
                 let name = NAMES[self.dice.below(4) as usize];
                 let mut spec = self.spec();
                 spec.access.names = vec![name.to_owned()];
+                if name != "a" {
+                    spec.access.names.push("team".to_owned());
+                }
                 Input::Submit { client, submit: Box::new(submit(self.jobs, name, spec)) }
             }
             3 => {
