@@ -12,8 +12,8 @@ mod bucket;
 mod error;
 mod remote;
 mod rows;
-mod turns;
 mod upload;
+mod upload_limit;
 mod url;
 
 pub use error::ObjectError;
@@ -32,8 +32,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
-use turns::Turns;
 use upload::Upload;
+use upload_limit::UploadLimit;
 use uuid::Uuid;
 
 /// Age after which bytes without a row are removed, in milliseconds. An upload of this start may be under way.
@@ -95,7 +95,7 @@ struct Inner {
     connection: Mutex<Option<Connection>>,
     /// Number of the leader's start.
     start: u64,
-    turns: Turns,
+    upload_limit: UploadLimit,
     /// Time of the last sweep.
     swept_at: Mutex<Option<Instant>>,
 }
@@ -127,7 +127,7 @@ impl Objects {
             reader,
             connection: Mutex::default(),
             start,
-            turns: Turns::default(),
+            upload_limit: UploadLimit::default(),
             swept_at: Mutex::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -175,7 +175,7 @@ impl Objects {
         let id = blake3::hash(format!("{}/{}/{}", key.kind.name(), key.owner, key.item).as_bytes());
         let progress = self.inner.uploads.join(format!("{}.json", &id.to_hex().as_str()[..32]));
         let upload = Upload { path: progress, blake3, bytes };
-        let _turn = self.inner.turns.take(key.kind);
+        let _permit = self.inner.upload_limit.acquire(key.kind);
         let name = measured(&OBJECTS, || self.inner.bucket.put_file(self.new_name(key), path, &upload))?;
         self.name(key, Item::new(key.item, name, upload.bytes, upload.blake3.clone()))?;
         upload.forget();

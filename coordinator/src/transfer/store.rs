@@ -2,7 +2,7 @@
 //! each project and trust class, and artifacts by job. With several coordinators, [`shared`] copies them to the shared
 //! objects, and back when they are needed.
 
-mod changing;
+mod owner_locks;
 mod shared;
 
 use crate::store::Objects;
@@ -14,8 +14,8 @@ use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits::BASES_MAX;
 use buildpool_protocol::spec::{JobSpec, Source};
 use buildpool_protocol::transfer::{Checksum, Manifest, ObjectFormat, ObjectId, SnapshotName};
-use changing::Owners;
 use nix::fcntl::{Flock, FlockArg};
+use owner_locks::OwnerLocks;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -47,8 +47,8 @@ pub(crate) struct TransferStore {
     stop: Stop,
     /// What several coordinators share. The directory is a copy of a part of it then.
     objects: Option<Objects>,
-    /// Owners whose shared chains are changed.
-    owners: Owners,
+    /// Locks of the owners of shared chains.
+    owner_locks: OwnerLocks,
 }
 
 /// Limit on attempts to create a pack. An attempt fails if the pack is removed at once, because
@@ -104,7 +104,7 @@ impl TransferStore {
     pub(crate) fn new(data_directory: &Path, objects: Option<Objects>) -> Self {
         let root = data_directory.join("transfer");
         let store =
-            Self { root, class: String::new(), stop: Stop::default(), objects, owners: Owners::default() };
+            Self { root, class: String::new(), stop: Stop::default(), objects, owner_locks: OwnerLocks::default() };
         // Create these here, so that directories created below them are not accessible to others.
         // An earlier version left them readable.
         let projects = store.root.join("projects");

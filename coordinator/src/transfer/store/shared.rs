@@ -84,7 +84,7 @@ impl TransferStore {
         cache: &ObjectCache,
         manifest: &Manifest,
     ) -> Result<(), CacheError> {
-        let _alone = self.owners.alone(owner);
+        let _lock = self.owner_locks.lock(owner);
         let items = objects.items(Kind::Snapshot, owner).map_err(unusable)?;
         let links: Vec<(Link, u64)> =
             items.iter().filter_map(|item| Some((Link::read(&item.item)?, item.bytes))).collect();
@@ -133,7 +133,7 @@ impl TransferStore {
         owner: &str,
         is_wanted: impl Fn(&Link) -> bool,
     ) -> Result<(), CacheError> {
-        let _alone = self.owners.alone(owner);
+        let _lock = self.owner_locks.lock(owner);
         let items = objects.items(Kind::Snapshot, owner).map_err(unusable)?;
         let links: Vec<(Link, &Item)> =
             items.iter().filter_map(|item| Some((Link::read(&item.item)?, item))).collect();
@@ -308,7 +308,7 @@ impl TransferStore {
             }
         }
         for owner in objects.owners(Kind::Snapshot)? {
-            let _alone = self.owners.alone(&owner.name);
+            let _lock = self.owner_locks.lock(&owner.name);
             tidy_chains(objects, &owner.name, pinned, idle_chains)?;
         }
         self.limit_shared(objects, pinned, class_bytes)?;
@@ -351,7 +351,7 @@ impl TransferStore {
             else {
                 continue;
             };
-            let _alone = self.owners.alone(&owner.name);
+            let _lock = self.owner_locks.lock(&owner.name);
             // The job of a new snapshot may not be submitted yet.
             let may_go = |_, age_ms| age_ms > NEW_MS;
             *total -= tidy_chains(objects, &owner.name, pinned, may_go)?.min(*total);
