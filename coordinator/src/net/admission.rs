@@ -9,7 +9,7 @@ use crate::store::limits::JOBS_ROOM_BYTES;
 use crate::store::{HistoryKey, Lookup, StoreError};
 use buildpool_pool::{ClientRef, Input, LiveJob, Submit};
 use buildpool_protocol::client_link::{Role, SubmitMessage, View};
-use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::error::{ErrorCode, LinkError, chain};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::spec::{
     Access, Command as SpecCommand, JobSpec, NAME_LABEL, Network, Restriction, Selector, Source,
@@ -246,12 +246,19 @@ async fn has_its_snapshot(shared: &Arc<AppState>, message: &SubmitMessage) -> Re
     let Some(name) = SnapshotName::from_source(&message.spec.source).map_err(invalid)? else { return Ok(()) };
     // A snapshot from a submitter of another class does not count.
     let (store, project) = (shared.transfers.of_class(&message.spec.access.class), project.clone());
-    let has = tokio::task::spawn_blocking(move || store.has(&project, &name)).await;
-    if has.unwrap_or(false) {
-        return Ok(());
+    let kept = tokio::task::spawn_blocking(move || store.keep_for_job(&project, &name)).await;
+    match kept.unwrap_or(Ok(false)) {
+        Ok(true) => Ok(()),
+        Ok(false) => {
+            let text = format!("source: the snapshot {id} is not here; send it first");
+            Err(LinkError::new(ErrorCode::NotFound, text))
+        }
+        Err(error) => {
+            let text =
+                format!("source: the snapshot {id} can't be kept for the job ({}); try again", chain(&error));
+            Err(LinkError::new(ErrorCode::Unavailable, text))
+        }
     }
-    let text = format!("source: the snapshot {id} is not here; send it first");
-    Err(LinkError::new(ErrorCode::NotFound, text))
 }
 
 /// Returns the stored job that this submit repeats, live or finished. While the PostgreSQL server does not answer, this waits:

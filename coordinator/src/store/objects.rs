@@ -255,6 +255,14 @@ impl Objects {
         self.rows(|connection| rows::owners(connection, kind))
     }
 
+    /// Sets the time of an object to the present one, because a client was told that it is stored.
+    ///
+    /// # Errors
+    /// [`ObjectError::Records`]
+    pub(crate) fn confirm(&self, kind: Kind, owner: &str, item: &Item) -> Result<(), ObjectError> {
+        self.rows(|connection| rows::confirm(connection, (kind, owner), item, super::now_ms()))
+    }
+
     /// Removes the objects of an owner for which `chosen` is true. Blocks.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ pub(crate) struct Item {
     pub(crate) bytes: u64,
     /// Checksum, in hexadecimal.
     pub(crate) blake3: String,
-    /// Time at which it was stored, in milliseconds since 1970.
+    /// Time at which it was stored or last confirmed ([`super::Objects::confirm`]), in milliseconds since 1970.
     pub(crate) stored_at_ms: i64,
 }
 
@@ -114,6 +114,24 @@ pub(super) fn owners(connection: &Connection, kind: Kind) -> Result<Vec<Owner>, 
             .collect::<sql::Result<Vec<Owner>>>()
     };
     read().map_err(failed)
+}
+
+/// Sets the time of an object, unless it has been replaced.
+pub(super) fn confirm(
+    connection: &Connection,
+    (kind, owner): (Kind, &str),
+    item: &Item,
+    now_ms: i64,
+) -> Result<(), StoreError> {
+    let write = || -> sql::Result<()> {
+        let transaction = connection.transaction()?;
+        transaction.execute(
+            "UPDATE objects SET stored_at_ms = ?1 WHERE kind = ?2 AND owner = ?3 AND item = ?4 AND name = ?5",
+            params![now_ms, kind.name(), owner, item.item, item.name],
+        )?;
+        transaction.commit()
+    };
+    write().map_err(failed)
 }
 
 /// Removes the rows of these objects, unless they have been replaced.

@@ -28,6 +28,9 @@ const CHAINS_KEPT: usize = 3;
 const CHAIN_AGE_MIN_MS: i64 = 24 * 60 * 60 * 1000;
 /// Age in milliseconds before which a chain is not removed although its class has too many bytes.
 const NEW_MS: i64 = 60 * 60 * 1000;
+/// Age in milliseconds after which a snapshot that a client needs again gets the present time. It is shorter than the ages
+/// before which no chain is removed, so the client has the rest of them to submit its job.
+const CONFIRM_AFTER_MS: i64 = NEW_MS / 2;
 /// Limit on the first line of an object, in bytes.
 const HEADER_BYTES_MAX: u64 = 64 << 20;
 /// First line of an object.
@@ -86,18 +89,21 @@ impl TransferStore {
     ) -> Result<(), CacheError> {
         let _lock = self.owner_locks.lock(owner);
         let items = objects.items(Kind::Snapshot, owner).map_err(unusable)?;
-        let links: Vec<(Link, u64)> =
-            items.iter().filter_map(|item| Some((Link::read(&item.item)?, item.bytes))).collect();
+        let links: Vec<(Link, &Item)> =
+            items.iter().filter_map(|item| Some((Link::read(&item.item)?, item))).collect();
         let name = record::name(manifest);
         let newest = links.last().map_or(0, |(link, _)| link.chain);
         // An older chain may be removed before the job that is about to be submitted names the snapshot.
         let is_kept = |link: &Link| link.chain + CHAINS_KEPT as u64 > newest;
-        if links.iter().any(|(link, _)| link.fits(&name) && is_kept(link)) {
+        if let Some((_, item)) = links.iter().rfind(|(link, _)| link.fits(&name) && is_kept(link)) {
+            if now_ms() - item.stored_at_ms > CONFIRM_AFTER_MS {
+                objects.confirm(Kind::Snapshot, owner, item).map_err(unusable)?;
+            }
             return Ok(());
         }
-        let mut chain: Vec<&(Link, u64)> = links.iter().filter(|(link, _)| link.chain == newest).collect();
-        let first = chain.first().map_or(0, |(_, bytes)| *bytes);
-        let grown: u64 = chain.iter().skip(1).map(|(_, bytes)| bytes).sum();
+        let mut chain: Vec<&(Link, &Item)> = links.iter().filter(|(link, _)| link.chain == newest).collect();
+        let first = chain.first().map_or(0, |(_, item)| item.bytes);
+        let grown: u64 = chain.iter().skip(1).map(|(_, item)| item.bytes).sum();
         let begins = chain.is_empty() || chain.len() >= CHAIN_MAX || grown > first;
         let number = if begins { newest + 1 } else { newest };
         if begins {
@@ -112,6 +118,24 @@ impl TransferStore {
         let (_, manifest, base) = cache.pack(&name, &trees, &known, &work.pack)?;
         work.join(&Header { manifest, base }).map_err(work.failed())?;
         objects.put_file(key, &work.object).map_err(unusable)
+    }
+
+    /// Returns true if the store has the whole snapshot. The shared objects then have it too, because another coordinator
+    /// may have to give it to the job's worker. Blocks.
+    ///
+    /// # Errors
+    /// If git or the object store fails.
+    pub(crate) fn keep_for_job(&self, project: &str, name: &SnapshotName) -> Result<bool, CacheError> {
+        if !self.has(project, name) {
+            return Ok(false);
+        }
+        if self.objects.is_none() {
+            return Ok(true);
+        }
+        let Some(manifest) = self.cache(project, name.tree.format())?.manifest(name) else {
+            return Ok(false);
+        };
+        self.share_snapshot(&manifest).map(|()| true)
     }
 
     /// Copies a snapshot from the shared objects, unless it is here. Blocks.
@@ -440,3 +464,6 @@ impl Drop for Work {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
