@@ -4,7 +4,9 @@
 
 mod owner_locks;
 mod shared;
+mod tidy;
 
+use crate::priority::Niceness;
 use crate::store::Objects;
 use buildpool_objects::cache::{ObjectCache, class_key, project_key_in};
 use buildpool_objects::incoming::{Received, checksum, checksum_of_open, remove_stale};
@@ -22,6 +24,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+use tidy::{remove_project, tidy_project, used_at};
 
 /// Age after which unfinished transfers, and packs that were not fetched completely, are removed.
 const STALE_AFTER: Duration = Duration::from_secs(3 * 24 * 60 * 60);
@@ -103,8 +106,13 @@ pub(crate) struct Fetch {
 impl TransferStore {
     pub(crate) fn new(data_directory: &Path, objects: Option<Objects>) -> Self {
         let root = data_directory.join("transfer");
-        let store =
-            Self { root, class: String::new(), stop: Stop::default(), objects, owner_locks: OwnerLocks::default() };
+        let store = Self {
+            root,
+            class: String::new(),
+            stop: Stop::default(),
+            objects,
+            owner_locks: OwnerLocks::default(),
+        };
         // Create these here, so that directories created below them are not accessible to others.
         // An earlier version left them readable.
         let projects = store.root.join("projects");
@@ -152,7 +160,7 @@ impl TransferStore {
     pub(crate) fn cache(&self, project: &str, format: ObjectFormat) -> Result<ObjectCache, CacheError> {
         let directory = self.project(project, format);
         create_private(&directory).map_err(GitError::io(format!("creating {}", directory.display())))?;
-        ObjectCache::open(Git::find_for_service(&self.stop)?, &directory, format)
+        ObjectCache::open(git(&self.stop)?, &directory, format)
     }
 
     /// Opens the object cache after a quick check, and repairs it if the check fails. For the start
@@ -198,7 +206,7 @@ impl TransferStore {
 
     /// Returns the newest snapshot of this class with this tree. Blocks.
     pub(crate) fn find(&self, tree: &ObjectId) -> Option<Manifest> {
-        let git = Git::find_for_service(&self.stop).ok()?;
+        let git = git(&self.stop).ok()?;
         self.fetch_tree(tree);
         let caches = directories(&self.root.join("projects"))
             .filter(|directory| directory.extension().is_some_and(|name| name == tree.format().name()));
@@ -435,57 +443,19 @@ fn bounded<T>(ids: &[T]) -> &[T] {
     &ids[..ids.len().min(BASES_MAX)]
 }
 
+/// Finds git. It gives way to requests: a client waits for its transfer, but less urgently than others wait for their jobs.
+fn git(stop: &Stop) -> Result<Git, GitError> {
+    Ok(Git::find_for_service(stop)?.with_niceness(Niceness::Answer as u8))
+}
+
 fn opened(directory: &Path) -> Result<ObjectCache, CacheError> {
     let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    ObjectCache::open(Git::find_for_service(&Stop::default())?, directory, format_of(name))
+    ObjectCache::open(git(&Stop::default())?, directory, format_of(name))
 }
 
 /// Returns the format in the name of a project's directory.
 fn format_of(name: &str) -> ObjectFormat {
     if name.ends_with(".sha256") { ObjectFormat::Sha256 } else { ObjectFormat::Sha1 }
-}
-
-/// Removes the snapshots of a project, unless a live job needs one or a transfer uses them. Returns true if they are
-/// gone.
-fn remove_project(directory: &Path, pinned: &[SnapshotName]) -> Result<bool, CacheError> {
-    let cache = opened(directory)?;
-    let Some(_alone) = cache.hold_alone()? else { return Ok(false) };
-    let is_pinned = |manifest: &Manifest| pinned.iter().any(|name| record::fits(name, manifest));
-    if cache.manifests().iter().any(is_pinned) {
-        return Ok(false);
-    }
-    log_failure(directory, removal::remove(directory));
-    Ok(!directory.exists())
-}
-
-fn tidy_project(directory: &Path, pinned: &[SnapshotName], now: SystemTime) -> Result<(), CacheError> {
-    let cache = opened(directory)?;
-    let is_pinned = |manifest: &Manifest| pinned.iter().any(|name| record::fits(name, manifest));
-    let is_idle = || {
-        used_at(directory).is_some_and(|used| now.duration_since(used).is_ok_and(|idle| idle > IDLE_AFTER))
-    };
-    let may_go = || is_idle() && !cache.manifests().iter().any(is_pinned);
-    if may_go() {
-        // Lock the cache exclusively and check again: now no snapshot is being received.
-        if let Some(_alone) = cache.hold_alone()?
-            && may_go()
-        {
-            log_failure(directory, removal::remove(directory));
-        }
-        return Ok(());
-    }
-    cache.tidy(is_pinned, buildpool_objects::limits::SNAPSHOTS_KEPT, false)
-}
-
-/// Returns the time of the last use of a project's snapshots, or its creation if it has no
-/// snapshots.
-fn used_at(directory: &Path) -> Option<SystemTime> {
-    let snapshots = directory.join("snapshots");
-    let records = fs::read_dir(&snapshots).into_iter().flatten().flatten().map(|entry| entry.path());
-    records
-        .chain([snapshots, directory.to_owned()])
-        .filter_map(|path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok())
-        .max()
 }
 
 fn log_failure(directory: &Path, result: io::Result<()>) {

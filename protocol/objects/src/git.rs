@@ -84,6 +84,15 @@ pub struct Git {
     /// Set if git reads objects from other parties. git then runs with limits, and this value stops
     /// it.
     service: Option<Stop>,
+    /// Lower priority of a service's git.
+    niceness: Option<Niceness>,
+}
+
+/// The path of `nice`, and the value that it adds.
+#[derive(Clone, Debug)]
+struct Niceness {
+    program: PathBuf,
+    added: u8,
 }
 
 /// Sets the limits of a service's git, then executes git. A limit that the system does not support
@@ -163,7 +172,7 @@ impl Git {
         let text = String::from_utf8_lossy(&output.stdout);
         match parse_version(&text) {
             Some(version) if version >= OLDEST => {
-                Ok(Self { program: program.to_owned(), version, service: None })
+                Ok(Self { program: program.to_owned(), version, service: None, niceness: None })
             }
             _ => Err(GitError::TooOld { found: text.trim().to_owned() }),
         }
@@ -179,6 +188,12 @@ impl Git {
     #[must_use]
     pub fn for_service(self, stop: &Stop) -> Self {
         Self { service: Some(stop.clone()), ..self }
+    }
+
+    /// Returns this service's git with a lower priority (nice(1)). The priority stays if there is no program `nice`.
+    #[must_use]
+    pub fn with_niceness(self, added: u8) -> Self {
+        Self { niceness: programs::find("nice").map(|program| Niceness { program, added }), ..self }
     }
 
     /// Returns the stop of this git's commands. A git without limits returns a stop that is never
@@ -210,7 +225,11 @@ impl Git {
     pub fn run_as_user(&self, place: &Place) -> Call {
         let mut command = if self.service.is_some() {
             let mut command = Command::new("/bin/sh");
-            command.args(["-c", LIMITED]).arg(&self.program);
+            command.args(["-c", LIMITED]);
+            if let Some(Niceness { program, added }) = &self.niceness {
+                command.arg(program).args(["-n", &added.to_string()]);
+            }
+            command.arg(&self.program);
             command
         } else {
             Command::new(&self.program)
@@ -312,6 +331,18 @@ mod tests {
         let spin = "alias.spin=!ulimit -S -t 1; while :; do :; done";
         let error = git.run(&place).args(["-c", spin, "spin"]).output().unwrap_err();
         assert!(matches!(error, GitError::Failed { .. } | GitError::OutOfTime { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_service_s_git_can_have_a_lower_priority_and_keeps_its_limits() {
+        let niceness = |text: &str| text.trim().parse::<i32>().unwrap();
+        let own = std::process::Command::new("nice").output().unwrap().stdout;
+        let own = niceness(std::str::from_utf8(&own).unwrap());
+        let git = Git::find().unwrap().for_service(&Stop::default()).with_niceness(5);
+        let place = Place { work_tree: Some("/".into()), ..Place::default() };
+        let text = git.run(&place).args(["-c", "alias.shown=!nice; ulimit -t", "shown"]).text().unwrap();
+        let (shown, seconds) = text.split_once('\n').unwrap();
+        assert_eq!((niceness(shown), seconds), ((own + 5).min(19), "60"));
     }
 
     #[test]

@@ -5,12 +5,12 @@
 //! An object is the manifest and the base tree as one line of JSON, and then the pack.
 
 use super::{
-    IDLE_AFTER, Limits, TransferStore, class_in, class_of, create_private, directories, format_of,
+    IDLE_AFTER, Limits, TransferStore, class_in, class_of, create_private, directories, format_of, git,
     log_failure, opened,
 };
 use crate::store::{Item, Key, Kind, ObjectError, Objects, now_ms};
 use buildpool_objects::cache::ObjectCache;
-use buildpool_objects::{CacheError, Git, GitError, record};
+use buildpool_objects::{CacheError, GitError, record};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::transfer::{Checksum, Manifest, ObjectId, SnapshotName};
 use serde::{Deserialize, Serialize};
@@ -164,7 +164,7 @@ impl TransferStore {
         let Some(last) = links.iter().rposition(|(link, _)| is_wanted(link)) else { return Ok(()) };
         let directory = self.root.join("projects").join(owner);
         create_private(&directory).map_err(GitError::io(format!("creating {}", directory.display())))?;
-        let cache = ObjectCache::open(Git::find_for_service(&self.stop)?, &directory, format_of(owner))?;
+        let cache = ObjectCache::open(git(&self.stop)?, &directory, format_of(owner))?;
         let known: Vec<Checksum> = cache.manifests().iter().map(record::key).collect();
         let chain = links[..=last].iter().filter(|(link, _)| link.chain == links[last].0.chain);
         for (link, item) in chain {
