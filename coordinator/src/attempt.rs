@@ -8,7 +8,7 @@ use buildpool_pool::Session;
 use buildpool_protocol::ids::Lease;
 use buildpool_protocol::outcome::Outcome;
 use buildpool_protocol::spec::JobSpec;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
@@ -21,6 +21,8 @@ pub(crate) struct LiveAttempt {
     log: Mutex<LogTasks>,
     live: Arc<Mutex<Live>>,
     completing: AtomicBool,
+    /// Number of times that its worker declared another log than it sent.
+    mismatches: AtomicU32,
     /// A connection with refused output, until the coordinator requests that output again; 0 means
     /// no connection.
     asking_again: AtomicU64,
@@ -75,6 +77,7 @@ impl LiveAttempt {
             log: Mutex::default(),
             live: Arc::default(),
             completing: AtomicBool::new(false),
+            mismatches: AtomicU32::new(0),
             asking_again: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             refusals: Mutex::default(),
@@ -89,6 +92,11 @@ impl LiveAttempt {
 
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
+    }
+
+    /// Records that its worker declared another log than it sent. Returns the number of times.
+    pub(crate) fn note_mismatch(&self) -> u32 {
+        self.mismatches.fetch_add(1, Ordering::AcqRel) + 1
     }
 
     /// Records that the disk refused output. Returns the time since the first refusal.

@@ -12,11 +12,15 @@ use buildpool_protocol::outcome::Outcome;
 use buildpool_protocol::worker_link::ToWorker;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
 
 /// Delay before the seal of a log is retried after a disk error.
 const SEAL_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Maximum delay before the copy of a sealed log is retried. The delay doubles after each error.
 const PUBLISH_AGAIN_AFTER_MAX: Duration = Duration::from_secs(30);
+/// Number of times that a worker may declare another log than it sent, before the log counts as a gap. The log is sent
+/// again each time.
+const MISMATCHES_MAX: u32 = 3;
 
 /// Seals and digests an attempt, or requests missing output from its worker. A log that can't be
 /// stored becomes a counted gap after `log_wait`.
@@ -97,6 +101,13 @@ async fn seal(
     loop {
         let error = match attempt.seal(&shared.logs, outcome) {
             Err(SealError::Log(error)) if attempt.is_of(session) => error,
+            Err(error @ (SealError::Longer { .. } | SealError::Mismatch { .. }))
+                if attempt.note_mismatch() >= MISMATCHES_MAX =>
+            {
+                let reason = format!("its worker declared another log than it sent, {MISMATCHES_MAX} times");
+                tracing::error!(attempt = %attempt.lease.attempt, error = &error as &dyn std::error::Error, "a log that does not match its declaration becomes a gap");
+                return tokio::task::block_in_place(|| attempt.seal_unstored(&shared.logs, outcome, &reason));
+            }
             sealed => return sealed,
         };
         tracing::error!(attempt = %attempt.lease.attempt, error = &error as &dyn std::error::Error, "a log can't be sealed");
@@ -118,9 +129,7 @@ async fn publish(shared: &AppState, session: Session, attempt: &LiveAttempt) -> 
     let log = attempt.lease.attempt;
     let mut again_after = SEAL_AGAIN_AFTER;
     loop {
-        let turn = shared.publishing.acquire().await;
-        let published = tokio::task::block_in_place(|| shared.logs.publish(log));
-        drop(turn);
+        let published = limited(&shared.publishing, || shared.logs.publish(log)).await;
         let Err(error) = published else { return true };
         tracing::error!(attempt = %log, error = &error as &dyn std::error::Error, "a log can't be copied to the shared objects; trying again");
         // A job in state `sealing` shows this reason.
@@ -134,6 +143,15 @@ async fn publish(shared: &AppState, session: Session, attempt: &LiveAttempt) -> 
     }
 }
 
+/// Acts when fewer tasks than the limit do. Blocks while it acts.
+async fn limited<T>(limit: &Semaphore, act: impl FnOnce() -> T) -> T {
+    // The semaphore is never closed.
+    let permit = limit.acquire().await;
+    let result = tokio::task::block_in_place(act);
+    drop(permit);
+    result
+}
+
 /// Returns the position from which the worker should send again.
 fn send_again_from(shared: &AppState, attempt: &LiveAttempt, error: SealError) -> u64 {
     if let SealError::Missing { position } = error {
@@ -143,4 +161,36 @@ fn send_again_from(shared: &AppState, attempt: &LiveAttempt, error: SealError) -
     tokio::task::block_in_place(|| {
         attempt.restart(&shared.logs).and_then(|()| attempt.position(&shared.logs)).unwrap_or_default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::limited;
+    use futures_util::FutureExt;
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+    use tokio::sync::Semaphore;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_copy_over_the_limit_waits_for_the_end_of_another() {
+        let limit = Arc::new(Semaphore::new(1));
+        let (began, has_begun) = channel();
+        let (end, may_end) = channel::<()>();
+        let copying = tokio::spawn({
+            let limit = limit.clone();
+            async move {
+                let copy = move || {
+                    began.send(()).expect("the test waits");
+                    may_end.recv()
+                };
+                limited(&limit, copy).await
+            }
+        });
+        tokio::task::block_in_place(|| has_begun.recv()).expect("it begins");
+        let mut second = Box::pin(limited(&limit, || "copied"));
+        assert_eq!(second.as_mut().now_or_never(), None);
+        end.send(()).expect("the copy waits");
+        copying.await.expect("no panic").expect("it may end");
+        assert_eq!(second.await, "copied");
+    }
 }

@@ -1,25 +1,48 @@
-//! Messages of workers: a message with fields over their limits is shortened where that is possible.
-//! A refused result would come again on each connection, and its worker could do nothing else.
+//! Messages of workers: a message with fields over their limits is shortened where that is possible, and a result that
+//! is not valid becomes the loss of its attempt. A refused result would come again on each connection: its worker could
+//! do nothing else, and its job would never end.
 
+use crate::app_state::wall_ms;
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::evidence::Evidence;
 use buildpool_protocol::frame;
+use buildpool_protocol::ids::Lease;
 use buildpool_protocol::limiter;
+use buildpool_protocol::outcome::{Ending, Outcome, Seal};
+use buildpool_protocol::report::Usage;
 use buildpool_protocol::worker_link::FromWorker;
+use serde_json::Value;
+use std::time::Duration;
 
 /// Parses a message. Texts, lists and numbers over their limits are shortened. A result with a name
-/// over its limit loses its evidence and artifacts, and a note has the reason.
+/// over its limit loses its evidence and artifacts, and a note has the reason. A result that has no valid end, or can't be
+/// parsed, has the ending [`Ending::Unobserved`] with the reason: the pool counts the attempt as lost.
 ///
 /// # Errors
-/// As [`frame::decode_control`], for a field that can't be shortened. The connection then ends.
+/// As [`frame::decode_control`], for a field of another message that can't be shortened. The connection then ends.
 pub(super) fn decode(text: &str) -> Result<FromWorker, LinkError> {
     let error = match frame::decode_control(text) {
         Err(error) if error.code == ErrorCode::Invalid => error,
+        Err(error) if error.code == ErrorCode::Malformed => return unreadable(text, &error).ok_or(error),
         decoded => return decoded,
     };
     let mut message: FromWorker = serde_json::from_str(text).map_err(|_| error)?;
     let Err(error) = limiter::shorten(&mut message) else { return Ok(message) };
     let FromWorker::Complete { outcome, .. } = &mut message else { return Err(error) };
+    if limiter::shorten(&mut outcome.ending).is_err() {
+        outcome.ending = Ending::Unobserved { reason: invalid(&error) };
+        outcome.setup = None;
+    }
+    if let Err(error) = limiter::shorten(&mut **outcome) {
+        leave_out_evidence(outcome, &error);
+    }
+    if let Err(error) = limiter::shorten(&mut **outcome) {
+        **outcome = lost(&error);
+    }
+    Ok(message)
+}
+
+fn leave_out_evidence(outcome: &mut Outcome, error: &LinkError) {
     outcome.artifacts.clear();
     outcome.evidence = Evidence {
         notes: vec![
@@ -28,14 +51,59 @@ pub(super) fn decode(text: &str) -> Result<FromWorker, LinkError> {
         unread: Some(format!("the worker's result is over a limit: {}", error.message)),
         ..Evidence::default()
     };
-    limiter::shorten(&mut message)?;
-    Ok(message)
+}
+
+fn invalid(error: &LinkError) -> String {
+    format!("its worker sent a result that is not valid: {}", error.message)
+}
+
+/// Reads a result that can't be parsed. Returns `None` if it is another message, or has no lease.
+fn unreadable(text: &str, error: &LinkError) -> Option<FromWorker> {
+    let message: Value = serde_json::from_str(text).ok()?;
+    let is_result = message["type"] == "complete";
+    let lease: Lease = serde_json::from_value(message["lease"].clone()).ok().filter(|_| is_result)?;
+    let mut outcome = lost(error);
+    let declared = &message["outcome"];
+    // Its log is kept if the worker has declared it.
+    if let (Ok(seals), Some(length)) =
+        (serde_json::from_value(declared["seals"].clone()), declared["log_length"].as_u64())
+    {
+        (outcome.seals, outcome.log_length) = (seals, length);
+    }
+    let result = limiter::shorten(&mut outcome);
+    Some(FromWorker::Complete {
+        lease,
+        outcome: Box::new(if result.is_ok() { outcome } else { lost(error) }),
+    })
+}
+
+/// Returns the outcome of an attempt whose result is not usable.
+fn lost(error: &LinkError) -> Outcome {
+    let reason = invalid(error);
+    let seal = Seal { length: 0, blake3: blake3::hash(b"").to_hex().to_string() };
+    Outcome {
+        ending: Ending::Unobserved { reason },
+        acted: None,
+        started_at_ms: None,
+        finished_at_ms: wall_ms(),
+        duration: Duration::ZERO,
+        seals: [seal.clone(), seal],
+        log_length: 0,
+        usage: Usage::default(),
+        survivors: Vec::new(),
+        leaked: Vec::new(),
+        gaps: Vec::new(),
+        evidence: Evidence::default(),
+        artifacts: Vec::new(),
+        root: None,
+        setup: None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::decode;
-    use buildpool_protocol::outcome::Outcome;
+    use buildpool_protocol::outcome::{Ending, Outcome};
     use buildpool_protocol::worker_link::FromWorker;
     use serde_json::{Value, json};
 
@@ -78,14 +146,44 @@ mod tests {
     }
 
     #[test]
-    fn an_ending_that_does_not_exist_and_a_long_worker_name_end_the_connection() {
-        let error = decode(&complete("/outcome/ending/exited/code", json!(300))).expect_err("no such code");
-        assert!(error.message.contains("300"), "{}", error.message);
+    fn a_result_without_a_valid_end_is_a_loss_with_the_reason() {
+        let cases = [
+            ("/outcome/ending/exited/code", json!(300), "exit code: 300 given", 4),
+            ("/outcome/ending/exited/code", json!(-1), "exit code: -1 given", 4),
+            (
+                "/outcome/ending",
+                json!({"signaled": {"signal": 999, "name": "X", "core_dump": false}}),
+                "signal: 999 given",
+                4,
+            ),
+            ("/outcome/ending", json!({"evaporated": {}}), "evaporated", 4),
+            ("/outcome/duration", json!(u64::MAX), "18446744073709551615 ms", 4),
+            ("/outcome/seals/0/blake3", json!("f".repeat(9_000)), "seal: 9000 bytes", 0),
+            ("/outcome/seals", json!(null), "invalid type: null", 0),
+            ("/outcome/log_length", json!(-4), "-4", 0),
+        ];
+        for (path, value, reason, log_length) in cases {
+            let outcome = outcome(&complete(path, value));
+            let Ending::Unobserved { reason: shown } = &outcome.ending else {
+                panic!("{:?}", outcome.ending)
+            };
+            assert!(shown.contains(reason), "{path}: {shown}");
+            assert_eq!(outcome.log_length, log_length, "{path}");
+        }
+    }
+
+    #[test]
+    fn other_messages_that_are_not_valid_end_the_connection() {
         let register = json!({
             "type": "register", "protocol": {"min": 1, "max": 1}, "worker": ID, "boot": ID,
             "name": "x".repeat(5_000), "version": "1", "slots": 1, "labels": {}, "resources": {}, "held": [],
             "condition": {},
         });
         assert!(decode(&register.to_string()).is_err());
+        let error = decode(&complete("/lease", json!({"epoch": 1}))).expect_err("no attempt");
+        assert!(error.message.contains("attempt"), "{}", error.message);
+        for text in ["{\"type\":\"complete\"}", "{\"type\":\"dance\"}", "{\"type\":\"complete\""] {
+            assert!(decode(text).is_err(), "{text}");
+        }
     }
 }
