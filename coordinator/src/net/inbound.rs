@@ -2,6 +2,7 @@
 //! parsed, so a peer could hold the largest one on each of its connections. Before a large message is
 //! read, its bytes are reserved for the token's name; without room, its connection is not read.
 
+use buildpool_protocol::limits::{BINARY_FRAME_BYTES_MAX, CONTROL_MESSAGE_BYTES_MAX};
 use dashmap::DashMap;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -10,6 +11,13 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 /// Maximum bytes of unfinished messages of one token's name, over all its connections.
 const NAME_BYTES_MAX: usize = 32 << 20;
+/// Maximum bytes of a message. The connection refuses a longer one.
+pub(super) const MESSAGE_BYTES_MAX: usize = if CONTROL_MESSAGE_BYTES_MAX > BINARY_FRAME_BYTES_MAX {
+    CONTROL_MESSAGE_BYTES_MAX
+} else {
+    BINARY_FRAME_BYTES_MAX
+};
+const _: () = assert!(MESSAGE_BYTES_MAX <= NAME_BYTES_MAX);
 /// Messages up to this size need no room: the number of connections is limited.
 const SMALL_BYTES: u64 = 4 << 10;
 /// Longest header of a frame (RFC 6455, 5.2).
@@ -42,7 +50,7 @@ pub(super) struct Inbound {
     header_bytes: usize,
     /// Bytes of the present frame that are still to come.
     left: u64,
-    /// True if the present frame ends its message.
+    /// True if the present or latest data frame ends its message.
     is_last: bool,
     /// True if the present frame belongs to a message: control frames come between its frames.
     is_data: bool,
@@ -67,27 +75,23 @@ impl Inbound {
         }
     }
 
-    /// Completes when there is room for the rest of the present message.
+    /// Completes when there is room for the rest of the present message. A message gets its room at once: if messages
+    /// with a part of their room waited for the rest, they could wait for each other. The length of a message of several
+    /// frames is not known before its last frame, so it gets the room of the largest one.
     pub(super) fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.message <= SMALL_BYTES || self.left == 0 {
             return Poll::Ready(());
         }
-        // The connection refuses a longer message, so it needs no more room than the largest one.
-        let wanted = usize::try_from(self.message).unwrap_or(usize::MAX).min(NAME_BYTES_MAX / 4);
-        let more = wanted.saturating_sub(self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits));
-        let Some(room) = self.room.get().filter(|_| more > 0) else { return Poll::Ready(()) };
+        let Some(room) = self.room.get().filter(|_| self.held.is_none()) else { return Poll::Ready(()) };
+        let known = self.message.min(MESSAGE_BYTES_MAX as u64);
+        let wanted = if self.is_last { known } else { MESSAGE_BYTES_MAX as u64 };
         let waiting = self.waiting.get_or_insert_with(|| {
-            Box::pin(room.clone().acquire_many_owned(u32::try_from(more).unwrap_or(u32::MAX)))
+            Box::pin(room.clone().acquire_many_owned(u32::try_from(wanted).unwrap_or(u32::MAX)))
         });
         let acquired = ready!(waiting.as_mut().poll(context));
         self.waiting = None;
         // The semaphore is never closed.
-        if let Ok(permit) = acquired {
-            match &mut self.held {
-                Some(held) => held.merge(permit),
-                None => self.held = Some(permit),
-            }
-        }
+        self.held = acquired.ok();
         Poll::Ready(())
     }
 
@@ -115,11 +119,11 @@ impl Inbound {
     fn frame_begun(&mut self) {
         let header = &self.header[..self.header_bytes];
         let opcode = header[0] & 0x0f;
-        self.is_last = header[0] & 0x80 != 0;
         self.is_data = opcode < 8;
         self.left = payload_length(header);
         self.header_bytes = 0;
         if self.is_data {
+            self.is_last = header[0] & 0x80 != 0;
             self.message = self.message.saturating_add(self.left);
         }
         if self.left == 0 {
@@ -189,7 +193,7 @@ impl Head {
 
 #[cfg(test)]
 mod tests {
-    use super::{Head, Inbound, NAME_BYTES_MAX, NameRoom};
+    use super::{Head, Inbound, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, NameRoom};
     use std::sync::{Arc, OnceLock};
     use std::task::{Context, Poll, Waker};
     use tokio::sync::Semaphore;
@@ -243,7 +247,7 @@ mod tests {
             }
             assert!(has_room(&mut inbound));
             if part != usize::MAX {
-                assert_eq!(NAME_BYTES_MAX - all.available_permits(), 70_300, "parts of {part}");
+                assert_eq!(NAME_BYTES_MAX - all.available_permits(), MESSAGE_BYTES_MAX, "parts of {part}");
             }
             inbound.read(&[0]);
             assert_eq!(all.available_permits(), NAME_BYTES_MAX, "parts of {part}");
@@ -272,6 +276,33 @@ mod tests {
     }
 
     #[test]
+    fn messages_of_several_frames_do_not_wait_for_the_room_of_each_other() {
+        let (room, all) = room();
+        let most = NAME_BYTES_MAX / MESSAGE_BYTES_MAX;
+        let frame = MESSAGE_BYTES_MAX / 4;
+        let mut messages: Vec<Inbound> = (0..5 * most)
+            .map(|_| {
+                let mut inbound = Inbound::new(room.clone());
+                inbound.read(&header(0x01, frame as u64));
+                inbound
+            })
+            .collect();
+        let mut begun: Vec<&mut Inbound> =
+            messages.iter_mut().filter_map(|m| has_room(m).then_some(m)).collect();
+        assert_eq!((begun.len(), all.available_permits()), (most, 0), "each has the room of the largest");
+        for inbound in &mut begun {
+            for first in [0x00, 0x00, 0x80] {
+                inbound.read(&vec![0; frame]);
+                inbound.read(&header(first, frame as u64));
+                assert!(has_room(inbound), "it has its room already");
+            }
+            inbound.read(&vec![0; frame]);
+        }
+        let next = messages.iter_mut().map(has_room).filter(|has_room| *has_room).count();
+        assert!(next >= most, "the others go on: {next}");
+    }
+
+    #[test]
     fn frames_that_come_with_the_request_are_seen() {
         let is_alone = |texts: &[&[u8]]| {
             let mut head = Head::default();
@@ -291,6 +322,6 @@ mod tests {
         let mut inbound = Inbound::new(room);
         inbound.read(&header(0x81, u64::MAX));
         assert!(has_room(&mut inbound));
-        assert_eq!(all.available_permits(), NAME_BYTES_MAX / 4 * 3);
+        assert_eq!(all.available_permits(), NAME_BYTES_MAX - MESSAGE_BYTES_MAX);
     }
 }

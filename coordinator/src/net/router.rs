@@ -1,6 +1,7 @@
 //! HTTP paths and the roles that may use them.
 
 use super::idle::RequestCount;
+use super::inbound::MESSAGE_BYTES_MAX;
 use super::listen::Listener;
 use super::{api, client_conn, page, standby, worker_conn};
 use crate::app_state::{AppState, internal};
@@ -18,7 +19,6 @@ use axum::serve::IncomingStream;
 use axum::{Extension, Router};
 use buildpool_protocol::client_link::{self, Role};
 use buildpool_protocol::error::{ErrorCode, LinkError};
-use buildpool_protocol::limits::{BINARY_FRAME_BYTES_MAX, CONTROL_MESSAGE_BYTES_MAX};
 use buildpool_protocol::{frame, worker_link};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -166,7 +166,7 @@ async fn client(State(shared): State<Arc<AppState>>, sender: Sender, upgrade: We
 }
 
 pub(super) fn limited(upgrade: WebSocketUpgrade) -> WebSocketUpgrade {
-    let most = CONTROL_MESSAGE_BYTES_MAX.max(BINARY_FRAME_BYTES_MAX);
+    let most = MESSAGE_BYTES_MAX;
     upgrade
         .max_message_size(most)
         .max_frame_size(most)
