@@ -26,6 +26,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const QUEUED_RUNS: usize = 32;
 /// Runs after which old rows are removed.
 const PRUNE_EVERY: u32 = 200;
+/// Bytes of results after which old rows are removed.
+const PRUNE_EVERY_BYTES: usize = 64 << 20;
 /// Limit on the notes about flaky tests in one answer.
 const NOTES_MAX: usize = 5;
 
@@ -67,6 +69,12 @@ impl TestRun {
             Branch::Known(branch) => branch.as_deref(),
             Branch::Of(_) => None,
         }
+    }
+
+    /// Returns the length of its texts, in bytes. Each result has the project and the command in the table.
+    fn bytes(&self) -> usize {
+        let of_each = self.project.len() + self.command.len();
+        self.results.iter().map(|result| result.name.len() + of_each).sum()
     }
 
     /// Returns the results of a job, or `None` if it ran no tests.
@@ -130,7 +138,8 @@ pub(crate) struct TestHistory {
 }
 
 impl TestHistory {
-    /// Opens the history of a data directory, and starts its thread, which first copies the shared runs of earlier leaders. The thread ends with the last handle.
+    /// Opens the history of a data directory, and starts its thread, which first copies the shared runs of earlier leaders.
+    /// The thread ends with the last handle.
     ///
     /// # Errors
     /// [`StoreError`] if the database can't be opened or the thread can't be started.
@@ -140,11 +149,15 @@ impl TestHistory {
         branch: impl Fn(&JobSpec) -> Option<String> + Send + 'static,
     ) -> Result<Self, StoreError> {
         let (queue, runs) = sync_channel(QUEUED_RUNS);
-        let [writer, lists, notes] =
+        let [table, lists, notes] =
             [Table::open(directory)?, Table::open(directory)?, Table::open(directory)?];
         std::thread::Builder::new()
             .name("test-history".to_owned())
-            .spawn(move || write_all(writer, shared, &runs, branch))
+            .spawn(move || {
+                // The first run after a start removes old rows.
+                let unpruned = (PRUNE_EVERY, 0);
+                Writer { table, shared, branch, is_copied: false, unpruned }.write_all(&runs);
+            })
             .map_err(StoreError::file("start a thread for", directory))?;
         Ok(Self { queue, lists: Arc::new(Mutex::new(lists)), notes: Arc::new(Mutex::new(notes)) })
     }
@@ -221,25 +234,12 @@ pub(crate) struct SharedRuns {
 }
 
 impl SharedRuns {
-    /// Copies the rows that this machine lacks.
-    fn copy_to(&self, table: &mut Table) -> Result<(), StoreError> {
-        let copied = table.copied(&self.place)?;
-        // Rows after the newest one belong to records that were replaced by a backup.
-        let mut last = if copied > self.rows.newest()? { 0 } else { copied };
-        loop {
-            let rows = self.rows.after(last)?;
-            let Some(newest) = rows.last() else { return Ok(()) };
-            last = newest.seq;
-            for row in &rows {
-                match shared::decode(row) {
-                    Some(TestRun { branch: Branch::Of(_), .. }) | None => {
-                        tracing::warn!(row = row.seq, "a stored run of tests does not parse");
-                    }
-                    Some(run) => table.write(&run, run.known_branch())?,
-                }
-            }
-            table.set_copied(&self.place, last)?;
-        }
+    /// Returns the number of the last row that this machine has. 0 means that it must copy all rows.
+    fn copied(&self, table: &Table) -> Result<i64, StoreError> {
+        let Some((seq, job)) = table.copied(&self.place)? else { return Ok(0) };
+        // Another job means that a backup has replaced the records, and a missing row can mean that. Copying a known run
+        // again changes nothing.
+        Ok(if self.rows.job_of(seq)? == Some(job) { seq } else { 0 })
     }
 
     /// Adds a run. Returns the number of its row, if it has one.
@@ -249,55 +249,92 @@ impl SharedRuns {
     }
 }
 
-fn write_all(
-    mut table: Table,
-    mut shared: SharedRuns,
-    runs: &Receiver<TestRun>,
-    branch: impl Fn(&JobSpec) -> Option<String>,
-) {
-    give_way(Niceness::Housekeeping);
-    let failed = |doing: &str, error: StoreError| {
-        tracing::warn!(
-            doing,
-            error = &error as &dyn std::error::Error,
-            "the results of tests are not complete"
-        );
-    };
-    let mut is_copied = false;
-    let mut written: u32 = 0;
-    for run in std::iter::once(None).chain(runs.iter().map(Some)) {
-        if !is_copied {
-            // Tried again with the next run.
-            let copied =
-                shared.copy_to(&mut table).map_err(|error| failed("read from the shared records", error));
-            is_copied = copied.is_ok();
+/// Writes the history, on the thread of its own.
+struct Writer<B> {
+    table: Table,
+    shared: SharedRuns,
+    /// Looks up the branch of a job's snapshot.
+    branch: B,
+    /// True if the table has all shared rows.
+    is_copied: bool,
+    /// Runs and their bytes since the last pruning.
+    unpruned: (u32, usize),
+}
+
+impl<B: Fn(&JobSpec) -> Option<String>> Writer<B> {
+    fn write_all(mut self, runs: &Receiver<TestRun>) {
+        give_way(Niceness::Housekeeping);
+        for run in std::iter::once(None).chain(runs.iter().map(Some)) {
+            if !self.is_copied {
+                // After an error, the next run tries again.
+                let copied = self.copy(runs);
+                self.is_copied = copied.is_ok();
+                report("read from the shared records", copied);
+            }
+            run.into_iter().for_each(|run| self.take(&run));
         }
-        let Some(run) = run else { continue };
-        let looked_up = match &run.branch {
-            Branch::Of(spec) => branch(spec),
+    }
+
+    /// Copies the rows that this machine lacks. Runs that end meanwhile become rows too, and are copied after the earlier
+    /// ones: the results of a test stay in their order.
+    fn copy(&mut self, runs: &Receiver<TestRun>) -> Result<(), StoreError> {
+        let mut last = self.shared.copied(&self.table)?;
+        loop {
+            let rows = self.shared.rows.after(last)?;
+            let Some(newest) = rows.last() else { return Ok(()) };
+            for row in &rows {
+                match shared::decode(row) {
+                    Some(TestRun { branch: Branch::Of(_), .. }) | None => {
+                        tracing::warn!(row = row.seq, "a stored run of tests does not parse");
+                    }
+                    Some(run) => self.table.write(&run, run.known_branch())?,
+                }
+                // The queue is short, and the copy takes long.
+                runs.try_iter().for_each(|run| self.take(&run));
+            }
+            last = newest.seq;
+            self.table.set_copied(&self.shared.place, last, newest.job)?;
+        }
+    }
+
+    /// Writes a run to the shared rows and to the table.
+    fn take(&mut self, run: &TestRun) {
+        let branch = match &run.branch {
+            Branch::Of(spec) => (self.branch)(spec),
             Branch::Known(branch) => branch.clone(),
         };
         // Shared first: a result that is listed here is known to the next leader.
-        let shared_row = match shared.add(&run, looked_up.as_deref()) {
+        let row = match self.shared.add(run, branch.as_deref()) {
             Ok(row) => row,
             Err(error) => {
-                failed("shared", error);
+                report("shared", Err(error));
                 None
             }
         };
-        let stored = table.write(&run, looked_up.as_deref()).and_then(|()| match shared_row {
-            Some(seq) if is_copied => table.set_copied(&shared.place, seq),
-            _ => Ok(()),
-        });
-        if let Err(error) = stored {
-            failed("stored", error);
+        if row.is_some() && !self.is_copied {
+            // The copy comes to this row.
+            return;
         }
-        if written.is_multiple_of(PRUNE_EVERY) {
-            let pruned = table.prune(run.at_ms).and_then(|()| shared.rows.prune(run.at_ms - AGE_MS));
-            if let Err(error) = pruned {
-                failed("removed", error);
-            }
+        report("stored", self.table.write(run, branch.as_deref()));
+        if let Some(seq) = row {
+            report("stored", self.table.set_copied(&self.shared.place, seq, run.job));
         }
-        written = written.wrapping_add(1);
+        let (written, bytes) = self.unpruned;
+        self.unpruned = (written + 1, bytes.saturating_add(run.bytes()));
+        if self.unpruned.0 >= PRUNE_EVERY || self.unpruned.1 >= PRUNE_EVERY_BYTES {
+            self.unpruned = (0, 0);
+            report("removed", self.table.prune(run.at_ms));
+            report("removed", self.shared.rows.prune(run.at_ms - AGE_MS));
+        }
     }
 }
+
+fn report(doing: &str, result: Result<(), StoreError>) {
+    if let Err(error) = result {
+        let error = &error as &dyn std::error::Error;
+        tracing::warn!(doing, error, "the results of tests are not complete");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -186,7 +186,7 @@ CREATE INDEX deliveries_due ON deliveries(webhook, dead, next_ms, event);
 
 /// Format of the history of tests ([`crate::test_history`]).
 pub(crate) const TESTS: Format =
-    Format { name: "tests", application_id: 0x6270_6c34, migrations: &[TESTS_1, TESTS_2] };
+    Format { name: "tests", application_id: 0x6270_6c34, migrations: &[TESTS_1, TESTS_2, TESTS_3] };
 
 const TESTS_1: &str = "
 CREATE TABLE tests(
@@ -229,6 +229,11 @@ CREATE TABLE results(
 /// Adds the last copied row of each place with shared results.
 const TESTS_2: &str = "
 CREATE TABLE copied(place TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID;
+";
+
+/// Adds the job of the last copied row. Without it, all rows are copied again.
+const TESTS_3: &str = "
+ALTER TABLE copied ADD COLUMN job BLOB;
 ";
 
 /// Where a database is.

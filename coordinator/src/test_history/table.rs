@@ -14,6 +14,13 @@ const RESULTS_OF_TEST_MAX: u32 = 100;
 const TESTS_MAX: i64 = 50_000;
 /// Limit on runs. The results of older runs are removed.
 const RUNS_MAX: i64 = 20_000;
+/// Limit on the used pages of the database, in bytes. Above it, the submitter whose tests have the longest texts loses its
+/// oldest ones.
+const BYTES_MAX: i64 = 512 << 20;
+/// Bytes that a test counts as, besides its texts: its row, its part of the indexes and its results.
+const TEST_BYTES: i64 = 4 << 10;
+/// A submitter loses this part of its tests at a time, and at least one.
+const TESTS_REMOVED_PART: i64 = 8;
 /// Time that a test and a run are kept, in milliseconds.
 pub(super) const AGE_MS: i64 = 90 * 24 * 60 * 60 * 1000;
 /// Newest durations that the percentile of a test without failures is computed from.
@@ -107,26 +114,32 @@ impl Table {
 
     /// Removes rows above the limits and older ones than the limit of age.
     pub(super) fn prune(&mut self, now_ms: i64) -> Result<(), StoreError> {
+        self.prune_to(now_ms, BYTES_MAX)
+    }
+
+    fn prune_to(&mut self, now_ms: i64, bytes_max: i64) -> Result<(), StoreError> {
         let mut act = || {
             let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             prune(&transaction, now_ms)?;
+            limit_bytes(&transaction, bytes_max)?;
             transaction.commit()
         };
         act().map_err(StoreError::database(WRITING))
     }
 
-    /// Returns the last row that was copied from a place. 0 for none.
-    pub(super) fn copied(&self, place: &str) -> Result<i64, StoreError> {
+    /// Returns the number of the last row that was copied from a place, and its job.
+    pub(super) fn copied(&self, place: &str) -> Result<Option<(i64, [u8; 16])>, StoreError> {
+        let sql = "SELECT seq, job FROM copied WHERE place = ?1 AND job IS NOT NULL";
         self.connection
-            .query_row("SELECT seq FROM copied WHERE place = ?1", params![place], |row| row.get(0))
+            .query_row(sql, params![place], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()
-            .map(Option::unwrap_or_default)
             .map_err(StoreError::database(READING))
     }
 
-    pub(super) fn set_copied(&self, place: &str, seq: i64) -> Result<(), StoreError> {
+    pub(super) fn set_copied(&self, place: &str, seq: i64, job: [u8; 16]) -> Result<(), StoreError> {
+        let sql = "INSERT OR REPLACE INTO copied(place, seq, job) VALUES(?1, ?2, ?3)";
         self.connection
-            .execute("INSERT OR REPLACE INTO copied(place, seq) VALUES(?1, ?2)", params![place, seq])
+            .execute(sql, params![place, seq, job])
             .map(drop)
             .map_err(StoreError::database(WRITING))
     }
@@ -385,4 +398,84 @@ fn prune(transaction: &Transaction<'_>, now_ms: i64) -> rusqlite::Result<()> {
     transaction
         .execute("DELETE FROM results WHERE run <= ?1 OR test NOT IN (SELECT id FROM tests)", params![oldest])
         .map(drop)
+}
+
+/// Removes tests until the used pages have at most so many bytes.
+fn limit_bytes(transaction: &Transaction<'_>, most: i64) -> rusqlite::Result<()> {
+    let number = |sql: &str| transaction.query_row(sql, [], |row| row.get::<_, i64>(0));
+    let page = number("PRAGMA page_size")?;
+    loop {
+        let used = (number("PRAGMA page_count")? - number("PRAGMA freelist_count")?) * page;
+        if used <= most {
+            return Ok(());
+        }
+        let removed = transaction.execute(
+            "DELETE FROM tests WHERE id IN (SELECT id FROM tests WHERE submitter =
+                 (SELECT submitter FROM tests GROUP BY submitter
+                  ORDER BY sum(length(project) + length(command) + length(name) + ?1) DESC LIMIT 1)
+             ORDER BY seen_ms, id
+             LIMIT max(1, ifnull((SELECT count(*) / ?2 FROM tests GROUP BY submitter
+                 ORDER BY sum(length(project) + length(command) + length(name) + ?1) DESC LIMIT 1), 1)))",
+            params![TEST_BYTES, TESTS_REMOVED_PART],
+        )?;
+        transaction.execute("DELETE FROM results WHERE test NOT IN (SELECT id FROM tests)", [])?;
+        let runs = transaction.execute("DELETE FROM runs WHERE id NOT IN (SELECT run FROM results)", [])?;
+        if removed + runs == 0 {
+            // The empty tables have some pages.
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Branch, TestRun};
+    use super::{HistoryQuery, Table};
+    use buildpool_digest::TestResult;
+    use buildpool_protocol::evidence::TestStatus;
+
+    fn run(job: u8, submitter: &str, name_bytes: usize, tests: usize) -> TestRun {
+        let result = |number: usize| TestResult {
+            name: format!("{submitter}-{number:03}-{}", "x".repeat(name_bytes)),
+            status: TestStatus::Passed,
+            flaky: false,
+            duration_secs: None,
+        };
+        TestRun {
+            job: [job; 16],
+            at_ms: i64::from(job),
+            project: "p".into(),
+            command: "make test".into(),
+            submitter: submitter.into(),
+            worker: "w0".into(),
+            branch: Branch::Known(None),
+            tree: None,
+            passed: true,
+            all_passed: true,
+            results: (0..tests).map(result).collect(),
+        }
+    }
+
+    #[test]
+    fn long_names_of_one_submitter_take_no_place_of_the_tests_of_others() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut table = Table::open(directory.path()).unwrap();
+        table.write(&run(1, "ada", 10, 100), None).unwrap();
+        table.write(&run(2, "eve", 10_000, 200), None).unwrap();
+        let tests = |table: &Table, submitter: &str| {
+            let all = HistoryQuery { limit: 1_000, ..HistoryQuery::default() };
+            let (tests, _) = table.list(&all).unwrap();
+            tests.iter().filter(|test| test.name.starts_with(submitter)).count()
+        };
+        table.prune_to(10, 100 << 20).unwrap();
+        assert_eq!((tests(&table, "ada"), tests(&table, "eve")), (100, 200));
+        table.prune_to(10, 2 << 20).unwrap();
+        let left = tests(&table, "eve");
+        assert!((1..150).contains(&left), "{left}");
+        assert_eq!(tests(&table, "ada"), 100);
+        table.prune_to(10, 0).unwrap();
+        assert_eq!((tests(&table, "ada"), tests(&table, "eve")), (0, 0));
+        table.write(&run(3, "ada", 10, 100), None).unwrap();
+        assert_eq!(tests(&table, "ada"), 100);
+    }
 }
