@@ -83,7 +83,7 @@ impl Postgres {
         let mut command = self.program("sh");
         command
             .args(["-c", GUARD, "guard"])
-            .arg(self.data())
+            .arg(self.directory.path())
             .arg(self.programs.join("postgres"))
             .arg("-D")
             .arg(self.data());
@@ -264,4 +264,21 @@ fn programs() -> Option<PathBuf> {
 
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Postgres;
+
+    #[test]
+    fn a_test_process_that_ends_leaves_no_files() {
+        let Some(mut server) = Postgres::start() else { return };
+        let directory = server.directory.path().to_owned();
+        assert!(directory.exists());
+        // The system closes the pipe of a process that has ended. A static server is never dropped.
+        let (mut guard, pipe) = server.guard.take().expect("it runs");
+        drop(pipe);
+        guard.wait().expect("it ends");
+        assert!(!directory.exists(), "{} is left", directory.display());
+    }
 }
