@@ -8,7 +8,7 @@
 
 mod runner;
 
-use buildpool_client::{Client, JobEvent};
+use buildpool_client::JobEvent;
 use buildpool_protocol::client_link::SubmitMessage;
 use buildpool_protocol::frame;
 use buildpool_protocol::ids::{BootId, WorkerId};
@@ -17,7 +17,7 @@ use buildpool_protocol::version::VersionRange;
 use buildpool_protocol::worker_link::{Condition, FromWorker, Register};
 use buildpool_tests::{Place, Pool, PoolBuilder};
 use futures_util::{SinkExt, StreamExt};
-use runner::{connect, message};
+use runner::{connect, message, run};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -318,17 +318,6 @@ fn cold(_: &tokio::runtime::Runtime) {
     }
     let spread = Spread::of(took);
     println!("cold      local pool, first answer     p50 {:>9.3?}", spread.p50);
-}
-
-async fn run(client: &Client, command: &[&str]) -> JobResult {
-    let mut events = client.submit(message(command)).await.expect("submitted");
-    loop {
-        match events.next().await.expect("an end") {
-            JobEvent::Complete(result) => return *result,
-            JobEvent::Failed(error) => panic!("{error}"),
-            _ => {}
-        }
-    }
 }
 
 /// Writes deterministic lines that look like a build log.

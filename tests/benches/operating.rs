@@ -8,7 +8,7 @@ mod runner;
 use buildpool_client::{Client, JobEvent};
 use buildpool_protocol::client_link::{Role, SubmitMessage};
 use buildpool_tests::Pool;
-use runner::{connect, message};
+use runner::{connect, message, run};
 use std::time::{Duration, Instant};
 
 fn main() {
@@ -31,14 +31,7 @@ fn fair(runtime: &tokio::runtime::Runtime) {
         let mut waits = Vec::new();
         for _ in 0..100 {
             let began = Instant::now();
-            let mut events = b.submit(message(&["/bin/true"])).await.expect("submitted");
-            loop {
-                match events.next().await.expect("an end") {
-                    JobEvent::Complete(_) => break,
-                    JobEvent::Failed(error) => panic!("{error}"),
-                    _ => {}
-                }
-            }
+            run(&b, &["/bin/true"]).await;
             waits.push(began.elapsed());
         }
         waits.sort_unstable();

@@ -9,17 +9,18 @@
 mod runner;
 mod simulated;
 
-use buildpool_client::{Client, JobEvent};
+use buildpool_client::Client;
 use buildpool_protocol::report::JobResult;
 use buildpool_test_postgres::Postgres;
 use buildpool_test_s3::S3;
 use buildpool_tests::{Cluster, Pool, PoolBuilder};
 use futures_util::StreamExt;
-use runner::{connect, message};
+use runner::{connect, run};
 use simulated::{Simulated, worker_tokens};
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
 
 fn main() {
     runner::run_wanted(&[("latency", latency), ("many", many), ("log", log), ("workers", workers)]);
@@ -72,14 +73,13 @@ fn many(runtime: &Runtime) {
     let local = PoolBuilder::default().start();
     let places = [(&cluster.pool, cluster.pid(0), "PostgreSQL"), (&local, local.coordinator_pid(), "SQLite")];
     let clients = places.map(|(pool, ..)| runtime.block_on(connect(pool, pool.token())));
-    let _workers: Vec<_> = places
-        .iter()
-        .flat_map(|(pool, ..)| (0..10).map(|number| (*pool, number)))
-        .map(|(pool, number)| {
+    let mut workers = JoinSet::new();
+    for (pool, ..) in &places {
+        for number in 0..10 {
             let worker = Simulated::new(pool.url(), pool.worker_token(), number);
-            runtime.spawn(worker.work())
-        })
-        .collect();
+            workers.spawn_on(worker.work(), runtime.handle());
+        }
+    }
     const TURNS: usize = 10;
     let mut total = [(Duration::ZERO, 0.0), (Duration::ZERO, 0.0)];
     for _ in 0..TURNS {
@@ -90,6 +90,8 @@ fn many(runtime: &Runtime) {
             total.1 += processor_secs(*pid) - before;
         }
     }
+    // Before the pools end: a worker fails if it loses its connection.
+    runtime.block_on(workers.shutdown());
     for ((_, _, name), (took, processor)) in places.iter().zip(&total) {
         println!(
             "many      {jobs} jobs, {name:<18} {:>7.0} grants a second, {:>6.0} us of the leader's processor time a job",
@@ -239,17 +241,6 @@ fn workers(runtime: &Runtime) {
             (status_of(pid, "VmRSS") - start) / count as f64,
             report * count as f64 / 10.0 / 1e4
         );
-    }
-}
-
-async fn run(client: &Client, command: &[&str]) -> JobResult {
-    let mut events = client.submit(message(command)).await.expect("submitted");
-    loop {
-        match events.next().await.expect("an end") {
-            JobEvent::Complete(result) => return *result,
-            JobEvent::Failed(error) => panic!("{error}"),
-            _ => {}
-        }
     }
 }
 

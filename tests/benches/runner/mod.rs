@@ -1,7 +1,8 @@
 //! Helpers of the benchmarks: selection, a client, a job.
 
-use buildpool_client::{Client, Endpoint, Target, new_job_id};
+use buildpool_client::{Client, Endpoint, JobEvent, Target, new_job_id};
 use buildpool_protocol::client_link::SubmitMessage;
+use buildpool_protocol::report::JobResult;
 use buildpool_protocol::spec::{Command, JobSpec, Source};
 use buildpool_tests::Pool;
 use std::collections::BTreeMap;
@@ -42,5 +43,17 @@ pub(crate) fn message(command: &[&str]) -> SubmitMessage {
         wait: true,
         follow: false,
         progress: false,
+    }
+}
+
+/// Runs a command and returns its result.
+pub(crate) async fn run(client: &Client, command: &[&str]) -> JobResult {
+    let mut events = client.submit(message(command)).await.expect("submitted");
+    loop {
+        match events.next().await.expect("an end") {
+            JobEvent::Complete(result) => return *result,
+            JobEvent::Failed(error) => panic!("{error}"),
+            _ => {}
+        }
     }
 }

@@ -73,7 +73,7 @@ impl Simulated {
         while !matches!(self.hear().await, ToWorker::Desired { .. }) {}
     }
 
-    /// Takes jobs and ends them, until the connection ends.
+    /// Takes jobs and ends them, until its task is aborted.
     pub(crate) async fn work(mut self) {
         self.connect().await;
         loop {
