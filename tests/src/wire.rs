@@ -8,6 +8,8 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
@@ -58,6 +60,20 @@ impl Peer {
     /// Sends a message. Returns false if the other end is closed.
     pub async fn say(&mut self, message: impl Into<Message>) -> bool {
         self.0.send(message.into()).await.is_ok()
+    }
+
+    /// Sends a text message in frames of so many bytes. Returns false if the other end is closed.
+    pub async fn say_in_frames(&mut self, text: &str, frame_bytes: usize) -> bool {
+        let parts: Vec<&[u8]> = text.as_bytes().chunks(frame_bytes).collect();
+        for (index, part) in parts.iter().enumerate() {
+            let kind = if index == 0 { Data::Text } else { Data::Continue };
+            let is_last = index + 1 == parts.len();
+            let frame = Frame::message(part.to_vec(), OpCode::Data(kind), is_last);
+            if !self.say(Message::Frame(frame)).await {
+                return false;
+            }
+        }
+        true
     }
 
     /// Sends a control message.

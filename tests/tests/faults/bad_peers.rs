@@ -380,3 +380,52 @@ async fn a_client_that_stops_reading_holds_up_nobody() {
     scene.check();
     drop(deaf);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_that_is_not_valid_ends_its_attempt_and_the_worker_goes_on() {
+    let scene = Scene::new();
+    let mut worker = scene.worker().await;
+    let mut message = register(&some_id(), "odd");
+    message["labels"] = json!({"kind": "odd"});
+    worker.say_json(&message).await;
+    assert_eq!(worker.hear().await.unwrap()["type"], "registered");
+    let submit = || {
+        let words = ["run", "--detach", "--no-snapshot", "--label", "kind=odd", "--", "true"];
+        scene.pool.buildpool(&words).expect(0).out().trim().to_owned()
+    };
+    let empty = json!({"length": 0, "blake3": blake3::hash(b"").to_hex().as_str()});
+    let outcome = |code: i64| {
+        json!({
+            "ending": {"exited": {"code": code}}, "finished_at_ms": 2, "duration": 3, "seals": [empty, empty],
+            "log_length": 0,
+        })
+    };
+    // Returns the next job that the worker gets, after its result.
+    let mut run = async |outcome: Value| {
+        loop {
+            let said = worker.hear().await.expect("the connection stays");
+            if said["type"] == "grant" {
+                let lease = said["lease"].clone();
+                let job = lease["attempt"]["job"].as_str().unwrap().to_owned();
+                let complete = json!({"type": "complete", "lease": lease, "outcome": outcome});
+                assert!(worker.say_json(&complete).await);
+                return job;
+            }
+        }
+    };
+    let job = submit();
+    let mut unreadable = outcome(0);
+    unreadable["duration"] = u64::MAX.into();
+    for outcome in [unreadable, outcome(-1), outcome(300)] {
+        assert_eq!(run(outcome).await, job);
+    }
+    let done = tokio::task::block_in_place(|| scene.pool.wait_for_state(&job, "done"));
+    assert_eq!(done["verdict"], "lost", "{done:#}");
+    let cause = done["cause"]["text"].as_str().unwrap();
+    assert!(cause.contains("3 attempts") && cause.contains("exit code: 300 given"), "{cause}");
+    let next = tokio::task::block_in_place(submit);
+    assert_eq!(run(outcome(0)).await, next);
+    let done = tokio::task::block_in_place(|| scene.pool.wait_for_state(&next, "done"));
+    assert_eq!(done["verdict"], "passed", "{done:#}");
+    tokio::task::block_in_place(|| scene.check());
+}

@@ -21,6 +21,10 @@ const SEND_FOR: Duration = Duration::from_secs(5);
 const GROWTH_BYTES_MAX: u64 = 160 << 20;
 /// Followers of events that one token may have.
 const FOLLOWERS: usize = 64;
+/// Connections that each send a long message in many frames.
+const FRAGMENTED: usize = 20;
+/// Length of such a message. All of them have 70 MB, and 32 MiB of one token's name are received at a time.
+const FRAGMENTED_BYTES: usize = 3_500_000;
 /// Deadline of an answer on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -120,4 +124,28 @@ fn a_token_has_a_limit_on_followers_of_events() {
     assert_eq!(follow(&eve).0, "429");
     assert_eq!(follow(&token(&pool, "ada")).0, "200");
     check_others(&pool);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_of_many_frames_do_not_wait_for_each_other() {
+    let pool = Pool::start(1);
+    let eve = token(&pool, "eve");
+    // JSON may end with spaces.
+    let text = format!("{}{}", json!({"type": "workers", "request": 9}), " ".repeat(FRAGMENTED_BYTES));
+    let mut senders = tokio::task::JoinSet::new();
+    for _ in 0..FRAGMENTED {
+        let mut peer = Peer::dial(pool.address(), "/v1/client", Some(&eve)).await.unwrap();
+        let register = json!({"type": "register", "protocol": {"min": 1, "max": 2}, "client": "eve"});
+        peer.say_json(&register).await;
+        assert_eq!(peer.hear().await.unwrap()["type"], "registered");
+        let text = text.clone();
+        senders.spawn(async move {
+            peer.say_in_frames(&text, FRAGMENTED_BYTES / 16).await;
+            peer.hear_within(PATIENCE).await
+        });
+    }
+    while let Some(answer) = senders.join_next().await {
+        let answer = answer.unwrap().expect("the message is received");
+        assert_eq!(answer["request"], 9, "{answer}");
+    }
 }
