@@ -31,6 +31,25 @@ pub struct Evidence {
     pub unread: Option<String>,
 }
 
+impl Evidence {
+    /// Returns the reason if the lists have failures beyond their limits. These would contradict a success, so a shortened
+    /// list with them counts as unread.
+    pub fn failures_beyond(&self, reports_max: usize, issues_max: usize) -> Option<String> {
+        let reports = self.test_reports.get(reports_max..).unwrap_or_default();
+        let issues = self.issues.get(issues_max..).unwrap_or_default();
+        let has_failed =
+            |report: &TestReport| report.failed > 0 || !report.unfinished.is_empty() || report.cut.is_some();
+        let (name, length, most) = if reports.iter().any(has_failed) {
+            ("test reports", self.test_reports.len(), reports_max)
+        } else if issues.iter().any(|issue| matches!(issue.severity, Severity::Fatal | Severity::Error)) {
+            ("problems in reports", self.issues.len(), issues_max)
+        } else {
+            return None;
+        };
+        Some(format!("of {length} {name} only the first {most} were kept, and the others have failures"))
+    }
+}
+
 /// Counts and notable cases of one report. Each test counts once, with its last result.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct TestReport {

@@ -148,3 +148,34 @@ fn a_clients_field_over_its_limit_is_an_answer_to_its_request() {
     let refused = FromClient::decode(&far).expect_err("it is over a limit");
     assert!(matches!(*refused, ToClient::Error { request: None, .. }));
 }
+
+#[test]
+fn failures_beyond_the_limit_of_a_list_count_as_unread() {
+    let shortened = |path: &str, entries: usize, last: Value| {
+        let mut message = complete();
+        let evidence = message.pointer_mut("/outcome/evidence").expect("evidence");
+        *evidence = json!({"crash_reports": [], "test_reports": [], "issues": [], "notes": []});
+        let list = evidence.pointer_mut(path).and_then(Value::as_array_mut).expect("a list");
+        let harmless = match path {
+            "/issues" => json!({"path": "x", "severity": "WARNING", "message": "x"}),
+            _ => json!({"path": "x", "format": "junit", "passed": 1, "failed": 0, "skipped": 0,
+                "expected_failures": 0, "cases": [], "cases_omitted": 0, "unfinished": []}),
+        };
+        list.resize(entries - 1, harmless.clone());
+        list.push(if last.is_null() { harmless } else { last });
+        let mut message: FromWorker = serde_json::from_value(message).expect("a message");
+        limiter::shorten(&mut message).expect("it has no long names");
+        limiter::check(&mut message).expect("it fits");
+        let FromWorker::Complete { outcome, .. } = message else { panic!("another message") };
+        outcome.evidence.unread
+    };
+    let error = json!({"path": "x", "severity": "ERROR", "message": "x"});
+    let failed = json!({"path": "x", "format": "junit", "passed": 1, "failed": 1, "skipped": 0,
+        "expected_failures": 0, "cases": [], "cases_omitted": 0, "unfinished": []});
+    for (path, last) in [("/issues", error), ("/test_reports", failed)] {
+        assert_eq!(shortened(path, 10_000, last.clone()), None, "all of them are there");
+        assert_eq!(shortened(path, 10_001, Value::Null), None, "{path}: nothing that matters is missing");
+        let unread = shortened(path, 10_001, last).expect("a failure is missing");
+        assert!(unread.contains("of 10001") && unread.contains("first 10000"), "{path}: {unread}");
+    }
+}

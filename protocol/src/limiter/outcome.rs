@@ -162,6 +162,9 @@ impl Limited for ArtifactEntry {
 
 impl Limited for Evidence {
     fn limit(&mut self, limiter: &mut Limiter) {
+        if limiter.shortens && self.unread.is_none() {
+            self.unread = self.failures_beyond(EVIDENCE_LIST_MAX, EVIDENCE_LIST_MAX);
+        }
         let Self { crash_reports, crash_report_absence, test_reports, issues, memory, notes, unread } = self;
         all("crash_reports", crash_reports, limiter);
         limiter.optional("crash_report_absence", crash_report_absence, TEXT);
@@ -228,6 +231,10 @@ impl Limited for TestReport {
         limiter.text("report format", format, NAME_BYTES_MAX);
         for count in [passed, failed, skipped, expected_failures, cases_omitted, flaky, runs] {
             limiter.number("tests", count, TESTS_COUNTED_MAX);
+        }
+        if limiter.shortens {
+            let beyond = cases.len().saturating_sub(EVIDENCE_LIST_MAX);
+            *cases_omitted = cases_omitted.saturating_add(beyond as u64).min(TESTS_COUNTED_MAX);
         }
         all("test cases", cases, limiter);
         limiter.texts("unfinished", unfinished, EVIDENCE_LIST_MAX, TEXT);

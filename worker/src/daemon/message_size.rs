@@ -62,7 +62,13 @@ fn artifacts(outcome: &mut Outcome) {
 }
 
 fn evidence(outcome: &mut Outcome) {
-    let Evidence { mut test_reports, memory, mut notes, .. } = std::mem::take(&mut outcome.evidence);
+    let left_out = outcome.evidence.failures_beyond(REPORTS_KEPT, 0);
+    let crashes = outcome.evidence.crash_reports.len() as u64;
+    let crashes =
+        (crashes > 0).then(|| format!("{} did not fit into the result", counted(crashes, "crash report")));
+    let Evidence { mut test_reports, memory, mut notes, unread, .. } = std::mem::take(&mut outcome.evidence);
+    // The missing part may contradict a success.
+    let unread = unread.or(left_out).or(crashes);
     // The verdict depends on the counts.
     for report in &mut test_reports {
         report.cases_omitted += std::mem::take(&mut report.cases).len() as u64;
@@ -71,7 +77,7 @@ fn evidence(outcome: &mut Outcome) {
     }
     test_reports.truncate(REPORTS_KEPT);
     notes.push("the result was too long for one message: of reports only the counts were kept".to_owned());
-    outcome.evidence = Evidence { test_reports, memory, notes, ..Evidence::default() };
+    outcome.evidence = Evidence { test_reports, memory, notes, unread, ..Evidence::default() };
 }
 
 #[cfg(test)]
@@ -81,7 +87,7 @@ mod tests {
     use buildpool_protocol::frame::{decode_control, encode_control};
     use buildpool_protocol::ids::{AttemptId, JobId, Lease};
     use buildpool_protocol::outcome::{Ending, Outcome, Seal};
-    use buildpool_protocol::report::{ArtifactEntry, Survivor};
+    use buildpool_protocol::report::{ArtifactEntry, CrashReport, Survivor};
     use buildpool_protocol::worker_link::FromWorker;
     use std::time::Duration;
 
@@ -169,5 +175,29 @@ mod tests {
         let counted = sent(Outcome { evidence, artifacts: artifacts(5_000, 810), ..outcome() });
         let report = &counted.evidence.test_reports[0];
         assert_eq!((report.failed, report.cases_omitted, report.cases.len()), (3, 1_000, 0));
+        assert_eq!(counted.evidence.unread, None, "the counts have the failures");
+    }
+
+    #[test]
+    fn failures_that_are_left_out_count_as_unread() {
+        let long = || vec!["\u{1}".repeat(4_000); 400];
+        let passed = TestReport { passed: 1, ..TestReport::default() };
+        let failed = TestReport { failed: 1, ..TestReport::default() };
+        let reports = |last: &TestReport| [vec![passed.clone(); 100], vec![last.clone()]].concat();
+        let case = TestCase { name: "\u{1}".repeat(1_000), ..TestCase::default() };
+        let large = TestReport { cases: vec![case; 1_000], ..TestReport::default() };
+        let unread = |last: &TestReport, crash_reports: Vec<CrashReport>| {
+            let mut test_reports = reports(last);
+            test_reports[0] = large.clone();
+            let evidence = Evidence { test_reports, crash_reports, notes: long(), ..Evidence::default() };
+            sent(Outcome { evidence, ..outcome() }).evidence.unread
+        };
+        assert_eq!(unread(&passed, Vec::new()), None);
+        let reason = unread(&failed, Vec::new()).expect("a failure is missing");
+        assert!(reason.contains("101 test reports") && reason.contains("first 100"), "{reason}");
+        let reason =
+            unread(&passed, vec![CrashReport { process_name: "a".into(), ..CrashReport::default() }])
+                .expect("a crash is missing");
+        assert!(reason.contains("1 crash report"), "{reason}");
     }
 }
