@@ -43,6 +43,7 @@ use std::future::Future;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
+use tokio::runtime::Runtime;
 
 /// Time after which an idle blocking thread of a daemon ends.
 const IDLE_THREAD_FOR: Duration = Duration::from_secs(60);
@@ -62,20 +63,29 @@ fn block_on(task: impl Future<Output = Result<ExitCode, Failure>>) -> Result<Exi
 /// Runs a daemon that mostly waits, on this thread: passing work between threads would cost more
 /// than the work itself.
 fn serve_on_one_thread(task: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
-    serve_on(tokio::runtime::Builder::new_current_thread(), task)
+    serve_on(&runtime(tokio::runtime::Builder::new_current_thread())?, task)
 }
 
 /// Runs a daemon on all processors.
 fn serve(task: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
-    serve_on(tokio::runtime::Builder::new_multi_thread(), task)
+    serve_on(&daemon_runtime()?, task)
+}
+
+/// Returns a runtime on all processors.
+fn daemon_runtime() -> Result<Runtime, Failure> {
+    runtime(tokio::runtime::Builder::new_multi_thread())
+}
+
+fn runtime(mut builder: tokio::runtime::Builder) -> Result<Runtime, Failure> {
+    let runtime = builder.enable_all().thread_keep_alive(IDLE_THREAD_FOR).build();
+    runtime.map_err(|error| no_runtime(&error))
 }
 
 fn serve_on(
-    mut builder: tokio::runtime::Builder,
+    runtime: &Runtime,
     task: impl Future<Output = Result<ExitCode, Failure>>,
 ) -> Result<ExitCode, Failure> {
-    let runtime = builder.enable_all().thread_keep_alive(IDLE_THREAD_FOR).build();
-    runtime.map_err(|error| no_runtime(&error))?.block_on(async {
+    runtime.block_on(async {
         tokio::select! {
             result = task => result,
             never = keep_a_thread() => match never {},

@@ -1,12 +1,15 @@
 //! Start and shutdown of the coordinator.
 
+mod error;
 mod maintenance;
+
+pub use error::CoordinatorError;
 
 use crate::app_state::AppState;
 use crate::auth::Tokens;
 use crate::config::{Config, Protection};
 use crate::connections::Connections;
-use crate::leader::{Candidate, Leadership};
+use crate::leader::{Candidate, Gate, Leadership};
 use crate::logtext::LineIndexes;
 use crate::metrics::Metrics;
 use crate::net::descriptors::Descriptors;
@@ -23,9 +26,9 @@ use crate::net::standby;
 use crate::net::turns::Turns;
 use crate::recent_jobs::RecentJobs;
 use crate::revocations;
-use crate::runtime::{Parts, Runtime, StartError};
+use crate::runtime::{Parts, Runtime};
 use crate::stdin::Inputs;
-use crate::store::{Lookup, Retention, Server, SourceError, Store, StoreError, TestRuns, make_directory};
+use crate::store::{Lookup, Retention, Server, Store, StoreError, TestRuns, make_directory};
 use crate::test_history::{SharedRuns, TestHistory};
 use crate::tls::{Tls, TlsError, TlsSource};
 use crate::transfer::TransferStore;
@@ -36,12 +39,17 @@ use maintenance::{make_room, reload, retain, tidy_transfers};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
 /// Logs that are copied to the shared objects at a time. Each takes a thread and up to 32 MiB.
 const PUBLISHING_MAX: usize = 8;
+/// Time in which a leader that could not open its records gives its lease back. After that, the lease runs out.
+const RESIGN_WITHIN: Duration = Duration::from_secs(2);
 
 /// A started coordinator, with an open listener.
 pub struct Coordinator {
@@ -61,22 +69,43 @@ pub struct Standby {
     leadership: Leadership,
 }
 
+/// What a coordinator that starts over has from its earlier run.
+#[derive(Debug)]
+pub struct EarlierRun {
+    /// The open listener ([`Standby::socket`]), so that no connection is refused meanwhile.
+    pub socket: std::net::TcpListener,
+    /// Set to true when the earlier runtime has ended. The coordinator does not lead before.
+    pub has_ended: Arc<AtomicBool>,
+    /// Pause before it competes for the leadership ([`CoordinatorError::starts_over`]).
+    pub pause: Duration,
+}
+
 /// The open listener, its certificate and its limits.
 struct Front {
+    /// Another handle of the listener.
+    socket: std::net::TcpListener,
     listener: Listener,
     tls: Option<Arc<Tls>>,
     descriptors: Descriptors,
 }
 
 impl Front {
-    async fn open(config: &Config) -> Result<Self, CoordinatorError> {
+    async fn open(config: &Config, socket: Option<std::net::TcpListener>) -> Result<Self, CoordinatorError> {
         let descriptors = Descriptors::reserve().map_err(CoordinatorError::Descriptors)?;
         make_directory(&config.data_dir)?;
         let tls = tls(config)?.map(Arc::new);
-        let listener = Listener::bind(config.listen, acceptor(tls.clone()), descriptors.newcomers)
-            .await
-            .map_err(|source| CoordinatorError::Listen { address: config.listen, source })?;
-        Ok(Self { listener, tls, descriptors })
+        let bind = async || -> io::Result<(std::net::TcpListener, Listener)> {
+            let socket = match socket {
+                Some(socket) => socket,
+                None => TcpListener::bind(config.listen).await?.into_std()?,
+            };
+            let other = socket.try_clone()?;
+            Ok((other, Listener::start(socket, acceptor(tls.clone()), descriptors.newcomers)?))
+        };
+        let bound = bind().await;
+        let (socket, listener) =
+            bound.map_err(|source| CoordinatorError::Listen { address: config.listen, source })?;
+        Ok(Self { socket, listener, tls, descriptors })
     }
 
     fn url(&self) -> String {
@@ -91,12 +120,24 @@ impl Standby {
     /// # Errors
     /// [`CoordinatorError`]. [`CoordinatorError::NotShared`] if the configuration names no server.
     pub async fn start(config: Config) -> Result<Self, CoordinatorError> {
+        Self::start_after(config, None).await
+    }
+
+    /// As [`Standby::start`], after an earlier run in this process.
+    ///
+    /// # Errors
+    /// As [`Standby::start`]
+    pub async fn start_after(config: Config, earlier: Option<EarlierRun>) -> Result<Self, CoordinatorError> {
         let server = config.store.server()?.ok_or(CoordinatorError::NotShared)?;
-        let front = Front::open(&config).await?;
+        let (socket, gate) =
+            earlier.map_or_else(Default::default, |EarlierRun { socket, has_ended, pause }| {
+                (Some(socket), Gate { has_ended: Some(has_ended), not_before: Some(Instant::now() + pause) })
+            });
+        let front = Front::open(&config, socket).await?;
         let advertised = config.store.advertise.as_ref().or(config.public_url.as_ref());
         let url = advertised.map_or_else(|| front.url(), ToString::to_string);
         let leadership =
-            Candidate::start(&server, url, config.store.lease).map_err(CoordinatorError::Thread)?;
+            Candidate::start(&server, url, config.store.lease, gate).map_err(CoordinatorError::Thread)?;
         Ok(Self { config, front, server, leadership })
     }
 
@@ -110,17 +151,33 @@ impl Standby {
         self.front.listener.address()
     }
 
+    /// Returns a handle of the listener, for [`EarlierRun`].
+    ///
+    /// # Errors
+    /// If the process has no free descriptor.
+    pub fn socket(&self) -> io::Result<std::net::TcpListener> {
+        self.front.socket.try_clone()
+    }
+
     /// Sends connections to the leader until this coordinator leads.
     ///
     /// # Errors
-    /// [`CoordinatorError`]. After [`CoordinatorError::Replaced`], start again.
+    /// [`CoordinatorError`]. Start again after one with [`CoordinatorError::starts_over`].
     pub async fn elected(self) -> Result<Coordinator, CoordinatorError> {
         tokio::select! {
             served = self.answer() => served?,
             () = self.leadership.won() => {}
             () = self.leadership.lost() => return Err(CoordinatorError::Replaced),
         }
-        Coordinator::open(self.config, self.front, Some((self.server, self.leadership))).await
+        let leadership = self.leadership.clone();
+        match Coordinator::open(self.config, self.front, Some((self.server, self.leadership))).await {
+            Err(CoordinatorError::Store(source @ StoreError::Database { .. })) => {
+                // Without an answer in time, the lease runs out.
+                let _unanswered = tokio::time::timeout(RESIGN_WITHIN, leadership.resign()).await;
+                Err(CoordinatorError::Unopened(source))
+            }
+            opened => opened,
+        }
     }
 
     /// Sends connections to the leader, or passes them on.
@@ -135,55 +192,6 @@ impl Standby {
         }
         let router = standby::router(self.leadership.clone(), links_max).into_make_service();
         axum::serve(listener, router).await.map_err(CoordinatorError::Serve)
-    }
-}
-
-/// Reason why a coordinator can't start or continue.
-#[derive(Debug, thiserror::Error)]
-pub enum CoordinatorError {
-    /// The data directory can't be used.
-    #[error("the data directory can't be used")]
-    Store(#[from] StoreError),
-    /// The certificate can't be used.
-    #[error("the TLS certificate can't be used")]
-    Tls(#[from] TlsError),
-    /// The thread of the pool can't be started.
-    #[error("no thread can be had for the pool")]
-    Thread(#[source] io::Error),
-    /// The certificate file can't be read.
-    #[error("the file of `tls_cert` can't be read")]
-    Certificates(#[source] rustls::pki_types::pem::Error),
-    /// The process may open too few files.
-    #[error("the process may open too few files")]
-    Descriptors(#[source] io::Error),
-    /// The address can't be used for listening.
-    #[error("can't listen on {address}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// Error of the system.
-        source: io::Error,
-    },
-    /// The server ended with an error.
-    #[error("serving ended")]
-    Serve(#[source] io::Error),
-    /// The PostgreSQL server can't be used.
-    #[error("the PostgreSQL server of `store.url` can't be used")]
-    Source(#[from] SourceError),
-    /// The configuration names no PostgreSQL server.
-    #[error("the configuration has no `store.url`")]
-    NotShared,
-    /// Another coordinator is the leader now. Start again in a new runtime, as a standby.
-    #[error("another coordinator is the leader now")]
-    Replaced,
-}
-
-impl From<StartError> for CoordinatorError {
-    fn from(error: StartError) -> Self {
-        match error {
-            StartError::Store(error) => Self::Store(error),
-            StartError::Thread(error) => Self::Thread(error),
-        }
     }
 }
 
@@ -211,13 +219,13 @@ impl Coordinator {
         if config.store.url.is_some() {
             return Standby::start(config).await?.elected().await;
         }
-        let front = Front::open(&config).await?;
+        let front = Front::open(&config, None).await?;
         Self::open(config, front, None).await
     }
 
     async fn open(
         config: Config,
-        Front { listener, tls, descriptors }: Front,
+        Front { socket: _, listener, tls, descriptors }: Front,
         shared: Option<(Server, Leadership)>,
     ) -> Result<Self, CoordinatorError> {
         let (server, leadership) = shared.unzip();

@@ -111,9 +111,25 @@ impl Leadership {
     }
 }
 
+/// Conditions for a coordinator to claim the lease. Before they are met, it only looks for the leader.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Gate {
+    /// True when the earlier run of this process has ended. `None` without an earlier run.
+    pub(crate) has_ended: Option<Arc<AtomicBool>>,
+    pub(crate) not_before: Option<Instant>,
+}
+
+impl Gate {
+    fn is_open(&self) -> bool {
+        self.has_ended.as_ref().is_none_or(|ended| ended.load(Ordering::Acquire))
+            && self.not_before.is_none_or(|at| at <= Instant::now())
+    }
+}
+
 /// A coordinator that wants to lead.
 pub(crate) struct Candidate {
     server: Server,
+    gate: Gate,
     tasks: mpsc::Sender<Task>,
     holder: String,
     /// URL at which others reach this coordinator.
@@ -136,9 +152,15 @@ impl Candidate {
     ///
     /// # Errors
     /// If the thread can't be started.
-    pub(crate) fn start(server: &Server, url: String, lease: Duration) -> std::io::Result<Leadership> {
+    pub(crate) fn start(
+        server: &Server,
+        url: String,
+        lease: Duration,
+        gate: Gate,
+    ) -> std::io::Result<Leadership> {
         let candidate = Self {
             server: server.clone(),
+            gate,
             tasks: lease_thread(server.session())?,
             holder: Uuid::now_v7().to_string(),
             url,
@@ -250,6 +272,7 @@ impl Candidate {
 
     fn ask(&self, question: Question) -> oneshot::Receiver<Answer> {
         let (server, outage) = (self.server.clone(), self.outage.clone());
+        let may_claim = self.gate.is_open();
         self.blocking(move |session, holder, url, lease| {
             let note = |error: &(dyn std::error::Error + 'static)| {
                 if outage.lock().unwrap_or_else(PoisonError::into_inner).failed(Instant::now()) {
@@ -258,6 +281,9 @@ impl Candidate {
                 Answer::Failed
             };
             let answer = match question {
+                Question::Claim if !may_claim => {
+                    present(session).map(|(url, left)| Answer::Other { url, left })
+                }
                 Question::Claim => match free_lease(session, &server) {
                     Ok(None) => claim(session, holder, url, lease),
                     Ok(Some((url, left))) => Ok(Answer::Other { url, left }),
@@ -342,9 +368,14 @@ fn claim(session: &Session, holder: &str, url: &str, lease: Duration) -> Result<
     if let Some(row) = session.query(sql, &values)?.first() {
         return Ok(Answer::Held { epoch: row.try_get(0).map_err(Error::Server)? });
     }
-    let rows = session.query(&format!("SELECT url, {LEFT} FROM lease"), &[])?;
-    let (url, left) = rows.first().map(held).transpose()?.unwrap_or_default();
+    let (url, left) = present(session)?;
     Ok(Answer::Other { url, left })
+}
+
+/// Returns the last leader.
+fn present(session: &Session) -> Result<Held> {
+    let rows = session.query(&format!("SELECT url, {LEFT} FROM lease"), &[])?;
+    Ok(rows.first().map(held).transpose()?.unwrap_or_default())
 }
 
 /// Renews the lease. The fence of the session makes sure that it still belongs to this leadership.

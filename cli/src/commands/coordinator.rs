@@ -6,12 +6,14 @@ use crate::arguments::{CoordinatorAction, CoordinatorArguments, DataPlace};
 use crate::failure::{Failure, POOL, USAGE};
 use crate::terminal;
 use buildpool_client::directories;
-use buildpool_coordinator::{Config, Coordinator, CoordinatorError, Protection, Standby};
+use buildpool_coordinator::{Config, Coordinator, CoordinatorError, EarlierRun, Protection, Standby};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Name of the file in the data directory with the coordinator's last listen URL.
 pub(crate) const URL_FILE: &str = "url";
@@ -55,15 +57,18 @@ pub(crate) fn run(arguments: CoordinatorArguments) -> Result<ExitCode, Failure> 
 }
 
 /// Runs one of several coordinators. When it is not the leader any more, it starts over as a standby in a new runtime:
-/// the end of the old one ends each connection and task.
-fn run_shared(mut config: Config, announce: impl FnOnce(String)) -> Result<ExitCode, Failure> {
+/// the end of the old one ends each connection and task. That may take seconds, so the new one redirects connections
+/// meanwhile, and leads only after that.
+fn run_shared(config: Config, announce: impl FnOnce(String)) -> Result<ExitCode, Failure> {
     let mut announce = Some(announce);
+    let mut earlier: Option<EarlierRun> = None;
     loop {
-        let mut is_replaced = false;
-        let ended = super::serve(async {
+        let runtime = super::daemon_runtime()?;
+        let after = earlier.take();
+        let ended = super::serve_on(&runtime, async {
             let failed = |error: CoordinatorError| Failure::from_error(POOL, &error);
-            let standby = Standby::start(config.clone()).await.map_err(failed)?;
-            config.listen = standby.address();
+            let standby = Standby::start_after(config.clone(), after).await.map_err(failed)?;
+            let socket = standby.socket();
             if let Some(announce) = announce.take() {
                 announce(standby.url());
             }
@@ -76,16 +81,29 @@ fn run_shared(mut config: Config, announce: impl FnOnce(String)) -> Result<ExitC
                 Ok(coordinator) => coordinator.serve(asked).await,
                 Err(error) => Err(error),
             };
-            is_replaced = matches!(served, Err(CoordinatorError::Replaced));
-            if is_replaced {
-                Ok(ExitCode::SUCCESS)
+            if let Err(error) = &served
+                && let Some(pause) = error.starts_over()
+            {
+                tracing::warn!(
+                    error = error as &dyn std::error::Error,
+                    "this coordinator goes on as a standby"
+                );
+                let socket = socket.map_err(|error| Failure::from_error(POOL, &error))?;
+                earlier = Some(EarlierRun { socket, has_ended: Arc::default(), pause });
             } else {
-                served.map(|()| ExitCode::SUCCESS).map_err(failed)
+                served.map_err(failed)?;
             }
+            Ok(ExitCode::SUCCESS)
         })?;
-        if !is_replaced {
-            return Ok(ended);
-        }
+        let Some(EarlierRun { has_ended, .. }) = &earlier else { return Ok(ended) };
+        let has_ended = has_ended.clone();
+        std::thread::Builder::new()
+            .name("earlier-run".to_owned())
+            .spawn(move || {
+                drop(runtime);
+                has_ended.store(true, Ordering::Release);
+            })
+            .map_err(|error| Failure::from_error(POOL, &error))?;
     }
 }
 

@@ -45,13 +45,13 @@ pub(crate) struct Listener {
 pub(crate) type Acceptor = Box<dyn Fn() -> Option<TlsAcceptor> + Send>;
 
 impl Listener {
-    /// Listens. `newcomers_max` limits the connections that are not a link yet.
-    pub(crate) async fn bind(
-        address: SocketAddr,
+    /// Accepts connections. `newcomers_max` limits the connections that are not a link yet.
+    pub(crate) fn start(
+        socket: std::net::TcpListener,
         acceptor: Acceptor,
         newcomers_max: usize,
     ) -> io::Result<Self> {
-        let listener = TcpListener::bind(address).await?;
+        let listener = TcpListener::from_std(socket)?;
         let address = listener.local_addr()?;
         let (sender, accepted) = mpsc::channel(ACCEPTED_MAX);
         tokio::spawn(accept(listener, acceptor, Newcomers::new(newcomers_max), sender));

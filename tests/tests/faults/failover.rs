@@ -4,6 +4,9 @@ use buildpool_test_postgres::Postgres;
 use buildpool_test_s3::S3;
 use buildpool_tests::{Cluster, Direction, Flow, Proxy, Workload, signal, wait_until};
 use nix::sys::signal::Signal;
+use std::io;
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const BYTES: u64 = 300_000;
@@ -88,16 +91,62 @@ fn a_leader_that_is_cut_off_from_its_records_steps_down() {
         proxies.iter().map(|proxy| postgres.url_at(proxy.address().port(), name)).collect();
     let (cluster, workload) = begin(&urls);
     let old = cluster.leader();
-    for direction in [Direction::Up, Direction::Down] {
-        proxies[old].set(direction, Flow::Hold);
-    }
-    cluster.leader_after(old);
-    workload.release();
-    for direction in [Direction::Up, Direction::Down] {
-        proxies[old].set(direction, Flow::Pass);
-    }
-    cluster.wait_for_standby(old);
+    // Its runtime ends only when each question to PostgreSQL has failed. It listens meanwhile.
+    while_it_listens(&cluster, old, || {
+        set(&proxies[old], Flow::Hold);
+        cluster.leader_after(old);
+        workload.release();
+        set(&proxies[old], Flow::Pass);
+        cluster.wait_for_standby(old);
+    });
     end(&cluster, &workload);
+}
+
+/// Acts, and checks that a coordinator refuses no connection meanwhile.
+fn while_it_listens(cluster: &Cluster, index: usize, act: impl FnOnce()) {
+    struct Ended<'e>(&'e AtomicBool);
+    impl Drop for Ended<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+    let address = cluster.url(index).rsplit('/').next().unwrap();
+    let has_ended = AtomicBool::new(false);
+    let refused = std::thread::scope(|scope| {
+        let connecting = scope.spawn(|| {
+            let mut refused = 0;
+            while !has_ended.load(Ordering::Acquire) {
+                match TcpStream::connect(address) {
+                    // The answer, or its deadline, paces the loop.
+                    Ok(_) => drop(cluster.get(index, "/healthz")),
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => refused += 1,
+                    Err(_) => {}
+                }
+            }
+            refused
+        });
+        let ended = Ended(&has_ended);
+        act();
+        drop(ended);
+        connecting.join().unwrap()
+    });
+    assert_eq!(refused, 0, "connections to {address} were refused");
+}
+
+#[test]
+fn a_leader_that_cannot_open_the_records_goes_on_as_a_standby() {
+    let Some(postgres) = Postgres::start() else { return };
+    let database = postgres.database();
+    let name = database.rsplit('/').next().unwrap();
+    let mut cluster = Cluster::start(std::slice::from_ref(&database), 1);
+    cluster.kill(0);
+    assert!(postgres.psql(name, "ALTER TABLE jobs RENAME TO jobs_away"));
+    cluster.start_again(0);
+    wait_until("it gives the leadership up", || cluster.log(0).contains("it gives the leadership up"));
+    cluster.wait_for_standby(0);
+    assert!(postgres.psql(name, "ALTER TABLE jobs_away RENAME TO jobs"));
+    cluster.leader();
+    assert_eq!(cluster.pool.shell("echo fine").expect(0).out(), "fine\n");
 }
 
 #[test]
