@@ -116,7 +116,8 @@ fn is_coded(line: &str) -> bool {
 }
 
 /// A remark with a code or with the name of a rule is a linter's, which fails after each remark. Another one may be of any
-/// program, unless the log ends with it. `grep -n` prints no blank before the text.
+/// program, unless the log ends with it. Programs log `main.go:23: cipher ready (SHA256)` without a column, so a code alone
+/// needs one. `grep -n` prints no blank before the text.
 fn remark(diagnostic: &mut Diagnostic) {
     let text = diagnostic.after_place();
     let first = text.split(' ').next().unwrap_or_default();
@@ -125,9 +126,10 @@ fn remark(diagnostic: &mut Diagnostic) {
     let last = text.trim_end_matches(|c: char| matches!(c, '[' | ']' | ' ') || c.is_ascii_digit());
     let in_brackets = text.rsplit(['(', '[']).next().unwrap_or_default().trim_end_matches([')', ']']);
     let has_column = diagnostic.column.is_some();
-    let is_of_linter = is_code(code)
-        || is_code(in_brackets)
-        || has_column && names_rule(text)
+    let names_code_and_rule =
+        first.split_once('/').is_some_and(|(code, name)| is_code(code) && name.contains('-'));
+    let is_of_linter = has_column && (is_code(code) || is_code(in_brackets) || names_rule(text))
+        || names_code_and_rule
         || text.ends_with(']')
             && last.ends_with(|c: char| c.is_ascii_lowercase())
             && names_rule(&format!("{last}]"))
@@ -148,7 +150,7 @@ fn remark(diagnostic: &mut Diagnostic) {
         .is_some_and(|(place, message)| place.ends_with([':', ']']) && !message.starts_with([' ', '*']));
     if is_of_linter && !is_warning {
         diagnostic.fails = Fails::Always;
-    } else if has_column && is_flush && !is_warning {
+    } else if (has_column && is_flush || is_code(code)) && !is_warning {
         diagnostic.fails = Fails::AtEnd;
     }
 }
