@@ -25,8 +25,9 @@ const RULES: &[Rule] = &[
         ],
     },
     Rule {
+        // An SConstruct may call `Exit(0)` while scons reads it, and then scons prints no more.
         name: "scons.begun",
-        pattern: r"^scons: (?:Reading SConscript files|Building targets|Cleaning targets) \.\.\.$",
+        pattern: r"^scons: (?:Building|Cleaning) targets \.\.\.$",
         effects: &[Effect::Marker(Marker::Begins(ToolId::Scons))],
     },
     Rule {
@@ -37,7 +38,7 @@ const RULES: &[Rule] = &[
     Rule {
         // With `-i` it prints this for any result of the targets, so it cancels its own failures.
         name: "scons.ended",
-        pattern: r"^(?:scons: done (?:building|cleaning) targets\.|usage: scons \[OPTIONS\].*)$",
+        pattern: r"^scons: done (?:building|cleaning) targets\.$",
         effects: &[Effect::Marker(Marker::Success(ToolId::Scons)), Effect::Summary],
     },
 ];

@@ -56,7 +56,7 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
         return contradiction(
             VerdictRow::ZeroCutShort,
             format!(
-                "The command exited 0, but {tool} printed its start and not its end: it is not complete."
+                "The command exited 0, but {tool} began its work and did not print the end: it is not complete."
             ),
         );
     }
