@@ -180,6 +180,11 @@ impl Markers {
         last_text: u64,
     ) -> Self {
         self.apply_command(command, tally.failed_apart());
+        // The exit code of a linter that is the whole command is its own word: `black --diff`, `ruff check --exit-zero`. Several
+        // tools print the same total, so each failure in its log is the linter's.
+        if facts.exited_zero() && ToolId::all().any(|tool| tool.lints && command.runs_only(tool.commands())) {
+            self.runs.accepts_failures();
+        }
         let ended_badly = facts.ending.as_ref().map(|_| !facts.exited_zero());
         self.complete(|tool| tally.knows(tool), ended_badly, last_text);
         self

@@ -253,6 +253,11 @@ impl Runs {
         self.alone = self.successes.iter().map(|success| success.tool).find(|tool| is_only(*tool));
     }
 
+    /// Removes all failures, because the exit code of the command accepts them.
+    pub(crate) fn accepts_failures(&mut self) {
+        self.failures.clear();
+    }
+
     /// Returns the last failure of tools of this kind that no success cleared. With `trusts`, text that a test may have printed
     /// counts as a test's output.
     pub(crate) fn standing(&self, is: fn(Apart) -> bool, trusts: bool) -> Option<&MarkerLine<ToolId>> {

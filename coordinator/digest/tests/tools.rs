@@ -169,6 +169,26 @@ fn a_remark_counts_if_the_exit_code_of_the_linter_may_be_hidden() {
 }
 
 #[test]
+fn a_linter_that_is_the_whole_command_accepts_what_it_reports_at_exit_code_zero() {
+    let would = "--- a.py\t2026-01-01 00:00:00+00:00\n+++ a.py\t2026-01-01 00:00:01+00:00\n@@ -1 +1 @@\n-x=1\n+x = 1\nwould reformat a.py\n\nAll done! ✨ 🍰 ✨\n1 file would be reformatted.\n";
+    let found = "src/a.py:1:8: F401 [*] `os` imported but unused\nFound 1 error.\n";
+    for (command, log, expected) in [
+        ("black --diff src", would, Verdict::Passed),
+        ("cd a && python3 -m black --diff .", would, Verdict::Passed),
+        ("ruff check --exit-zero src", found, Verdict::Passed),
+        ("black --check src | cat", would, Verdict::Inconclusive),
+        ("black --check src; echo done", would, Verdict::Inconclusive),
+        ("ruff check src; true", found, Verdict::Inconclusive),
+        // `npm` may hide the exit code of another program with the same total.
+        ("ruff check src && npm run build", found, Verdict::Inconclusive),
+        ("make format", would, Verdict::Inconclusive),
+        ("", would, Verdict::Inconclusive),
+    ] {
+        assert_eq!(verdict_of(command, log), expected, "{command}: {log}");
+    }
+}
+
+#[test]
 fn every_fact_is_in_the_shortest_answer() {
     let mut missing = Vec::new();
     for case in cases() {

@@ -3,7 +3,13 @@
 use crate::rules::{ERROR, Effect, Kind, Marker, Rule, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
-pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("formatter") };
+pub(super) const TOOL: Tool = Tool {
+    apart: Apart::Always,
+    commands: &["black"],
+    lints: true,
+    rules: RULES,
+    ..Tool::named("formatter")
+};
 
 const RULES: &[Rule] = &[
     Rule {
