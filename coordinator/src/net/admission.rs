@@ -197,11 +197,15 @@ pub(crate) async fn retry(
         // The request that this one repeats gave the job its input.
         return Ok(Submitted { stdin: false, ..admit(back, request, message).await? });
     }
-    if has_its_snapshot(shared, &message).await.is_err() {
-        let text =
-            format!("the snapshot of job {job} is not kept any more; submit it again with `buildpool run`");
-        return Err(LinkError::new(ErrorCode::NotFound, text));
-    }
+    has_its_snapshot(shared, &message).await.map_err(|error| match error.code {
+        ErrorCode::NotFound => {
+            let text = format!(
+                "the snapshot of job {job} is not kept any more; submit it again with `buildpool run`"
+            );
+            LinkError::new(ErrorCode::NotFound, text)
+        }
+        _ => error,
+    })?;
     if message.spec.stdin.is_none() {
         return admit(back, request, message).await;
     }
@@ -247,17 +251,17 @@ async fn has_its_snapshot(shared: &Arc<AppState>, message: &SubmitMessage) -> Re
     // A snapshot from a submitter of another class does not count.
     let (store, project) = (shared.transfers.of_class(&message.spec.access.class), project.clone());
     let kept = tokio::task::spawn_blocking(move || store.keep_for_job(&project, &name)).await;
-    match kept.unwrap_or(Ok(false)) {
+    let unavailable = |reason: &str| {
+        let text = format!("source: the snapshot {id} can't be kept for the job ({reason}); try again");
+        LinkError::new(ErrorCode::Unavailable, text)
+    };
+    match kept.map_err(|error| unavailable(&chain(&error)))? {
         Ok(true) => Ok(()),
         Ok(false) => {
             let text = format!("source: the snapshot {id} is not here; send it first");
             Err(LinkError::new(ErrorCode::NotFound, text))
         }
-        Err(error) => {
-            let text =
-                format!("source: the snapshot {id} can't be kept for the job ({}); try again", chain(&error));
-            Err(LinkError::new(ErrorCode::Unavailable, text))
-        }
+        Err(error) => Err(unavailable(&chain(&error))),
     }
 }
 
