@@ -31,7 +31,7 @@ pub(crate) async fn complete(
     mut outcome: Box<Outcome>,
 ) {
     let lease = attempt.lease;
-    let sealed = match seal(&shared, session, &attempt, &outcome).await {
+    let sealed = match seal(&shared, session, &attempt, &mut outcome).await {
         Ok(sealed) => sealed,
         Err(error) => {
             let position = send_again_from(&shared, &attempt, error);
@@ -91,12 +91,13 @@ pub(crate) async fn complete(
     shared.runtime.send(Command::Completed(Box::new(ending))).await;
 }
 
-/// Seals the log, or the part that the disk accepts.
+/// Seals the log, or the part that the disk accepts. A log that a worker declares wrongly is not stored, and the outcome
+/// then has unread evidence, so that the job does not pass.
 async fn seal(
     shared: &AppState,
     session: Session,
     attempt: &LiveAttempt,
-    outcome: &Outcome,
+    outcome: &mut Outcome,
 ) -> Result<Sealed, SealError> {
     loop {
         let error = match attempt.seal(&shared.logs, outcome) {
@@ -106,6 +107,10 @@ async fn seal(
             {
                 let reason = format!("its worker declared another log than it sent, {MISMATCHES_MAX} times");
                 tracing::error!(attempt = %attempt.lease.attempt, error = &error as &dyn std::error::Error, "a log that does not match its declaration becomes a gap");
+                outcome
+                    .evidence
+                    .unread
+                    .get_or_insert_with(|| format!("the log was not stored, because {reason}"));
                 return tokio::task::block_in_place(|| attempt.seal_unstored(&shared.logs, outcome, &reason));
             }
             sealed => return sealed,
