@@ -311,13 +311,15 @@ impl<B: Fn(&JobSpec) -> Option<String>> Writer<B> {
                 None
             }
         };
-        if row.is_some() && !self.is_copied {
-            // The copy comes to this row.
-            return;
-        }
-        report("stored", self.table.write(run, branch.as_deref()));
-        if let Some(seq) = row {
-            report("stored", self.table.set_copied(&self.shared.place, seq, run.job));
+        // Before the copy is complete, the table gets the row by the copy.
+        if row.is_none() || self.is_copied {
+            let mut written = self.table.write(run, branch.as_deref());
+            if let Some(seq) = row {
+                written = written.and_then(|()| self.table.set_copied(&self.shared.place, seq, run.job));
+                // The next run copies what the table lacks.
+                self.is_copied = written.is_ok();
+            }
+            report("stored", written);
         }
         let (written, bytes) = self.unpruned;
         self.unpruned = (written + 1, bytes.saturating_add(run.bytes()));

@@ -121,3 +121,22 @@ fn a_restored_backup_leaves_no_gap() {
     // The last row is the one that was copied last, so nothing is copied again.
     assert_eq!(two.shared.copied(&two.table).unwrap(), 6);
 }
+
+#[test]
+fn a_run_that_the_table_refuses_is_copied_later() {
+    let Some(postgres) = Postgres::shared() else { return };
+    let home = Home::new(postgres);
+    let (_queue, none) = sync_channel(1);
+    let mut writer = home.writer("one", || {});
+    writer.is_copied = true;
+    writer.take(&run(1));
+    let database = home.directory.path().join("one").join(super::TESTS_FILE);
+    let other = rusqlite::Connection::open(database).unwrap();
+    let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON runs BEGIN SELECT RAISE(ABORT, 'full'); END";
+    other.execute_batch(refuse).unwrap();
+    writer.take(&run(2));
+    other.execute_batch("DROP TRIGGER refuse").unwrap();
+    assert!(!writer.is_copied);
+    writer.copy(&none).unwrap();
+    assert_eq!(jobs(&writer.table), [1, 2]);
+}
