@@ -204,10 +204,9 @@ impl Rollout<'_> {
         };
         if self.worker.draining {
             terminal::print_progress(&format!("{shown}: it was drained before and stays drained\n"));
-        } else if let Err(error) = self.drain(false).await {
+        } else if let Err(reason) = self.resume().await {
             let text = format!(
-                "`{shown}` stays drained, because the request to resume it failed: {}; `buildpool resume {shown}`",
-                chain(&error)
+                "`{shown}` stays drained, because the request to resume it failed: {reason}; `buildpool resume {shown}`"
             );
             done?;
             return Err(Failure::new(POOL, text));
@@ -216,6 +215,14 @@ impl Rollout<'_> {
         let (version, seconds) = (&self.order.version, began.elapsed().as_secs());
         terminal::print_progress(&format!("{shown}: {version} after {seconds} s\n"));
         Ok(())
+    }
+
+    /// Resumes the worker. A signal ends the wait for a coordinator. On an error, returns the reason.
+    async fn resume(&self) -> Result<(), String> {
+        tokio::select! {
+            resumed = self.drain(false) => resumed.map_err(|error| chain(&error)),
+            () = super::asked_to_end() => Err("interrupted".to_owned()),
+        }
     }
 
     async fn drain(&self, draining: bool) -> Result<(), ClientError> {
