@@ -75,6 +75,9 @@ fn is_invisible(c: char) -> bool {
 /// Returns the length of the terminal sequence at the start of `bytes`, which is an ESC. A sequence
 /// ends before the end of its line and between two characters. Of a truncated sequence only its
 /// introducer is counted, because the bytes after it may be text.
+///
+/// Not from a library: `vte` 0.15 and `anstyle-parse` 0.2 drop all text after a control string without an end, so a cut
+/// title would hide the error after it. On coloured compiler output they also need 2.5 and 3.3 times as long.
 pub fn sequence_length(bytes: &[u8]) -> usize {
     match bytes.get(1) {
         Some(b'[') => {
