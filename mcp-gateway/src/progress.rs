@@ -67,7 +67,7 @@ impl Reporter {
     }
 
     /// Returns the last recorded progress of one of the call's jobs.
-    pub(crate) fn heard(&self, index: usize) -> Progress {
+    pub(crate) fn last(&self, index: usize) -> Progress {
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         jobs.get(index).cloned().unwrap_or_default()
     }

@@ -89,7 +89,7 @@ pub(crate) fn other_command(of_job: &str, asked: &str) -> String {
 }
 
 /// Returns the note that new files appeared while a job ran to which an equal call attaches.
-pub(crate) fn files_came(files: &[String]) -> String {
+pub(crate) fn new_files_note(files: &[String]) -> String {
     format!(
         "files came since this job was submitted: {}; if they are not its own output, its answer is not about them: call \
          again when it is over",

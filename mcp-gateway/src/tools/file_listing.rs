@@ -22,7 +22,7 @@ const MADE: [&str; 9] =
 /// Limit on jobs with a stored listing. Each listing takes up to a few megabytes.
 const LISTINGS_MAX: usize = 16;
 /// Limit on new files that are checked with git. More count as a change.
-const COME_MAX: usize = 10_000;
+const NEW_PATHS_MAX: usize = 10_000;
 /// Limit on new files that a note lists.
 const NAMED_MAX: usize = 3;
 
@@ -33,7 +33,7 @@ pub(super) enum Since {
     Same,
     /// No file changed, but these are new: output of the job or other files. Contains the first of
     /// them.
-    Come(Vec<String>),
+    NewFiles(Vec<String>),
     /// Files have changed.
     Changed,
 }
@@ -78,24 +78,25 @@ impl Tree {
 
     /// Compares the files with an earlier listing.
     pub(super) fn since(&self, earlier: &Listing) -> Since {
-        let mut come = Vec::new();
+        let mut new_paths = Vec::new();
         for (path, stamp) in &self.entries {
             match earlier.0.get(&number(path)) {
                 Some(known) if known != stamp => return Since::Changed,
                 Some(_) => {}
-                None => come.push(path.strip_prefix(&self.root).unwrap_or(path)),
+                None => new_paths.push(path.strip_prefix(&self.root).unwrap_or(path)),
             }
         }
-        let stayed = self.entries.len() - come.len();
-        if stayed < earlier.0.len() || come.len() > COME_MAX {
+        let stayed = self.entries.len() - new_paths.len();
+        if stayed < earlier.0.len() || new_paths.len() > NEW_PATHS_MAX {
             return Since::Changed;
         }
-        let ignored = if come.is_empty() { HashSet::new() } else { self.ignored(&come) };
-        come.retain(|path| !ignored.contains(path.as_os_str().as_bytes()));
+        let ignored = if new_paths.is_empty() { HashSet::new() } else { self.ignored(&new_paths) };
+        new_paths.retain(|path| !ignored.contains(path.as_os_str().as_bytes()));
         // For a new directory, its own name suffices.
-        come.dedup_by(|path, before| path.starts_with(before));
-        let names: Vec<String> = come.iter().take(NAMED_MAX).map(|path| path.display().to_string()).collect();
-        if names.is_empty() { Since::Same } else { Since::Come(names) }
+        new_paths.dedup_by(|path, before| path.starts_with(before));
+        let names: Vec<String> =
+            new_paths.iter().take(NAMED_MAX).map(|path| path.display().to_string()).collect();
+        if names.is_empty() { Since::Same } else { Since::NewFiles(names) }
     }
 
     /// Returns the paths that git ignores in this project.
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_is_held_against_what_is_and_what_git_ignores_may_come() {
+    fn new_files_that_git_ignores_are_no_change() {
         for is_repository in [false, true] {
             let place = tempfile::tempdir().unwrap();
             let root = place.path().canonicalize().unwrap();
@@ -286,19 +287,20 @@ mod tests {
             fs::write(root.join("out/deep/b"), "").unwrap();
             fs::write(root.join("new.log"), "").unwrap();
             fs::create_dir(root.join("target")).unwrap();
-            let come = |names: &[&str]| Since::Come(names.iter().map(|name| (*name).to_owned()).collect());
-            let both = come(&["new.log", "out"]);
+            let new_files =
+                |names: &[&str]| Since::NewFiles(names.iter().map(|name| (*name).to_owned()).collect());
+            let both = new_files(&["new.log", "out"]);
             let sorted = |since: Since| match since {
-                Since::Come(mut names) => {
+                Since::NewFiles(mut names) => {
                     names.sort();
-                    Since::Come(names)
+                    Since::NewFiles(names)
                 }
                 other => other,
             };
             assert_eq!(sorted(look().since(&listing)), if is_repository { Since::Same } else { both });
             listing = look().listing();
             fs::write(root.join("src/new"), "").unwrap();
-            assert_eq!(look().since(&listing), come(&["src/new"]));
+            assert_eq!(look().since(&listing), new_files(&["src/new"]));
             for path in ["src/a", "old.log", "src"] {
                 let listing = look().listing();
                 let path = root.join(path);

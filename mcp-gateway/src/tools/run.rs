@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use submission::{Stand, Start};
+use submission::{Submission, SubmittedJob};
 use tokio::task::JoinSet;
 
 /// Limit on the search for names of tests.
@@ -184,7 +184,7 @@ pub(super) async fn run(call: &Call, options: Options, task: Task) -> Result<Rep
     let extras = Extras { chosen: task.chosen.clone(), ..call.extras(options.verbosity) };
     let asked = Command::Shell(task.command.clone()).to_string();
     let selection = task.filter.clone().map(|filter| (task.directory.clone(), filter));
-    let start = Start {
+    let start = Submission {
         pool: call.pool.clone(),
         progress: call.progress.clone(),
         submitted: call.submitted.clone(),
@@ -200,13 +200,13 @@ pub(super) async fn run(call: &Call, options: Options, task: Task) -> Result<Rep
         return Err(ToolError::Starting);
     };
     let started = started.and_then(Result::ok).unwrap_or(Err(ClientError::Closed.into()))?;
-    Running { client: started.client, call, options, extras, asked, selection }
-        .to_the_end(started.stands, started.build)
+    WaitingCall { client: started.client, call, options, extras, asked, selection }
+        .to_the_end(started.jobs, started.build)
         .await
 }
 
 /// Returns true if a test run ended without a test.
-fn has_run_no_test(result: &JobResult) -> bool {
+fn ran_no_test(result: &JobResult) -> bool {
     let ran = result.tests.as_ref().map_or(0, |tests| tests.total - tests.skipped);
     result.verdict == Some(Verdict::Inconclusive) && ran == 0
 }
@@ -218,7 +218,7 @@ async fn similar_names(directory: PathBuf, filter: String) -> Vec<String> {
     tokio::time::timeout(NAMES_WAIT_MAX, search).await.ok().and_then(Result::ok).unwrap_or_default()
 }
 
-struct Running<'a> {
+struct WaitingCall<'a> {
     client: Client,
     call: &'a Call,
     options: Arc<Options>,
@@ -228,27 +228,28 @@ struct Running<'a> {
     selection: Option<(PathBuf, String)>,
 }
 
-impl Running<'_> {
-    async fn to_the_end(&self, mut stands: Vec<Stand>, build: Option<BuildId>) -> Result<Reply, ToolError> {
-        let waits = stands.iter_mut().enumerate().map(|(index, stand)| self.wait(index, stand));
+impl WaitingCall<'_> {
+    async fn to_the_end(
+        &self,
+        mut jobs: Vec<SubmittedJob>,
+        build: Option<BuildId>,
+    ) -> Result<Reply, ToolError> {
+        let waits = jobs.iter_mut().enumerate().map(|(index, job)| self.wait(index, job));
         let is_done =
             all(waits).await.into_iter().collect::<Result<Vec<bool>, _>>()?.into_iter().all(|done| done);
         let is_one = self.options.on.is_empty();
-        let name = if is_one {
-            stands.first().map(|stand| stand.job.clone())
-        } else {
-            build.map(BuildId::request_id)
-        };
+        let name =
+            if is_one { jobs.first().map(|job| job.id.clone()) } else { build.map(BuildId::request_id) };
         if let (false, Some(_), Some(name)) = (is_done, self.call.task_after, name) {
-            let extras = self.extras_of(&stands);
+            let extras = self.extras_of(&jobs);
             return Ok(Reply::Task(name, Box::new(extras)));
         }
         let _answering = OpenSpan::begin("answer", SpanKind::Internal, self.call.trace.as_deref());
-        let results = all(stands.iter().enumerate().map(|(index, stand)| self.result(index, stand))).await;
+        let results = all(jobs.iter().enumerate().map(|(index, job)| self.result(index, job))).await;
         let mut results = results.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let mut extras = self.extras_of(&stands);
+        let mut extras = self.extras_of(&jobs);
         if let (Some((directory, filter)), [result]) = (&self.selection, results.as_slice())
-            && has_run_no_test(result)
+            && ran_no_test(result)
         {
             let names = similar_names(directory.clone(), filter.clone()).await;
             extras.note = Some(render::no_such_test(filter, &names, extras.note.take()));
@@ -282,8 +283,8 @@ impl Running<'_> {
     }
 
     /// A `client_request_id` selects the same job even for another command, so the note names the command that did not run.
-    fn extras_of(&self, stands: &[Stand]) -> Extras {
-        let mut earlier = stands.iter().filter_map(|stand| stand.reattached.as_ref()).peekable();
+    fn extras_of(&self, jobs: &[SubmittedJob]) -> Extras {
+        let mut earlier = jobs.iter().filter_map(|job| job.reattached.as_ref()).peekable();
         let mut extras = self.extras.clone();
         extras.reattached = earlier.peek().is_some();
         extras.by_request_id = extras.reattached && self.options.client_request_id.is_some();
@@ -291,33 +292,33 @@ impl Running<'_> {
             && let Some(other) = earlier.find(|command| **command != self.asked)
         {
             extras.note = Some(render::other_command(other, &self.asked));
-        } else if let Some(stand) = stands.iter().find(|stand| !stand.come.is_empty()) {
-            extras.note = Some(render::files_came(&stand.come));
+        } else if let Some(job) = jobs.iter().find(|job| !job.new_files.is_empty()) {
+            extras.note = Some(render::new_files_note(&job.new_files));
         }
         extras
     }
 
     /// Returns the answer about a job. If the pool does not answer in time, returns the last known state.
-    async fn result(&self, index: usize, stand: &Stand) -> Result<JobResult, ToolError> {
+    async fn result(&self, index: usize, job: &SubmittedJob) -> Result<JobResult, ToolError> {
         let budget = self.call.budget(self.options.verbosity);
         let view = view(Some(self.options.verbosity), self.options.template.clone(), &budget);
-        let asked = self.client.job(&stand.job, view, Duration::ZERO);
+        let asked = self.client.job(&job.id, view, Duration::ZERO);
         match tokio::time::timeout_at(self.call.answer_by, asked).await {
-            Ok(result) => result.map_err(|error| ToolError::Pool { error, job: Some(stand.job.clone()) }),
-            Err(_) => Ok(self.heard_last(index, stand)),
+            Ok(result) => result.map_err(|error| ToolError::Pool { error, job: Some(job.id.clone()) }),
+            Err(_) => Ok(self.last_known_result(index, job)),
         }
     }
 
-    fn heard_last(&self, index: usize, stand: &Stand) -> JobResult {
-        let heard = self.call.progress.heard(index);
+    fn last_known_result(&self, index: usize, job: &SubmittedJob) -> JobResult {
+        let last = self.call.progress.last(index);
         // Only the pool reports how a job ended.
-        let state = if heard.state == JobState::Done { JobState::Sealing } else { heard.state };
+        let state = if last.state == JobState::Done { JobState::Sealing } else { last.state };
         JobResult {
-            job_id: stand.job.clone(),
+            job_id: job.id.clone(),
             command: self.asked.clone(),
             state,
-            worker: heard.worker,
-            waiting: heard.waiting,
+            worker: last.worker,
+            waiting: last.waiting,
             notes: vec![
                 "the pool did not answer in time: this is the last known state of the job".to_owned(),
             ],
@@ -327,10 +328,10 @@ impl Running<'_> {
 
     /// Waits until the job is done (true) or the deadline has passed. At the deadline the result counts as not delivered,
     /// so an identical call attaches to the same job, unless files have changed.
-    async fn wait(&self, index: usize, stand: &mut Stand) -> Result<bool, ToolError> {
+    async fn wait(&self, index: usize, job: &mut SubmittedJob) -> Result<bool, ToolError> {
         let error = |error: ClientError, job: &str| Err(ToolError::Pool { error, job: Some(job.to_owned()) });
         loop {
-            let Ok(event) = tokio::time::timeout_at(self.call.deadline, stand.events.next()).await else {
+            let Ok(event) = tokio::time::timeout_at(self.call.deadline, job.events.next()).await else {
                 return Ok(false);
             };
             match event {
@@ -340,8 +341,8 @@ impl Running<'_> {
                     self.call.progress.tell(index, progress);
                     return Ok(true);
                 }
-                Some(JobEvent::Failed(failed)) => return error(failed, &stand.job),
-                None => return error(ClientError::Closed, &stand.job),
+                Some(JobEvent::Failed(failed)) => return error(failed, &job.id),
+                None => return error(ClientError::Closed, &job.id),
                 Some(
                     JobEvent::Accepted { .. }
                     | JobEvent::Attempt(_)

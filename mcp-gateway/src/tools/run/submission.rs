@@ -23,27 +23,27 @@ use std::time::Duration;
 const TIMEOUT_SECS: u64 = 3_600;
 
 /// A submitted job.
-pub(super) struct Stand {
-    pub(super) job: String,
+pub(super) struct SubmittedJob {
+    pub(super) id: String,
     /// The build that it is part of.
     pub(super) build: Option<BuildId>,
     /// An earlier call's: the command of that.
     pub(super) reattached: Option<String>,
     /// Files that came since that was submitted.
-    pub(super) come: Vec<String>,
+    pub(super) new_files: Vec<String>,
     pub(super) events: JobEvents,
 }
 
 /// The jobs that a call has submitted.
-pub(super) struct Started {
+pub(super) struct SubmittedJobs {
     pub(super) client: Client,
-    pub(super) stands: Vec<Stand>,
+    pub(super) jobs: Vec<SubmittedJob>,
     /// For several: the build that has these jobs and no others.
     pub(super) build: Option<BuildId>,
 }
 
 /// All that it takes to submit, owned: it may outlive its call.
-pub(super) struct Start {
+pub(super) struct Submission {
     pub(super) pool: Arc<Pool>,
     pub(super) progress: Arc<Reporter>,
     pub(super) submitted: Arc<Submitted>,
@@ -52,8 +52,8 @@ pub(super) struct Start {
     pub(super) task: Task,
 }
 
-impl Start {
-    pub(super) async fn run(self) -> Result<Started, ToolError> {
+impl Submission {
+    pub(super) async fn run(self) -> Result<SubmittedJobs, ToolError> {
         self.progress.stage("reaching the pool");
         let client = self.pool.client().await?;
         self.progress.stage("reading the working tree and sending its changes");
@@ -67,8 +67,8 @@ impl Start {
         let on = &self.options.on;
         if on.is_empty() {
             let request = self.options.client_request_id.clone();
-            let stand = self.submit(&client, spec, &source, tree.as_ref(), request, true).await?;
-            return Ok(Started { client, stands: vec![stand], build: None });
+            let job = self.submit(&client, spec, &source, tree.as_ref(), request, true).await?;
+            return Ok(SubmittedJobs { client, jobs: vec![job], build: None });
         }
         let build = BuildId::from_uuid(uuid::Uuid::now_v7());
         let submits = on.iter().enumerate().map(|(index, set)| {
@@ -79,9 +79,9 @@ impl Start {
             // Two equal jobs of one build are meant as two.
             self.submit(&client, spec, &source, tree.as_ref(), request, !on[..index].contains(set))
         });
-        let stands = all(submits).await.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let build = build_of(&client, &stands).await?;
-        Ok(Started { client, stands, build })
+        let jobs = all(submits).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let build = build_of(&client, &jobs).await?;
+        Ok(SubmittedJobs { client, jobs, build })
     }
 
     fn spec(&self, source: &source::JobSource) -> Result<JobSpec, ToolError> {
@@ -137,7 +137,7 @@ impl Start {
         tree: Option<&Arc<Tree>>,
         request: Option<String>,
         may_attach: bool,
-    ) -> Result<Stand, ToolError> {
+    ) -> Result<SubmittedJob, ToolError> {
         let mut attach = request.is_none() && may_attach;
         loop {
             let mut submitting = OpenSpan::begin("submit", SpanKind::Client, self.trace.as_deref());
@@ -162,7 +162,7 @@ impl Start {
                 writer.write(text.clone()).await;
                 writer.finish(None).await;
             }
-            let (mut build, mut reattached, mut come) = (spec.build, None, Vec::new());
+            let (mut build, mut reattached, mut new_files) = (spec.build, None, Vec::new());
             if is_earlier {
                 let earlier = client.job(&job, View::default(), Duration::ZERO).await?;
                 // A result for other files is not valid for this call. Files that appear while a job runs may be its own,
@@ -171,8 +171,8 @@ impl Start {
                     let (directory, moment) = (&self.task.directory, earlier.created_at.as_deref());
                     match self.pool.listings.since(&job, tree.cloned(), directory, moment).await {
                         Since::Same => {}
-                        Since::Come(files) if earlier.state != JobState::Done => come = files,
-                        Since::Come(_) | Since::Changed => {
+                        Since::NewFiles(files) if earlier.state != JobState::Done => new_files = files,
+                        Since::NewFiles(_) | Since::Changed => {
                             attach = false;
                             continue;
                         }
@@ -184,22 +184,22 @@ impl Start {
                 self.pool.listings.add(&job, tree.listing());
             }
             self.submitted.add(&job);
-            return Ok(Stand { job, build, reattached, come, events });
+            return Ok(SubmittedJob { id: job, build, reattached, new_files, events });
         }
     }
 }
 
 /// Returns the build that has exactly these jobs: this call's own, or an earlier one.
-async fn build_of(client: &Client, stands: &[Stand]) -> Result<Option<BuildId>, ToolError> {
-    let Some(build) = stands.first().and_then(|stand| stand.build) else { return Ok(None) };
-    if stands.iter().any(|stand| stand.build != Some(build)) {
+async fn build_of(client: &Client, jobs: &[SubmittedJob]) -> Result<Option<BuildId>, ToolError> {
+    let Some(build) = jobs.first().and_then(|job| job.build) else { return Ok(None) };
+    if jobs.iter().any(|job| job.build != Some(build)) {
         return Ok(None);
     }
-    if stands.iter().all(|stand| stand.reattached.is_none()) {
+    if jobs.iter().all(|job| job.reattached.is_none()) {
         return Ok(Some(build));
     }
     let known: BTreeSet<String> = jobs_of(client, build).await?.into_iter().collect();
-    let these = stands.iter().map(|stand| stand.job.clone()).collect();
+    let these = jobs.iter().map(|job| job.id.clone()).collect();
     Ok((known == these).then_some(build))
 }
 
