@@ -12,7 +12,6 @@ use super::records::JobRecord;
 use buildpool_protocol::AttemptId;
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
-use std::fmt;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -29,69 +28,32 @@ pub struct BackedUp {
 }
 
 /// Reason why a backup failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// The target directory is not empty.
+    #[error("{} is not empty; a backup needs a directory of its own", directory.display())]
     NotEmpty {
         /// The target directory.
         directory: PathBuf,
     },
     /// The source is not a data directory.
+    #[error("{} is no data directory of a coordinator, and no backup of one", directory.display())]
     NoData {
         /// The source directory.
         directory: PathBuf,
     },
     /// Records can't be read or written.
-    Store(StoreError),
+    #[error("can't copy the records")]
+    Store(#[from] StoreError),
     /// A log can't be read or written.
-    Log(LogError),
+    #[error("can't copy the logs")]
+    Log(#[from] LogError),
     /// The copy was made, but the check found an error in it.
+    #[error("the copy is not sound: {text}")]
     Unsound {
         /// The first error of the check.
         text: String,
     },
-}
-
-impl fmt::Display for BackupError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotEmpty { directory } => {
-                write!(f, "{} is not empty; a backup needs a directory of its own", directory.display())
-            }
-            Self::NoData { directory } => {
-                write!(
-                    f,
-                    "{} is no data directory of a coordinator, and no backup of one",
-                    directory.display()
-                )
-            }
-            Self::Store(_) => f.write_str("can't copy the records"),
-            Self::Log(_) => f.write_str("can't copy the logs"),
-            Self::Unsound { text } => write!(f, "the copy is not sound: {text}"),
-        }
-    }
-}
-
-impl std::error::Error for BackupError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Store(error) => Some(error),
-            Self::Log(error) => Some(error),
-            Self::NotEmpty { .. } | Self::NoData { .. } | Self::Unsound { .. } => None,
-        }
-    }
-}
-
-impl From<StoreError> for BackupError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl From<LogError> for BackupError {
-    fn from(error: LogError) -> Self {
-        Self::Log(error)
-    }
 }
 
 /// Copies the data directory `from` into `to`, which must be empty or missing.

@@ -3,14 +3,14 @@
 use super::objects::ObjectError;
 use super::sql;
 use buildpool_protocol::JobId;
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
 /// Reason why a record could not be stored or read.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another coordinator runs on this directory.
+    #[error("another coordinator{} runs on {}", pid.map(|pid| format!(" (process {pid})")).unwrap_or_default(), directory.display())]
     InUse {
         /// The data directory.
         directory: PathBuf,
@@ -18,6 +18,7 @@ pub enum StoreError {
         pid: Option<u32>,
     },
     /// A newer version of the software wrote the directory.
+    #[error("{} has format {found}, and this version knows formats up to {known}: run the newer version, or restore a backup that was made before the upgrade", path.display())]
     Newer {
         /// Path of the database.
         path: PathBuf,
@@ -27,6 +28,7 @@ pub enum StoreError {
         known: u32,
     },
     /// The database is damaged.
+    #[error("{} is damaged: {detail}", path.display())]
     Corrupt {
         /// Path of the database.
         path: PathBuf,
@@ -34,6 +36,7 @@ pub enum StoreError {
         detail: String,
     },
     /// A file or directory could not be used.
+    #[error("can't {doing} {}", path.display())]
     File {
         /// The attempted operation, as in "can't … PATH".
         doing: &'static str,
@@ -43,6 +46,7 @@ pub enum StoreError {
         source: io::Error,
     },
     /// A database operation failed.
+    #[error("can't {doing}")]
     Database {
         /// The attempted operation, as in "can't …".
         doing: &'static str,
@@ -50,8 +54,10 @@ pub enum StoreError {
         source: sql::Error,
     },
     /// The shared objects can't be used.
-    Objects(Box<ObjectError>),
+    #[error("the objects of `store.objects` can't be used")]
+    Objects(#[source] Box<ObjectError>),
     /// One side of a migration can't be used.
+    #[error("the {side} of the migration can't be used: {reason}")]
     Unusable {
         /// `source` or `target`.
         side: &'static str,
@@ -59,13 +65,16 @@ pub enum StoreError {
         reason: &'static str,
     },
     /// A copied table differs from its source.
+    #[error("the copy of table `{table}` differs from its source; remove the target and migrate again")]
     Differs {
         /// The table.
         table: String,
     },
     /// A migration into this store is not complete.
+    #[error("a migration into this store is not complete; run `buildpool coordinator migrate` again")]
     Migrating,
     /// A record does not parse.
+    #[error("the record of job {job} does not parse")]
     Record {
         /// The job of the record.
         job: JobId,
@@ -113,55 +122,4 @@ impl StoreError {
 
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-}
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InUse { directory, pid: Some(pid) } => {
-                write!(f, "another coordinator (process {pid}) runs on {}", directory.display())
-            }
-            Self::InUse { directory, pid: None } => {
-                write!(f, "another coordinator runs on {}", directory.display())
-            }
-            Self::Newer { path, found, known } => write!(
-                f,
-                "{} has format {found}, and this version knows formats up to {known}: run the newer version, or \
-                 restore a backup that was made before the upgrade",
-                path.display()
-            ),
-            Self::Corrupt { path, detail } => write!(f, "{} is damaged: {detail}", path.display()),
-            Self::File { doing, path, .. } => write!(f, "can't {doing} {}", path.display()),
-            Self::Database { doing, .. } => write!(f, "can't {doing}"),
-            Self::Unusable { side, reason } => {
-                write!(f, "the {side} of the migration can't be used: {reason}")
-            }
-            Self::Differs { table } => write!(
-                f,
-                "the copy of table `{table}` differs from its source; remove the target and migrate again"
-            ),
-            Self::Migrating => f.write_str(
-                "a migration into this store is not complete; run `buildpool coordinator migrate` again",
-            ),
-            Self::Objects(_) => write!(f, "the objects of `store.objects` can't be used"),
-            Self::Record { job, .. } => write!(f, "the record of job {job} does not parse"),
-        }
-    }
-}
-
-impl std::error::Error for StoreError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::File { source, .. } => Some(source),
-            Self::Database { source, .. } => Some(source),
-            Self::Objects(error) => Some(&**error),
-            Self::Record { source, .. } => Some(source),
-            Self::InUse { .. }
-            | Self::Newer { .. }
-            | Self::Corrupt { .. }
-            | Self::Unusable { .. }
-            | Self::Differs { .. }
-            | Self::Migrating => None,
-        }
-    }
 }

@@ -37,46 +37,27 @@ impl fmt::Debug for Reader {
 }
 
 /// Reason why a text does not identify a job.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
     /// No job has an id with this prefix.
+    #[error("no job is known by this id")]
     Unknown,
     /// The text can't be the prefix of an id.
+    #[error("a job id has hexadecimal digits and hyphens only")]
     NotAnId,
     /// The text is the id of a build, or an incomplete one (`None`). Builds are found by the whole
     /// id only.
+    #[error("{}", match .0 {
+        Some(_) => "this is the id of a build, and a job's id is needed; the answer about the build (`buildpool job`, get_job) lists its jobs",
+        None => "a build is known by its whole id only",
+    })]
     Build(Option<BuildId>),
     /// Several jobs have this prefix. Some of them, newest first.
+    #[error("the id is not complete, and several jobs begin like it: {}", .0.iter().map(JobId::to_string).collect::<Vec<_>>().join(" "))]
     Ambiguous(Vec<JobId>),
     /// The records could not be read.
-    Store(StoreError),
-}
-
-impl fmt::Display for ResolveError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown => f.write_str("no job is known by this id"),
-            Self::NotAnId => f.write_str("a job id has hexadecimal digits and hyphens only"),
-            Self::Build(Some(_)) => f.write_str(
-                "this is the id of a build, and a job's id is needed; the answer about the build (`buildpool job`, get_job) lists its jobs",
-            ),
-            Self::Build(None) => f.write_str("a build is known by its whole id only"),
-            Self::Ambiguous(ids) => {
-                f.write_str("the id is not complete, and several jobs begin like it:")?;
-                ids.iter().try_for_each(|id| write!(f, " {id}"))
-            }
-            Self::Store(_) => f.write_str("job records can't be read"),
-        }
-    }
-}
-
-impl std::error::Error for ResolveError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Store(error) => Some(error),
-            Self::Unknown | Self::NotAnId | Self::Build(_) | Self::Ambiguous(_) => None,
-        }
-    }
+    #[error("job records can't be read")]
+    Store(#[source] StoreError),
 }
 
 /// Result of a lookup by job id.

@@ -6,7 +6,6 @@ use crate::app_state::{AppState, wall_ms};
 use axum::http::Uri;
 use buildpool_trust::{AuthoritiesError, Trust, client_config};
 use rustls_pki_types::ServerName;
-use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -35,14 +34,9 @@ pub(crate) struct Target {
 }
 
 /// A URL that no webhook can have.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("url: {0}; valid is https://HOST/PATH with a public address")]
 pub(crate) struct TargetError(String);
-
-impl fmt::Display for TargetError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "url: {}; valid is https://HOST/PATH with a public address", self.0)
-    }
-}
 
 impl Target {
     /// Parses a URL. Plain HTTP and private addresses are valid only if `allows_private`.
@@ -89,17 +83,24 @@ impl Target {
 }
 
 /// Reason why a delivery failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum PostError {
+    #[error(transparent)]
     Target(TargetError),
     /// The name has no address that may be used.
+    #[error("{0} has no public address; `webhook_private_addresses = true` of the coordinator allows others")]
     Private(String),
+    #[error(transparent)]
     Authorities(AuthoritiesError),
-    Io(io::Error),
+    #[error("the connection failed: {0}")]
+    Io(#[from] io::Error),
+    #[error("no answer within {} s", ATTEMPT_TIMEOUT.as_secs())]
     Timeout,
     /// The receiver answered with this status.
+    #[error("the receiver answered {0}; 200 to 299 accept a delivery")]
     Status(u16),
     /// The answer is not HTTP.
+    #[error("the receiver's answer is not HTTP")]
     Answer,
 }
 
@@ -107,29 +108,6 @@ impl PostError {
     /// Returns true if the receiver wants no more deliveries.
     pub(super) const fn is_gone(&self) -> bool {
         matches!(self, Self::Status(410))
-    }
-}
-
-impl fmt::Display for PostError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Target(error) => write!(f, "{error}"),
-            Self::Private(host) => write!(
-                f,
-                "{host} has no public address; `webhook_private_addresses = true` of the coordinator allows others"
-            ),
-            Self::Authorities(error) => write!(f, "{error}"),
-            Self::Io(error) => write!(f, "the connection failed: {error}"),
-            Self::Timeout => write!(f, "no answer within {} s", ATTEMPT_TIMEOUT.as_secs()),
-            Self::Status(status) => write!(f, "the receiver answered {status}; 200 to 299 accept a delivery"),
-            Self::Answer => f.write_str("the receiver's answer is not HTTP"),
-        }
-    }
-}
-
-impl From<io::Error> for PostError {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
     }
 }
 
