@@ -109,7 +109,7 @@ impl Command {
     }
 
     /// Returns true if exit code 0 does not show that each program succeeded: a pipe without `pipefail`, a list
-    /// without `set -e`, a script or an unknown command.
+    /// without `set -e`, a program in the background, a script or an unknown command.
     pub(crate) fn may_hide_exit_codes(&self) -> bool {
         let ends_at_failure = self.0.iter().any(|part| {
             part.words.first().is_some_and(|word| word == "set")
@@ -126,6 +126,7 @@ impl Command {
         self.is_empty()
             || self.has_pipe()
             || self.0.iter().take(before_last).any(hides)
+            || self.0.last().is_some_and(|part| part.operator == "&")
             || self.0.iter().any(is_script)
     }
 
@@ -311,6 +312,7 @@ mod tests {
             "flake8 .; echo done",
             "for d in a b; do flake8 $d; done",
             "flake8 . || true",
+            "flake8 . &",
             "sh lint.sh",
             "ci/lint.sh && echo ok",
             "bash -c 'shellcheck a.sh; true'",
