@@ -117,8 +117,16 @@ fn events_are_filtered_by_kind_and_by_what_a_token_may_read() {
     };
     let watch = created("read", "watch", json!({}));
     let own = created("submit", "own", json!({ "reads": "own" }));
-    let job = api(&pool, &admin, "POST", "jobs", &json!({ "command": "false" }));
+    // A job that ends at once may be done before its worker reports that it runs.
+    let directory = tempfile::tempdir().unwrap();
+    let may_end = directory.path().join("may-end");
+    let command = format!("until test -e {}; do sleep 0.01; done; false", may_end.display());
+    let job = api(&pool, &admin, "POST", "jobs", &json!({ "command": command }));
     let job = job["job_id"].as_str().unwrap();
+    wait_for("the event that the job runs", || {
+        events(&pool, &watch, "after=0").iter().any(|event| event["state"] == "running").then_some(())
+    });
+    std::fs::write(&may_end, "").unwrap();
     api(&pool, &admin, "GET", &format!("jobs/{job}?wait_secs=60"), &Value::Null);
     api(&pool, &admin, "POST", "workers/w0/drain", &Value::Null);
 
