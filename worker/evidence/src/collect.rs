@@ -386,9 +386,10 @@ fn core(context: &Context<'_>, evidence: &mut Evidence) {
 }
 
 /// Limits the size of the evidence, because it is sent in one message with the outcome. The counts
-/// of tests stay correct.
+/// of tests stay correct, and a report with unfinished tests keeps one of their names.
 fn bounded(mut evidence: Evidence) -> Evidence {
-    cut(&mut evidence.issues, ISSUES_MAX, "problems", &mut evidence.notes);
+    let all_reports = evidence.test_reports.len();
+    keep(&mut evidence, all_reports, ISSUES_MAX);
     for note in &mut evidence.notes {
         *note = text::message(note);
     }
@@ -407,19 +408,31 @@ fn bounded(mut evidence: Evidence) -> Evidence {
             let keep = report.cases.len() / 2;
             report.cases_omitted += (report.cases.len() - keep) as u64;
             report.cases.truncate(keep);
-            report.unfinished.truncate(report.unfinished.len() / 2);
+            report.unfinished.truncate(report.unfinished.len().div_ceil(2));
             report.passed_tests.clear();
         }
-        let keep = evidence.issues.len() / 2;
-        cut(&mut evidence.issues, keep, "problems", &mut evidence.notes);
         // Even reports without cases can exceed the size limit. Reports with the highest precedence
         // come first and are kept.
-        let keep = (evidence.test_reports.len() / 2).max(1);
-        if evidence.test_reports.iter().all(|report| report.cases.is_empty()) {
-            cut(&mut evidence.test_reports, keep, "test reports", &mut evidence.notes);
-        }
+        let has_cases = evidence.test_reports.iter().any(|report| !report.cases.is_empty());
+        let reports = evidence.test_reports.len();
+        let reports = if has_cases { reports } else { reports.div_ceil(2) };
+        let issues = evidence.issues.len().div_ceil(2);
+        keep(&mut evidence, reports, issues);
     }
     evidence
+}
+
+/// Shortens the lists of reports and problems. Keeps the most severe problems. A failure that is left
+/// out would contradict a success, so it counts as unread.
+fn keep(evidence: &mut Evidence, reports: usize, issues: usize) {
+    if evidence.issues.len() > issues {
+        evidence.issues.sort_by_key(|issue| issue.severity);
+    }
+    if evidence.unread.is_none() {
+        evidence.unread = evidence.failures_beyond(reports, issues);
+    }
+    cut(&mut evidence.issues, issues, "problems", &mut evidence.notes);
+    cut(&mut evidence.test_reports, reports, "test reports", &mut evidence.notes);
 }
 
 /// Limits the names of tests that passed. They are listed for the history only, so no note reports it.
@@ -440,3 +453,6 @@ fn cut<T>(list: &mut Vec<T>, keep: usize, items: &str, notes: &mut Vec<String>) 
         notes.push(format!("{dropped} {items} were left out: too many for one answer"));
     }
 }
+
+#[cfg(test)]
+mod tests;
