@@ -18,6 +18,8 @@ const NOTE_BYTES_KEPT: usize = 1 << 10;
 
 /// Number of reports with kept counts.
 const REPORTS_KEPT: usize = 100;
+/// Limit on the name of the one unfinished test kept for each report, in bytes.
+const UNFINISHED_BYTES_KEPT: usize = 256;
 
 /// Returns a `complete` message within the size limit. If the outcome is too long, notes, artifacts
 /// and evidence are dropped in this order, and a note reports it.
@@ -69,10 +71,13 @@ fn evidence(outcome: &mut Outcome) {
     let Evidence { mut test_reports, memory, mut notes, unread, .. } = std::mem::take(&mut outcome.evidence);
     // The missing part may contradict a success.
     let unread = unread.or(left_out).or(crashes);
-    // The verdict depends on the counts.
+    // The verdict depends on the counts, and on whether a test did not end.
     for report in &mut test_reports {
         report.cases_omitted += std::mem::take(&mut report.cases).len() as u64;
-        report.unfinished.clear();
+        report.unfinished.truncate(1);
+        for name in &mut report.unfinished {
+            name.truncate(name.floor_char_boundary(UNFINISHED_BYTES_KEPT));
+        }
         report.passed_tests.clear();
     }
     test_reports.truncate(REPORTS_KEPT);
@@ -176,6 +181,16 @@ mod tests {
         let report = &counted.evidence.test_reports[0];
         assert_eq!((report.failed, report.cases_omitted, report.cases.len()), (3, 1_000, 0));
         assert_eq!(counted.evidence.unread, None, "the counts have the failures");
+    }
+
+    #[test]
+    fn a_report_keeps_one_unfinished_test() {
+        let unfinished = vec!["\u{e4}".repeat(500); 200];
+        let report = TestReport { passed: 1, unfinished, ..TestReport::default() };
+        let evidence = Evidence { test_reports: vec![report; 100], ..Evidence::default() };
+        let kept = sent(Outcome { evidence, ..outcome() }).evidence;
+        let names: Vec<_> = kept.test_reports.iter().map(|report| report.unfinished.concat()).collect();
+        assert_eq!(names, vec!["\u{e4}".repeat(128); 100]);
     }
 
     #[test]
