@@ -87,12 +87,15 @@ pub(super) struct Link {
     /// Time of an early report after a change.
     pub(super) settle_at: Option<Instant>,
     pub(super) reported: Told,
+    /// True after a declined grant: the coordinator grants nothing more until a report. The next change
+    /// is reported even if the facts are those of the last report again.
+    pub(super) must_report: bool,
     /// Position of each log, and the time when it last advanced.
     pub(super) moved: BTreeMap<AttemptId, (u64, Instant)>,
 }
 
 /// The reported facts. A difference triggers a report.
-#[derive(PartialEq, Eq, Default)]
+#[derive(PartialEq, Eq)]
 pub(super) struct Told {
     states: Vec<(Lease, HeldState, Option<i64>)>,
     is_draining: bool,
@@ -255,7 +258,7 @@ impl Agent {
             self.report();
         } else if link.settle_at.is_some_and(|at| now >= at) {
             let told = self.worth_telling();
-            if self.link.as_ref().is_some_and(|link| link.reported != told) {
+            if self.link.as_ref().is_some_and(|link| link.must_report || link.reported != told) {
                 self.report();
             } else if let Some(link) = &mut self.link {
                 link.settle_at = None;
@@ -281,7 +284,7 @@ impl Agent {
     }
 
     /// Returns the facts to compare. Ended attempts are left out, because `complete` reports them.
-    fn worth_telling(&self) -> Told {
+    pub(super) fn worth_telling(&self) -> Told {
         let told = self.attempts.iter().filter(|(id, _)| !self.outbox.is_complete(**id));
         Told {
             states: told
@@ -306,6 +309,7 @@ impl Agent {
         let reported = self.worth_telling();
         if let Some(link) = &mut self.link {
             link.reported = reported;
+            link.must_report = false;
             link.settle_at = None;
             link.report_at = Instant::now() + self.report_every;
         }

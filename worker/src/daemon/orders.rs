@@ -1,6 +1,6 @@
 //! Messages from the coordinator, and messages to it.
 
-use super::agent::{Agent, Link, Told};
+use super::agent::{Agent, Link};
 use super::attempt::{Attempt, Stage};
 use super::event::Event;
 use super::keepers::KeeperLink;
@@ -46,7 +46,9 @@ impl Agent {
             asked_at: VecDeque::new(),
             report_at: Instant::now() + self.report_every,
             settle_at: None,
-            reported: Told::default(),
+            // The registration has these facts.
+            reported: self.worth_telling(),
+            must_report: false,
             moved: BTreeMap::new(),
         });
         self.ask(FromWorker::Register(Box::new(register)));
@@ -92,6 +94,8 @@ impl Agent {
                     self.want(desired, true);
                 }
                 self.ask_for_stdin(true);
+                // A change since the registration was sent could not be reported earlier.
+                self.changed();
             }
             ToWorker::Desired { desired } => {
                 if let Some(link) = self.link.as_mut().filter(|link| !link.is_registered && !link.is_heard) {
@@ -211,8 +215,12 @@ impl Agent {
         self.users.iter().find(is_free)
     }
 
-    pub(super) fn decline(&self, lease: Lease, reason: &str) {
+    pub(super) fn decline(&mut self, lease: Lease, reason: &str) {
         self.say(FromWorker::Decline { lease, reason: reason.to_owned() });
+        // No report now: the coordinator would grant the same again.
+        if let Some(link) = &mut self.link {
+            link.must_report = true;
+        }
     }
 
     /// Handles a position from the coordinator. A position that does not advance requests a resend.
