@@ -374,6 +374,7 @@ impl Coordinator {
         upkeep.spawn(tidy_transfers(self.shared.clone()));
         upkeep.spawn(revocations::end_jobs(self.shared.clone()));
         upkeep.spawn(webhooks::serve(self.shared.clone()));
+        upkeep.spawn(crate::memory::release_free_memory());
         if let Some(tls) = self.shared.tls.clone() {
             upkeep.spawn(reload(tls));
         }

@@ -318,11 +318,8 @@ impl Metrics {
     }
 
     fn read_process(&self) {
-        let resident = std::fs::read_to_string("/proc/self/statm").ok();
-        let pages = resident.and_then(|text| text.split(' ').nth(1)?.parse::<i64>().ok()).unwrap_or(0);
-        let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok().flatten().unwrap_or(0);
-        #[allow(clippy::useless_conversion, reason = "the width differs between systems")]
-        self.resident.set(pages.saturating_mul(i64::from(page)));
+        let resident = crate::memory::resident_bytes().and_then(|bytes| i64::try_from(bytes).ok());
+        self.resident.set(resident.unwrap_or(0));
         let open = std::fs::read_dir("/dev/fd").map_or(0, Iterator::count);
         self.descriptors.set(i64::try_from(open).unwrap_or(i64::MAX));
     }
