@@ -29,6 +29,7 @@ pub(crate) fn limit_arenas() {
 pub(crate) async fn release_free_memory() {
     let mut growth = Growth::default();
     loop {
+        // The allocator reports no growth.
         tokio::time::sleep(READ_EVERY).await;
         let Some(resident) = resident_bytes() else { return };
         if growth.is_large(resident) {

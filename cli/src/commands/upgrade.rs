@@ -311,6 +311,7 @@ async fn while_unavailable<T, F: Future<Output = Result<T, ClientError>>>(
             Err(error) if is_unavailable(&error) && began.elapsed() < UNAVAILABLE_MAX => {}
             answer => return answer,
         }
+        // No event reports that a coordinator serves again.
         tokio::time::sleep(TRY_AGAIN_AFTER).await;
     }
 }

@@ -385,8 +385,8 @@ fn core(context: &Context<'_>, evidence: &mut Evidence) {
     }
 }
 
-/// Limits the size of the evidence, because it is sent in one message with the outcome. The counts
-/// of tests stay correct, and a report with unfinished tests keeps one of their names.
+/// Limits the size of the evidence, because it is sent in one message with the outcome. A report that
+/// is kept has its counts of tests, and one of the names of its unfinished tests.
 fn bounded(mut evidence: Evidence) -> Evidence {
     let all_reports = evidence.test_reports.len();
     keep(&mut evidence, all_reports, ISSUES_MAX);
