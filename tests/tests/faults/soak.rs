@@ -27,9 +27,6 @@ const JOB_WITHIN: Duration = Duration::from_secs(180);
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 /// Share of the attack after which memory must not grow any more.
 const SETTLED: f64 = 0.4;
-/// Share of the attack whose highest sample is compared with the highest one before it. Single samples differ, because large
-/// messages come and go.
-const LATE: f64 = 0.7;
 /// Limit on the growth after that, in a run of at least [`LONG_SECS`].
 const GROWTH_BYTES_MAX: u64 = 64 << 20;
 /// Limit on the memory of the coordinator in each run: the quotas allow 256 MiB of specs and 64 MiB
@@ -249,9 +246,8 @@ async fn honest_jobs_pass_beside_hostile_peers_and_memory_stays_flat() {
 fn report(pool: &Pool, honest: &Honest, (quiet, attacked): (&[u64], &[u64]), attacks: &Attacks) {
     let (calm, busy) = (honest.quiet.lock().unwrap(), honest.attacked.lock().unwrap());
     let failures = honest.failures.lock().unwrap();
-    let at = |share: f64| (attacked.len() as f64 * share) as usize;
-    let settled = attacked[at(SETTLED)..at(LATE)].iter().copied().max().unwrap_or_default();
-    let late = attacked[at(LATE)..].iter().copied().max().unwrap_or_default();
+    let settled = attacked[(attacked.len() as f64 * SETTLED) as usize];
+    let last = attacked[attacked.len() - 1];
     eprintln!("{PEERS} hostile peers, {} s: {attacks:?}", attacked.len());
     for (name, times) in [("quiet", &calm), ("attacked", &busy)] {
         eprintln!("submit {name}: p50 {:?}, longest {:?}", times.part(50), times.part(100));
@@ -266,7 +262,7 @@ fn report(pool: &Pool, honest: &Honest, (quiet, attacked): (&[u64], &[u64]), att
     let (quiet_p99, busy_p99) = (calm.part(99), busy.part(99));
     let ratio = busy_p99.as_secs_f64() / quiet_p99.as_secs_f64();
     eprintln!(
-        "soak: {} s, {} honest jobs passed, {} failed; p99 of a submit {:.1} ms quiet, {:.1} ms attacked, ratio {ratio:.1}; memory {} MiB quiet, at most {} MiB settled, {} MiB late, {} MiB peak",
+        "soak: {} s, {} honest jobs passed, {} failed; p99 of a submit {:.1} ms quiet, {:.1} ms attacked, ratio {ratio:.1}; memory {} MiB quiet, {} MiB settled, {} MiB at the end, {} MiB peak",
         attacked.len(),
         calm.0.len() + busy.0.len(),
         failures.len(),
@@ -274,15 +270,15 @@ fn report(pool: &Pool, honest: &Honest, (quiet, attacked): (&[u64], &[u64]), att
         busy_p99.as_secs_f64() * 1e3,
         quiet.last().copied().unwrap_or_default() >> 20,
         settled >> 20,
-        late >> 20,
+        last >> 20,
         memory(pool, "VmHWM") >> 20,
     );
     assert!(failures.is_empty(), "{} honest jobs failed, the first with: {}", failures.len(), failures[0]);
     assert!(attacks.values().sum::<u64>() > 1_000, "the attack did not begin: {attacks:?}");
-    assert!(late < MEMORY_BYTES_MAX, "the coordinator has {late} bytes of memory");
+    assert!(last < MEMORY_BYTES_MAX, "the coordinator has {last} bytes of memory");
     if attacked.len() >= LONG_SECS {
         assert!(attacks.values().all(|count| *count > 0), "an attack did not begin: {attacks:?}");
-        assert!(late < settled + GROWTH_BYTES_MAX, "memory grows: from {settled} to {late} bytes");
+        assert!(last < settled + GROWTH_BYTES_MAX, "memory grows: from {settled} to {last} bytes");
         let limit = (quiet_p99 * SLOWER_MAX).max(FAST);
         assert!(busy_p99 < limit, "the p99 of a submit is {busy_p99:?}, the limit {limit:?}");
     }
