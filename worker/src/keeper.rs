@@ -68,7 +68,7 @@ fn prepare(arguments: impl IntoIterator<Item = OsString>) -> io::Result<Keeper> 
     // This fails if the process already leads a session, which is sufficient.
     let _ = nix::unistd::setsid();
     signals::ignore_requests_to_end()?;
-    let adopts = guardian::stand_behind()?;
+    let adopts = guardian::start_guardian()?;
     let worker = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let null = nix::fcntl::open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty())?;
     nix::unistd::dup2_stdin(&null)?;

@@ -51,10 +51,10 @@ pub(super) struct RunningAttempt {
     spool: Spool,
     captures: Vec<Capture>,
     /// Running programs that print the stacks of other processes.
-    examiners: BTreeSet<i32>,
+    stack_printers: BTreeSet<i32>,
     masker: Option<Masker>,
     /// True if the job runs as the keeper's user, so that examining it gives it no rights.
-    may_examine: bool,
+    may_attach_debugger: bool,
     /// None for an attempt with an empty standard input.
     stdin: Option<Stdin>,
     began: Now,
@@ -71,11 +71,11 @@ pub(super) struct RunningAttempt {
     outcome: Option<Outcome>,
     observe_at: Duration,
     /// True if processes were observed that the record does not contain.
-    seen_more: bool,
+    has_new_processes: bool,
     /// True if there may be unreaped statuses.
-    is_behind: bool,
+    has_unread_statuses: bool,
     /// The last progress sent to the worker.
-    told: Progress,
+    sent_progress: Progress,
 }
 
 /// Progress of an attempt.
@@ -163,9 +163,9 @@ impl RunningAttempt {
             process: None,
             spool,
             captures: Vec::new(),
-            examiners: BTreeSet::new(),
+            stack_printers: BTreeSet::new(),
             masker: None,
-            may_examine: run.jobs_reach_socket,
+            may_attach_debugger: run.jobs_reach_socket,
             stdin: None,
             began: now,
             started_at_ms: None,
@@ -180,15 +180,15 @@ impl RunningAttempt {
             has_survivors: false,
             outcome: None,
             observe_at: now.running + OBSERVE_EVERY,
-            seen_more: false,
-            is_behind: false,
-            told: Progress::default(),
+            has_new_processes: false,
+            has_unread_statuses: false,
+            sent_progress: Progress::default(),
         };
         // Read the clock before the spawn, so that all actions of the command are later, even if
         // this process is slow.
         let started_at_ms = wall_clock_ms();
         match spawn(run) {
-            Ok(spawned) => started.adopt(run, spawned, started_at_ms, adopts, now),
+            Ok(spawned) => started.on_spawned(run, spawned, started_at_ms, adopts, now),
             Err(failure) => {
                 started.ending = Some(Ending::NotStarted(failure));
                 started.handle(now, Input::NotStarted);
@@ -197,7 +197,7 @@ impl RunningAttempt {
         Ok(started)
     }
 
-    fn adopt(&mut self, run: &Run, spawned: Spawned, started_at_ms: i64, adopts: bool, now: Now) {
+    fn on_spawned(&mut self, run: &Run, spawned: Spawned, started_at_ms: i64, adopts: bool, now: Now) {
         let masker = Masker::new(run.secrets.values().map(|secret| secret.0.as_str()));
         self.captures = vec![
             Capture::new(Stream::Stdout, spawned.stdout, masker.clone()),
@@ -244,7 +244,7 @@ impl RunningAttempt {
             log_length: self.log_length(),
             ending: self.supervisor.is_ending(),
             started_at_ms: self.started_at_ms(),
-            held: self.output_held(now),
+            held: self.held_output(now),
             stdin: self.stdin.as_ref().map(Stdin::place),
             secrets: self.secrets.clone(),
         }
@@ -259,22 +259,22 @@ impl RunningAttempt {
     }
 
     /// Returns the blocked output, while the disk refuses it.
-    pub(super) fn output_held(&self, now: Now) -> Option<OutputHeld> {
+    pub(super) fn held_output(&self, now: Now) -> Option<OutputHeld> {
         self.holding.present(now.running)
     }
 
     /// Returns progress that was not sent to the worker yet.
-    pub(super) fn untold(&self) -> Option<Progress> {
+    pub(super) fn unsent_progress(&self) -> Option<Progress> {
         let progress = Progress {
             log_length: self.log_length(),
             is_ending: self.supervisor.is_ending(),
             is_held: self.holding.holds(),
         };
-        (progress != self.told).then_some(progress)
+        (progress != self.sent_progress).then_some(progress)
     }
 
-    pub(super) fn has_told(&mut self, progress: Progress) {
-        self.told = progress;
+    pub(super) fn set_sent_progress(&mut self, progress: Progress) {
+        self.sent_progress = progress;
     }
 
     /// Returns the pipes that should be read now.
@@ -287,14 +287,14 @@ impl RunningAttempt {
         let deadline = self.supervisor.next_deadline().until(now);
         let retry = self.retry_at.map(|at| at.saturating_sub(now.running));
         let observe = Some(self.observe_at.saturating_sub(now.running));
-        let behind = self.is_behind.then_some(Duration::ZERO);
+        let behind = self.has_unread_statuses.then_some(Duration::ZERO);
         [deadline, retry, observe, behind].into_iter().flatten().min()
     }
 
     /// Handles an order of the worker.
     pub(super) fn handle(&mut self, now: Now, input: Input) {
         self.supervisor.handle(now, input);
-        self.carry_out(now);
+        self.perform_effects(now);
     }
 
     /// Records the position that the coordinator has stored.
@@ -310,7 +310,7 @@ impl RunningAttempt {
     /// that already happened is not attributed to the pool. A due decision waits for one status,
     /// and a due kill for no status. If a tree forks and exits continuously, this process gets
     /// little processor time, and each step before the kill would let the tree continue.
-    pub(super) fn turn(&mut self, now: Now, buffer: &mut Vec<u8>) {
+    pub(super) fn process_events(&mut self, now: Now, buffer: &mut Vec<u8>) {
         self.kill_if_due();
         self.reap(now);
         self.kill_if_due();
@@ -342,31 +342,31 @@ impl RunningAttempt {
     }
 
     /// Returns the time when long work must stop, by the running clock.
-    fn gives_way_at(&self, now: Now) -> Duration {
-        let left = self.supervisor.gives_way_at().until(now);
+    fn work_deadline(&self, now: Now) -> Duration {
+        let left = self.supervisor.work_deadline().until(now);
         left.map_or(Duration::MAX, |left| now.running.saturating_add(left))
     }
 
     fn reap(&mut self, now: Now) {
-        self.is_behind = false;
-        let until = self.gives_way_at(now);
+        self.has_unread_statuses = false;
+        let until = self.work_deadline(now);
         let Some(process) = self.process.as_mut().filter(|_| self.outcome.is_none()) else { return };
         let mut all = Vec::new();
         // An error here does not prove that there are no children. The next turn tries again.
         let left = process.tree.reap(until, |one| all.push(one)).unwrap_or(ChildrenLeft::Living);
-        self.is_behind = left == ChildrenLeft::Unlooked;
+        self.has_unread_statuses = left == ChildrenLeft::Unlooked;
         let is_childless = left == ChildrenLeft::Nobody;
         let has_reaped = !all.is_empty();
         for one in all {
-            self.reaped(now, one);
+            self.on_reaped(now, one);
         }
         if has_reaped && is_childless && self.process.as_ref().is_some_and(|process| process.tree.adopts()) {
             self.handle(now, Input::Tree { left: 0 });
         }
     }
 
-    fn reaped(&mut self, now: Now, one: Reaped) {
-        self.examiners.remove(&one.pid);
+    fn on_reaped(&mut self, now: Now, one: Reaped) {
+        self.stack_printers.remove(&one.pid);
         add(&mut self.usage, &one.usage);
         if self.process.as_ref().is_none_or(|process| process.pid != one.pid) {
             return;
@@ -383,9 +383,9 @@ impl RunningAttempt {
             return;
         }
         self.observe_at = now.running + OBSERVE_EVERY;
-        let until = self.gives_way_at(now);
+        let until = self.work_deadline(now);
         if let Some(process) = &mut self.process {
-            self.seen_more |= process.tree.observe(until);
+            self.has_new_processes |= process.tree.observe(until);
         }
     }
 
@@ -419,7 +419,7 @@ impl RunningAttempt {
         }
     }
 
-    fn carry_out(&mut self, now: Now) {
+    fn perform_effects(&mut self, now: Now) {
         while let Some(effect) = self.supervisor.poll_effect() {
             match effect {
                 Effect::Record(mut acted) => {
@@ -436,24 +436,24 @@ impl RunningAttempt {
                         self.process.as_mut().map(|process| process.tree.list()).unwrap_or_default();
                 }
                 Effect::RequestStacks => {
-                    let until = self.gives_way_at(now);
-                    let may_examine = self.may_examine;
+                    let until = self.work_deadline(now);
+                    let may_attach_debugger = self.may_attach_debugger;
                     let process = self.process.as_mut();
                     let requested = process
-                        .map(|process| process.tree.request_stacks(until, may_examine))
+                        .map(|process| process.tree.request_stacks(until, may_attach_debugger))
                         .unwrap_or_default();
                     let examined = requested
                         .printers
                         .iter()
-                        .filter(|(program, arguments)| self.examine(program, arguments));
+                        .filter(|(program, arguments)| self.print_stacks(program, arguments));
                     let examined = examined.count();
                     let processes = requested.signaled + examined;
                     let are_examined = examined > 0;
                     self.supervisor.handle(now, Input::StacksRequested { processes, are_examined });
                 }
                 Effect::Terminate => {
-                    self.end_examiners();
-                    let until = self.gives_way_at(now);
+                    self.end_stack_printers();
+                    let until = self.work_deadline(now);
                     if let Some(process) = &mut self.process {
                         process.tree.terminate(until);
                     }
@@ -477,7 +477,7 @@ impl RunningAttempt {
 
     /// Starts a program that prints the stacks of a process. Its output becomes part of stderr. It is
     /// a process of the tree, so it ends with the tree.
-    fn examine(&mut self, program: &Path, arguments: &[String]) -> bool {
+    fn print_stacks(&mut self, program: &Path, arguments: &[String]) -> bool {
         if self.captures.is_empty() {
             return false;
         }
@@ -489,16 +489,16 @@ impl RunningAttempt {
         command.args(arguments).env_clear().current_dir("/");
         command.stdin(Stdio::null()).stdout(write).stderr(Stdio::null());
         // The tree reaps all children of the keeper.
-        let Ok(examiner) = command.spawn() else { return false };
-        self.examiners.extend(i32::try_from(examiner.id()));
+        let Ok(printer) = command.spawn() else { return false };
+        self.stack_printers.extend(i32::try_from(printer.id()));
         self.captures.push(Capture::new(Stream::Stderr, output, self.masker.clone()));
         true
     }
 
     /// Kills the programs that still print stacks. A debugger stops the process that it examines, so
     /// the process could not end by itself in its grace period.
-    fn end_examiners(&mut self) {
-        for pid in mem::take(&mut self.examiners) {
+    fn end_stack_printers(&mut self) {
+        for pid in mem::take(&mut self.stack_printers) {
             // An examiner that has ended is not reaped yet, so the pid is still its own.
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
@@ -512,19 +512,19 @@ impl RunningAttempt {
         let mut all = Vec::new();
         process.tree.kill(|one| all.push(one));
         for one in all {
-            self.reaped(now, one);
+            self.on_reaped(now, one);
         }
     }
 
     fn look(&mut self, now: Now) {
-        let until = self.gives_way_at(now);
+        let until = self.work_deadline(now);
         let Some(process) = &mut self.process else { return };
         let mut all = Vec::new();
         // An unreadable process table proves nothing: count one process, and the next round checks
         // again.
         let left = process.tree.count(until, |one| all.push(one)).unwrap_or(1);
         for one in all {
-            self.reaped(now, one);
+            self.on_reaped(now, one);
         }
         self.supervisor.handle(now, Input::Tree { left });
     }
@@ -535,7 +535,7 @@ impl RunningAttempt {
     }
 
     /// Whether it was a setup that passed, so that the job's command is next.
-    pub(super) fn leads_on(&self) -> bool {
+    pub(super) fn is_passed_setup(&self) -> bool {
         self.is_setup() && self.setup_outcome.as_ref().is_some_and(SetupOutcome::passed)
     }
 

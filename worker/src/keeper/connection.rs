@@ -16,9 +16,9 @@ pub(super) struct Connection {
 impl Connection {
     /// Creates a connection with a greeting. The greeting is queued completely at any length,
     /// because the worker has just connected.
-    pub(super) fn greet(stream: UnixStream, greeting: &FromKeeper) -> io::Result<Self> {
+    pub(super) fn open(stream: UnixStream, hello: &FromKeeper) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        let outgoing = encode(greeting)?;
+        let outgoing = encode(hello)?;
         let backlog_max = KEEPER_BACKLOG_BYTES + outgoing.len();
         let mut connection = Self { stream, incoming: Vec::new(), outgoing, backlog_max };
         connection.flush()?;
@@ -104,21 +104,21 @@ mod tests {
         };
         let hello = FromKeeper::Hello { keeper: 1, pid: 1, kept: Some(kept), generation: GENERATION };
         let (ours, mut theirs) = UnixStream::pair().expect("sockets");
-        let mut connection = Connection::greet(ours, &hello).expect("it is begun");
+        let mut connection = Connection::open(ours, &hello).expect("it is begun");
         theirs.set_nonblocking(true).expect("a socket");
-        let mut heard = Vec::new();
+        let mut incoming = Vec::new();
         let mut buffer = [0; 64 << 10];
-        let told = loop {
+        let received = loop {
             while let Ok(length) = theirs.read(&mut buffer) {
-                heard.extend_from_slice(&buffer[..length]);
+                incoming.extend_from_slice(&buffer[..length]);
             }
-            if let Some(message) = take::<FromKeeper>(&mut heard).expect("well formed") {
+            if let Some(message) = take::<FromKeeper>(&mut incoming).expect("well formed") {
                 break message;
             }
             assert!(connection.wants_to_write());
             connection.flush().expect("the worker reads");
         };
-        assert_eq!(told, hello);
+        assert_eq!(received, hello);
         let ended = FromKeeper::Ended { attempt };
         assert!((0..1_000_000).any(|_| connection.send(&ended).is_err()), "there is a bound");
     }

@@ -20,7 +20,7 @@ const KEEPER_DIED: i32 = 1;
 ///
 /// # Errors
 /// Fails if no process can be created.
-pub(super) fn stand_behind() -> io::Result<bool> {
+pub(super) fn start_guardian() -> io::Result<bool> {
     if !platform::adopt_orphans() {
         return Ok(false);
     }
@@ -28,11 +28,11 @@ pub(super) fn stand_behind() -> io::Result<bool> {
     match unsafe { fork() }? {
         // A child does not inherit the adoption from the guardian.
         ForkResult::Child => Ok(platform::adopt_orphans()),
-        ForkResult::Parent { child } => std::process::exit(guard(child)),
+        ForkResult::Parent { child } => std::process::exit(run_guardian(child)),
     }
 }
 
-fn guard(keeper: Pid) -> i32 {
+fn run_guardian(keeper: Pid) -> i32 {
     // The worker must see the end of its connection after the keeper ends. Errors here are ignored.
     let null = nix::fcntl::open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty());
     let _ = null.and_then(|null| nix::unistd::dup2_stdin(&null));

@@ -40,7 +40,7 @@ pub(super) struct Keeper {
 #[derive(Default)]
 struct Ready {
     worker: bool,
-    newcomer: bool,
+    new_connection: bool,
 }
 
 impl Keeper {
@@ -64,7 +64,7 @@ impl Keeper {
             gone_since: None,
         };
         if let Some(stream) = worker {
-            keeper.greet(stream);
+            keeper.send_hello(stream);
         }
         keeper
     }
@@ -75,20 +75,20 @@ impl Keeper {
         while self.survivors.is_none() && (self.attempt.is_some() || self.connection.is_some()) {
             let ready = self.wait()?;
             self.children.clear();
-            if ready.newcomer {
+            if ready.new_connection {
                 self.accept();
             }
             if ready.worker {
-                self.listen();
+                self.receive();
             }
             let now = Now::read();
             if let Some(attempt) = &mut self.attempt {
-                attempt.turn(now, &mut self.buffer);
+                attempt.process_events(now, &mut self.buffer);
             }
-            self.conclude(now);
-            self.look_for_directory(now);
-            self.tell_progress(now);
-            self.tell_stdin();
+            self.finish_attempt(now);
+            self.check_directory(now);
+            self.send_progress(now);
+            self.send_stdin_position();
             if self.connection.as_mut().is_some_and(|connection| connection.flush().is_err()) {
                 self.connection = None;
             }
@@ -123,13 +123,13 @@ impl Keeper {
             Err(error) => return Err(error.into()),
         }
         let is_ready = |index: usize| fds.get(index).is_some_and(|fd| fd.any().unwrap_or(true));
-        Ok(Ready { newcomer: is_ready(1), worker: self.connection.is_some() && is_ready(2) })
+        Ok(Ready { new_connection: is_ready(1), worker: self.connection.is_some() && is_ready(2) })
     }
 
     fn timeout(&self) -> PollTimeout {
         let Some(attempt) = &self.attempt else { return PollTimeout::NONE };
         let now = Now::read();
-        let progress = (self.connection.is_some() && attempt.untold().is_some())
+        let progress = (self.connection.is_some() && attempt.unsent_progress().is_some())
             .then(|| (self.progress_at + PROGRESS_EVERY).saturating_sub(now.running));
         let wake = [attempt.wake_in(now), progress, Some(POLL_MAX)].into_iter().flatten().min();
         let wake = wake.unwrap_or(POLL_MAX);
@@ -141,26 +141,26 @@ impl Keeper {
     fn accept(&mut self) {
         // A newer worker replaces an older one, which is dead or about to exit.
         while let Ok((stream, _)) = self.place.listener().accept() {
-            self.greet(stream);
+            self.send_hello(stream);
         }
     }
 
-    fn greet(&mut self, stream: UnixStream) {
+    fn send_hello(&mut self, stream: UnixStream) {
         let hello = FromKeeper::Hello {
             keeper: self.place.number(),
             pid: nix::unistd::Pid::this().as_raw(),
             kept: self.attempt.as_ref().map(|attempt| attempt.kept(Now::read())),
             generation: GENERATION,
         };
-        self.connection = Connection::greet(stream, &hello).ok();
+        self.connection = Connection::open(stream, &hello).ok();
     }
 
-    fn listen(&mut self) {
+    fn receive(&mut self) {
         let Some(connection) = &mut self.connection else { return };
         let is_there = connection.read().unwrap_or(false);
         loop {
             match self.connection.as_mut().map(Connection::next) {
-                Some(Ok(Some(message))) => self.obey(message),
+                Some(Ok(Some(message))) => self.handle_message(message),
                 Some(Ok(None)) => break,
                 Some(Err(_)) => {
                     self.connection = None;
@@ -174,14 +174,14 @@ impl Keeper {
         }
     }
 
-    fn obey(&mut self, message: ToKeeper) {
+    fn handle_message(&mut self, message: ToKeeper) {
         let now = Now::read();
         match message {
             ToKeeper::Run(run) => self.run(run, now),
-            ToKeeper::Act { attempt, acted } => self.give(now, Some(attempt), Input::Act(acted)),
-            ToKeeper::Hurry { attempt } => self.give(now, Some(attempt), Input::Hurry),
+            ToKeeper::Act { attempt, acted } => self.apply(now, Some(attempt), Input::Act(acted)),
+            ToKeeper::Hurry { attempt } => self.apply(now, Some(attempt), Input::Hurry),
             ToKeeper::Contact { age, cut_off_after } => {
-                self.give(now, None, Input::Contact { age, cut_off_after });
+                self.apply(now, None, Input::Contact { age, cut_off_after });
             }
             ToKeeper::Stdin { attempt, position, bytes } => {
                 if let Some(stdin) = self.stdin_of(attempt) {
@@ -206,20 +206,20 @@ impl Keeper {
     }
 
     /// Tells the worker of new room for standard input.
-    fn tell_stdin(&mut self) {
+    fn send_stdin_position(&mut self) {
         let Some(attempt) = self.attempt.as_mut().filter(|_| self.connection.is_some()) else { return };
         let id = attempt.id();
         if let Some(place) = attempt.stdin_mut().and_then(Stdin::news) {
-            self.say(&FromKeeper::Stdin { attempt: id, place });
+            self.send(&FromKeeper::Stdin { attempt: id, place });
         }
     }
 
     /// Reaps statuses before a decision: an end that already happened is not attributed to the
     /// pool.
-    fn give(&mut self, now: Now, attempt: Option<AttemptId>, input: Input) {
+    fn apply(&mut self, now: Now, attempt: Option<AttemptId>, input: Input) {
         let Some(kept) = &mut self.attempt else { return };
         if attempt.is_none_or(|attempt| kept.id() == attempt) {
-            kept.turn(now, &mut self.buffer);
+            kept.process_events(now, &mut self.buffer);
             kept.handle(now, input);
         }
     }
@@ -228,66 +228,66 @@ impl Keeper {
         let attempt = run.lease.attempt;
         if let Some(kept) = &self.attempt {
             let reason = format!("keeper {} keeps attempt {}", self.place.number(), kept.id());
-            return self.say(&FromKeeper::Refused { attempt, reason });
+            return self.send(&FromKeeper::Refused { attempt, reason });
         }
         self.place.reserve();
         match RunningAttempt::start(&run, self.place.called(), self.adopts, now) {
             Ok(started) => {
                 self.next = started.is_setup().then_some(run);
-                self.keep(started);
+                self.set_attempt(started);
             }
             Err(error) => {
                 let reason = format!("its log cannot be made: {error}");
-                self.say(&FromKeeper::Refused { attempt, reason });
+                self.send(&FromKeeper::Refused { attempt, reason });
             }
         }
     }
 
-    fn keep(&mut self, started: RunningAttempt) {
+    fn set_attempt(&mut self, started: RunningAttempt) {
         let (attempt, started_at_ms) = (started.id(), started.started_at_ms());
         self.attempt = Some(started);
         if let Some(started_at_ms) = started_at_ms {
-            self.say(&FromKeeper::Started { attempt, started_at_ms });
+            self.send(&FromKeeper::Started { attempt, started_at_ms });
         }
     }
 
     /// Runs the job's command after its setup.
-    fn run_next(&mut self, setup: RunningAttempt, run: &Run) {
+    fn run_after_setup(&mut self, setup: RunningAttempt, run: &Run) {
         let attempt = run.lease.attempt;
         match RunningAttempt::start_after(setup, run, self.place.called(), self.adopts) {
-            Ok(started) => self.keep(started),
+            Ok(started) => self.set_attempt(started),
             Err(error) => {
                 let reason = format!("its log cannot be made: {error}");
-                self.say(&FromKeeper::Refused { attempt, reason });
+                self.send(&FromKeeper::Refused { attempt, reason });
             }
         }
     }
 
-    fn conclude(&mut self, now: Now) {
+    fn finish_attempt(&mut self, now: Now) {
         let Some(attempt) = &mut self.attempt else { return };
         let written = attempt.write_outcome(now).or_else(|_| {
             self.place.release();
             attempt.write_outcome(now)
         });
         if written.unwrap_or(false) {
-            let (leads_on, attempt) = (attempt.leads_on(), attempt.id());
+            let (is_passed_setup, attempt) = (attempt.is_passed_setup(), attempt.id());
             let next = self.next.take();
-            if let (true, Some(run)) = (leads_on, next)
+            if let (true, Some(run)) = (is_passed_setup, next)
                 && let Some(setup) = self.attempt.take()
             {
-                return self.run_next(setup, &run);
+                return self.run_after_setup(setup, &run);
             }
             self.survivors = self.attempt.take().and_then(RunningAttempt::into_survivors);
             // An idle keeper would get the next attempt.
             if self.survivors.is_none() {
-                self.say(&FromKeeper::Ended { attempt });
+                self.send(&FromKeeper::Ended { attempt });
             }
         }
     }
 
     /// Ends an attempt with a removed directory, and the keeper, because the outcome cannot be
     /// reported. A connected worker handles it like any keeper's death.
-    fn look_for_directory(&mut self, now: Now) {
+    fn check_directory(&mut self, now: Now) {
         let Some(attempt) = self.attempt.as_mut().filter(|_| now.running >= self.look_at) else { return };
         self.look_at = now.running + OBSERVE_EVERY;
         if attempt.has_directory() {
@@ -307,22 +307,22 @@ impl Keeper {
         (self.attempt, self.connection) = (None, None);
     }
 
-    fn tell_progress(&mut self, now: Now) {
+    fn send_progress(&mut self, now: Now) {
         let Some(attempt) = &mut self.attempt else { return };
-        let Some(progress) = attempt.untold() else { return };
+        let Some(progress) = attempt.unsent_progress() else { return };
         let is_quiet = self.connection.as_ref().is_some_and(|connection| !connection.wants_to_write());
         if !is_quiet || now.running < self.progress_at + PROGRESS_EVERY {
             return;
         }
-        attempt.has_told(progress);
+        attempt.set_sent_progress(progress);
         self.progress_at = now.running;
-        let held = attempt.output_held(now);
+        let held = attempt.held_output(now);
         let (log_length, ending) = (progress.log_length, progress.is_ending);
         let attempt = attempt.id();
-        self.say(&FromKeeper::Progress { attempt, log_length, ending, held });
+        self.send(&FromKeeper::Progress { attempt, log_length, ending, held });
     }
 
-    fn say(&mut self, message: &FromKeeper) {
+    fn send(&mut self, message: &FromKeeper) {
         if self.connection.as_mut().is_some_and(|connection| connection.send(message).is_err()) {
             self.connection = None;
         }

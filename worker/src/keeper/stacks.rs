@@ -39,9 +39,9 @@ pub(super) struct Requested {
     pub(super) printers: Vec<(PathBuf, Vec<String>)>,
 }
 
-/// Signals the processes that can print their stacks. `may_examine`: of the processes without a
+/// Signals the processes that can print their stacks. `may_attach_debugger`: of the processes without a
 /// child, the other ones are examined by a program of the machine.
-pub(super) fn request(processes: &[Process], may_examine: bool) -> Requested {
+pub(super) fn request(processes: &[Process], may_attach_debugger: bool) -> Requested {
     let mut requested = Requested::default();
     let (mut nodes, mut parents) = (Vec::new(), Vec::new());
     for process in processes.iter().take(PROCESSES_MAX) {
@@ -51,7 +51,7 @@ pub(super) fn request(processes: &[Process], may_examine: bool) -> Requested {
             continue;
         }
         let has_child = processes.iter().any(|other| other.parent == process.pid);
-        if !may_examine {
+        if !may_attach_debugger {
             continue;
         }
         let name = platform::program_name(process.pid).filter(|name| !UNEXPLAINED.contains(&name.as_str()));

@@ -170,9 +170,11 @@ impl Tree {
     }
 
     /// Requests the stacks of the processes that are found until then.
-    pub(super) fn request_stacks(&mut self, until: Duration, may_examine: bool) -> Requested {
-        self.look(until)
-            .map_or_else(|_| Requested::default(), |found| stacks::request(&found.processes, may_examine))
+    pub(super) fn request_stacks(&mut self, until: Duration, may_attach_debugger: bool) -> Requested {
+        self.look(until).map_or_else(
+            |_| Requested::default(),
+            |found| stacks::request(&found.processes, may_attach_debugger),
+        )
     }
 
     /// Sends SIGTERM to every process of the tree: whole groups in one call, and processes of other

@@ -191,7 +191,7 @@ impl Supervisor {
 
     /// Returns the time when long work must stop: a decision is due then, not only a check or a
     /// retry.
-    pub fn gives_way_at(&self) -> Deadlines {
+    pub fn work_deadline(&self) -> Deadlines {
         match &self.phase {
             Phase::Starting | Phase::Running { .. } | Phase::PrintingStacks { .. } | Phase::Done => {
                 self.next_deadline()
@@ -206,7 +206,7 @@ impl Supervisor {
     /// Returns true if the grace period of a tree is over. Unread events cannot change that.
     pub fn is_kill_due(&self, now: Now) -> bool {
         matches!(self.phase, Phase::Terminating { .. })
-            && self.gives_way_at().until(now).is_some_and(|left| left.is_zero())
+            && self.work_deadline().until(now).is_some_and(|left| left.is_zero())
     }
 
     /// Returns true after the end. No effects follow after the last one is taken.

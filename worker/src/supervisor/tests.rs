@@ -206,7 +206,7 @@ fn what_takes_long_gives_way_to_decisions_and_to_no_look() {
     let second = Duration::from_secs(1);
     let mut bench =
         Bench::running(Plan { timeout: Some(second * 60), cut_off_after: Some(second * 90), ..plan() });
-    let left = |bench: &Bench| bench.supervisor.gives_way_at().until(bench.now);
+    let left = |bench: &Bench| bench.supervisor.work_deadline().until(bench.now);
     assert_eq!(left(&bench), Some(second * 60), "the limit");
     bench.feed(Input::Act(cancel()));
     assert_eq!(left(&bench), Some(GRACE), "the kill");

@@ -122,10 +122,10 @@ impl RunningAttempt {
             return Ok(true);
         }
         self.retry_at = Some(now.running + DISK_FULL_RETRY);
-        if self.seen_more {
+        if self.has_new_processes {
             // An error is ignored, because this record only helps to find evidence.
             let _ = self.write_state(Durability::Process);
-            self.seen_more = false;
+            self.has_new_processes = false;
         }
         records::write(&self.outcome_directory, records::OUTCOME, outcome, Durability::Power)?;
         Ok(true)
