@@ -24,10 +24,10 @@ pub const EXAMINED_QUIET: Duration = Duration::from_millis(1_500);
 pub const KILL_FOR: Duration = Duration::from_secs(10);
 /// Time limit for one round of stopping a process tree that forks faster than the process table can
 /// be read.
-pub const CHASE_FOR: Duration = Duration::from_millis(100);
+pub const STOP_DESCENDANTS_FOR: Duration = Duration::from_millis(100);
 /// Time limit for reading the process table. A job that forks without end could make it endless,
 /// and a keeper has deadlines.
-pub const LOOK_FOR: Duration = Duration::from_secs(1);
+pub const READ_TABLE_FOR: Duration = Duration::from_secs(1);
 /// Time limit for one round of stopping a process tree.
 pub const STOP_FOR: Duration = Duration::from_secs(1);
 /// Limit on the statuses reaped in a row: such a job always has one more.

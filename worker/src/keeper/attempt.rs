@@ -9,7 +9,7 @@ use super::messages::{Kept, Run};
 use super::place;
 use super::reap::{ChildrenLeft, Reaped, add};
 use super::spawn::{Spawned, set_nonblocking, spawn};
-use super::spool::{Bounds, Spool};
+use super::spool::{LogLimits, Spool};
 use super::stdin::Stdin;
 use super::tree::Tree;
 use crate::limits::{DISK_FULL_MAX, DISK_FULL_RETRY, OBSERVE_EVERY};
@@ -141,7 +141,7 @@ impl RunningAttempt {
             &directory.join(records::LOG),
             attempt,
             run.output_policy,
-            Bounds::default().with_log(run.log_bytes_max),
+            LogLimits::default().with_log_limit(run.log_bytes_max),
         )?;
         let plan = Plan {
             timeout: run.timeout,
@@ -298,11 +298,11 @@ impl RunningAttempt {
     }
 
     /// Records the position that the coordinator has stored.
-    pub(super) fn taken(&mut self, now: Now, position: u64) {
+    pub(super) fn note_stored(&mut self, now: Now, position: u64) {
         if self.is_setup() {
             return;
         }
-        self.spool.taken(position);
+        self.spool.note_stored(position);
         self.note_blocking(now);
     }
 
@@ -353,9 +353,9 @@ impl RunningAttempt {
         let Some(process) = self.process.as_mut().filter(|_| self.outcome.is_none()) else { return };
         let mut all = Vec::new();
         // An error here does not prove that there are no children. The next turn tries again.
-        let left = process.tree.reap(until, |one| all.push(one)).unwrap_or(ChildrenLeft::Living);
-        self.has_unread_statuses = left == ChildrenLeft::Unlooked;
-        let is_childless = left == ChildrenLeft::Nobody;
+        let left = process.tree.reap(until, |one| all.push(one)).unwrap_or(ChildrenLeft::Running);
+        self.has_unread_statuses = left == ChildrenLeft::Unchecked;
+        let is_childless = left == ChildrenLeft::None;
         let has_reaped = !all.is_empty();
         for one in all {
             self.on_reaped(now, one);
@@ -395,8 +395,8 @@ impl RunningAttempt {
             self.is_blocked = is_blocked;
             self.supervisor.handle(now, if is_blocked { Input::Blocked } else { Input::Unblocked });
         }
-        self.holding.note(now.running, self.spool.trouble().filter(|_| is_blocked));
-        let Some(error) = self.spool.trouble() else {
+        self.holding.note(now.running, self.spool.write_error().filter(|_| is_blocked));
+        let Some(error) = self.spool.write_error() else {
             self.disk_full_since = None;
             self.retry_at = self.retry_at.filter(|_| self.outcome.is_some());
             return;

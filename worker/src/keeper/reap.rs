@@ -20,53 +20,53 @@ pub(super) struct Reaped {
 
 /// Result of one check of the children.
 #[derive(Clone, PartialEq, Debug)]
-enum Look {
+enum WaitResult {
     /// A child has ended.
     Reaped(Reaped),
     /// There are children, but no ended one.
-    Alive,
+    Running,
     /// There are no children.
-    Childless,
+    NoChildren,
 }
 
 /// The remaining children after a reap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ChildrenLeft {
     /// No child.
-    Nobody,
+    None,
     /// Only running children.
-    Living,
+    Running,
     /// Children, and more of them may have ended.
-    Unlooked,
+    Unchecked,
 }
 
 /// Reaps the available statuses. It reaps at least one, stops at `until` by the running clock, and
 /// stops after [`REAP_MAX`]. More children may end continuously. The system returns the oldest
 /// child first (wait4(2) on Linux), which is the command.
 pub(super) fn reap_all(until: Duration, reaped: impl FnMut(Reaped)) -> io::Result<ChildrenLeft> {
-    take_all(until, reap_one, reaped)
+    reap_with(until, reap_one, reaped)
 }
 
-fn take_all(
+fn reap_with(
     until: Duration,
-    mut look: impl FnMut() -> io::Result<Look>,
+    mut wait_once: impl FnMut() -> io::Result<WaitResult>,
     mut reaped: impl FnMut(Reaped),
 ) -> io::Result<ChildrenLeft> {
     for _ in 0..REAP_MAX {
-        match look()? {
-            Look::Reaped(one) => reaped(one),
-            Look::Alive => return Ok(ChildrenLeft::Living),
-            Look::Childless => return Ok(ChildrenLeft::Nobody),
+        match wait_once()? {
+            WaitResult::Reaped(one) => reaped(one),
+            WaitResult::Running => return Ok(ChildrenLeft::Running),
+            WaitResult::NoChildren => return Ok(ChildrenLeft::None),
         }
         if Now::read().running >= until {
             break;
         }
     }
-    Ok(ChildrenLeft::Unlooked)
+    Ok(ChildrenLeft::Unchecked)
 }
 
 /// Reaps one ended child without blocking.
-fn reap_one() -> io::Result<Look> {
+fn reap_one() -> io::Result<WaitResult> {
     let mut status = 0;
     // SAFETY: an all-zero value is valid for this plain C structure.
     let mut usage: libc::rusage = unsafe { mem::zeroed() };
@@ -74,14 +74,14 @@ fn reap_one() -> io::Result<Look> {
         // SAFETY: both places are owned by this frame and of the types that wait4(2) writes.
         let pid = unsafe { libc::wait4(-1, &raw mut status, libc::WNOHANG, &raw mut usage) };
         if pid > 0 {
-            return Ok(Look::Reaped(Reaped { pid, ending: ending(status), usage: convert(&usage) }));
+            return Ok(WaitResult::Reaped(Reaped { pid, ending: ending(status), usage: convert(&usage) }));
         }
         if pid == 0 {
-            return Ok(Look::Alive);
+            return Ok(WaitResult::Running);
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
-            Some(libc::ECHILD) => return Ok(Look::Childless),
+            Some(libc::ECHILD) => return Ok(WaitResult::NoChildren),
             Some(libc::EINTR) => {}
             _ => return Err(error),
         }
@@ -124,7 +124,7 @@ pub(super) fn add(total: &mut Usage, part: &Usage) {
 
 #[cfg(test)]
 mod tests {
-    use super::{ChildrenLeft, Look, Reaped, ending, signal_name, take_all};
+    use super::{ChildrenLeft, Reaped, WaitResult, ending, reap_with, signal_name};
     use crate::limits::REAP_MAX;
     use buildpool_protocol::outcome::Ending;
     use buildpool_protocol::report::Usage;
@@ -132,27 +132,27 @@ mod tests {
 
     #[test]
     fn statuses_that_come_without_end_hold_nobody_up() {
-        let taken = |until: Duration, there: usize| {
+        let reaped_count = |until: Duration, there: usize| {
             let mut count = 0;
             let mut left_there = there;
-            let look = || {
+            let wait_once = || {
                 Ok(match left_there.checked_sub(1) {
                     Some(left) => {
                         left_there = left;
                         let ending = Ending::Exited { code: 0 };
-                        Look::Reaped(Reaped { pid: 7, ending, usage: Usage::default() })
+                        WaitResult::Reaped(Reaped { pid: 7, ending, usage: Usage::default() })
                     }
-                    None => Look::Childless,
+                    None => WaitResult::NoChildren,
                 })
             };
-            let left = take_all(until, look, |_| count += 1).expect("no look fails");
+            let left = reap_with(until, wait_once, |_| count += 1).expect("no look fails");
             (left, count)
         };
         // One status is reaped even after the time limit: the first may belong to the command.
-        assert_eq!(taken(Duration::ZERO, usize::MAX), (ChildrenLeft::Unlooked, 1));
-        assert_eq!(taken(Duration::MAX, usize::MAX), (ChildrenLeft::Unlooked, REAP_MAX));
-        assert_eq!(taken(Duration::MAX, 3), (ChildrenLeft::Nobody, 3));
-        assert_eq!(taken(Duration::ZERO, 0), (ChildrenLeft::Nobody, 0));
+        assert_eq!(reaped_count(Duration::ZERO, usize::MAX), (ChildrenLeft::Unchecked, 1));
+        assert_eq!(reaped_count(Duration::MAX, usize::MAX), (ChildrenLeft::Unchecked, REAP_MAX));
+        assert_eq!(reaped_count(Duration::MAX, 3), (ChildrenLeft::None, 3));
+        assert_eq!(reaped_count(Duration::ZERO, 0), (ChildrenLeft::None, 0));
     }
 
     #[test]

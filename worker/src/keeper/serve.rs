@@ -195,7 +195,7 @@ impl Keeper {
             }
             ToKeeper::Taken { attempt, position } => {
                 if let Some(kept) = self.attempt.as_mut().filter(|kept| kept.id() == attempt) {
-                    kept.taken(now, position);
+                    kept.note_stored(now, position);
                 }
             }
         }
@@ -209,7 +209,7 @@ impl Keeper {
     fn send_stdin_position(&mut self) {
         let Some(attempt) = self.attempt.as_mut().filter(|_| self.connection.is_some()) else { return };
         let id = attempt.id();
-        if let Some(place) = attempt.stdin_mut().and_then(Stdin::news) {
+        if let Some(place) = attempt.stdin_mut().and_then(Stdin::next_announcement) {
             self.send(&FromKeeper::Stdin { attempt: id, place });
         }
     }

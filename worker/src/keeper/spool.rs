@@ -24,7 +24,7 @@ const WRITE_BEHIND_BYTES: u64 = 8 << 20;
 
 /// Limits of one log, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Bounds {
+pub struct LogLimits {
     /// Limit on written bytes that the coordinator has not stored.
     pub window: u64,
     /// Limit on the whole log.
@@ -33,27 +33,27 @@ pub struct Bounds {
     pub tail: usize,
 }
 
-impl Default for Bounds {
+impl Default for LogLimits {
     fn default() -> Self {
         Self { window: SPOOL_WINDOW_BYTES, log: LOG_BYTES_MAX, tail: TAIL_KEEP_BYTES }
     }
 }
 
-impl Bounds {
+impl LogLimits {
     /// Returns these limits with a shorter log, if requested.
     #[must_use]
-    pub fn with_log(self, most: Option<u64>) -> Self {
+    pub fn with_log_limit(self, most: Option<u64>) -> Self {
         Self { log: most.map_or(self.log, |most| most.clamp(LOG_BYTES_MIN, self.log)), ..self }
     }
 }
 
-struct Waiting {
+struct PendingOutput {
     stream: Stream,
     elapsed_ms: u32,
     bytes: Vec<u8>,
 }
 
-impl Waiting {
+impl PendingOutput {
     /// Returns the size in the log, header included.
     fn size(&self) -> usize {
         CHUNK_HEADER_BYTES + self.bytes.len()
@@ -65,17 +65,17 @@ pub struct Spool {
     file: File,
     attempt: AttemptId,
     policy: OutputPolicy,
-    bounds: Bounds,
+    limits: LogLimits,
     state: LogState,
     hashers: [blake3::Hasher; 2],
-    taken: u64,
+    stored: u64,
     written_behind: u64,
-    waiting: VecDeque<Waiting>,
-    waiting_bytes: usize,
-    missing: [u64; 2],
+    pending: VecDeque<PendingOutput>,
+    pending_bytes: usize,
+    dropped: [u64; 2],
     gaps: Vec<GapEntry>,
     closing: bool,
-    trouble: Option<io::Error>,
+    write_error: Option<io::Error>,
 }
 
 impl Spool {
@@ -83,23 +83,28 @@ impl Spool {
     ///
     /// # Errors
     /// Fails if the file cannot be created or already exists.
-    pub fn create(path: &Path, attempt: AttemptId, policy: OutputPolicy, bounds: Bounds) -> io::Result<Self> {
+    pub fn create(
+        path: &Path,
+        attempt: AttemptId,
+        policy: OutputPolicy,
+        limits: LogLimits,
+    ) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).read(true).create_new(true).open(path)?;
         Ok(Self {
             file,
             attempt,
             policy,
-            bounds,
+            limits,
             state: LogState::default(),
             hashers: [blake3::Hasher::new(), blake3::Hasher::new()],
-            taken: 0,
+            stored: 0,
             written_behind: 0,
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
-            missing: [0; 2],
+            pending: VecDeque::new(),
+            pending_bytes: 0,
+            dropped: [0; 2],
             gaps: Vec::new(),
             closing: false,
-            trouble: None,
+            write_error: None,
         })
     }
 
@@ -109,30 +114,30 @@ impl Spool {
         if buffer.len() <= CHUNK_HEADER_BYTES {
             return;
         }
-        if self.waiting.is_empty() && self.missing == [0; 2] && self.has_room(buffer.len() as u64) {
+        if self.pending.is_empty() && self.dropped == [0; 2] && self.has_room(buffer.len() as u64) {
             match self.write(stream, ChunkKind::Data, elapsed_ms, buffer) {
                 Ok(()) => return,
-                Err(error) => self.trouble = Some(error),
+                Err(error) => self.write_error = Some(error),
             }
         }
-        let waiting = Waiting { stream, elapsed_ms, bytes: buffer[CHUNK_HEADER_BYTES..].to_vec() };
-        self.waiting_bytes += waiting.size();
-        self.waiting.push_back(waiting);
+        let pending = PendingOutput { stream, elapsed_ms, bytes: buffer[CHUNK_HEADER_BYTES..].to_vec() };
+        self.pending_bytes += pending.size();
+        self.pending.push_back(pending);
         self.flush();
         self.drop_beyond_tail();
     }
 
     /// Writes the waiting output, as far as there is room.
     pub fn flush(&mut self) {
-        self.trouble = None;
+        self.write_error = None;
         if let Err(error) = self.try_flush() {
-            self.trouble = Some(error);
+            self.write_error = Some(error);
         }
     }
 
     /// Records the position that the coordinator has stored.
-    pub fn taken(&mut self, position: u64) {
-        self.taken = self.taken.max(position.min(self.state.position));
+    pub fn note_stored(&mut self, position: u64) {
+        self.stored = self.stored.max(position.min(self.state.position));
         self.flush();
     }
 
@@ -144,12 +149,12 @@ impl Spool {
 
     /// Returns true if pipes should be read.
     pub fn wants_more(&self) -> bool {
-        self.waiting.is_empty() || self.loses_middle()
+        self.pending.is_empty() || self.drops_middle()
     }
 
     /// Returns the error while the disk refuses writes.
-    pub fn trouble(&self) -> Option<&io::Error> {
-        self.trouble.as_ref()
+    pub fn write_error(&self) -> Option<&io::Error> {
+        self.write_error.as_ref()
     }
 
     /// Returns the length of the log, headers included. All of it is in the file.
@@ -164,11 +169,11 @@ impl Spool {
     pub fn seal(&mut self, elapsed_ms: u32) -> io::Result<Sealed> {
         self.closing = true;
         self.flush();
-        if self.trouble.is_some() || !self.waiting.is_empty() {
-            for waiting in std::mem::take(&mut self.waiting) {
-                self.missing[waiting.stream.index()] += waiting.bytes.len() as u64;
+        if self.write_error.is_some() || !self.pending.is_empty() {
+            for pending in std::mem::take(&mut self.pending) {
+                self.dropped[pending.stream.index()] += pending.bytes.len() as u64;
             }
-            self.waiting_bytes = 0;
+            self.pending_bytes = 0;
             let reason = self.gap_reason();
             // A gap that does not fit on the disk is still recorded in the outcome.
             if self.write_gaps(elapsed_ms, &reason).is_err() {
@@ -191,67 +196,67 @@ impl Spool {
         })
     }
 
-    fn loses_middle(&self) -> bool {
+    fn drops_middle(&self) -> bool {
         self.closing || self.policy == OutputPolicy::KeepEnds || self.is_over_log_limit()
     }
 
     fn is_over_log_limit(&self) -> bool {
-        self.state.position + LOG_RESERVE_BYTES.min(self.bounds.log / 2) >= self.bounds.log
+        self.state.position + LOG_RESERVE_BYTES.min(self.limits.log / 2) >= self.limits.log
     }
 
     fn has_room(&self, size: u64) -> bool {
         if self.closing {
-            return self.state.position + size <= self.bounds.log;
+            return self.state.position + size <= self.limits.log;
         }
-        !self.is_over_log_limit() && self.state.position + size <= self.taken + self.bounds.window
+        !self.is_over_log_limit() && self.state.position + size <= self.stored + self.limits.window
     }
 
     fn try_flush(&mut self) -> io::Result<()> {
-        while let Some(first) = self.waiting.front() {
+        while let Some(first) = self.pending.front() {
             if !self.has_room(first.size() as u64) {
                 return Ok(());
             }
             let elapsed_ms = first.elapsed_ms;
             let reason = self.gap_reason();
             self.write_gaps(elapsed_ms, &reason)?;
-            let Some(first) = self.waiting.pop_front() else { return Ok(()) };
+            let Some(first) = self.pending.pop_front() else { return Ok(()) };
             let mut buffer = vec![0; CHUNK_HEADER_BYTES];
             buffer.extend_from_slice(&first.bytes);
             if let Err(error) = self.write(first.stream, ChunkKind::Data, elapsed_ms, &mut buffer) {
-                self.waiting.push_front(first);
+                self.pending.push_front(first);
                 return Err(error);
             }
-            self.waiting_bytes -= first.size();
+            self.pending_bytes -= first.size();
         }
         Ok(())
     }
 
     fn drop_beyond_tail(&mut self) {
-        if !self.loses_middle() {
+        if !self.drops_middle() {
             return;
         }
-        while self.waiting_bytes > self.bounds.tail {
-            let Some(first) = self.waiting.pop_front() else { return };
-            self.waiting_bytes -= first.size();
-            self.missing[first.stream.index()] += first.bytes.len() as u64;
+        while self.pending_bytes > self.limits.tail {
+            let Some(first) = self.pending.pop_front() else { return };
+            self.pending_bytes -= first.size();
+            self.dropped[first.stream.index()] += first.bytes.len() as u64;
         }
     }
 
     fn gap_reason(&self) -> String {
-        match &self.trouble {
+        match &self.write_error {
             Some(error) => format!("the worker's disk refused it: {error}"),
             None if self.is_over_log_limit() => {
-                format!("the log is over its limit of {} bytes", self.bounds.log)
+                format!("the log is over its limit of {} bytes", self.limits.log)
             }
             None => {
-                format!("the coordinator was more than {} bytes behind", self.bounds.window)
+                format!("the coordinator was more than {} bytes behind", self.limits.window)
             }
         }
     }
 
     fn write_gaps(&mut self, elapsed_ms: u32, reason: &str) -> io::Result<()> {
         for stream in Stream::ALL {
-            let missing_bytes = self.missing[stream.index()];
+            let missing_bytes = self.dropped[stream.index()];
             if missing_bytes == 0 {
                 continue;
             }
@@ -259,14 +264,14 @@ impl Spool {
             serde_json::to_writer(&mut buffer, &Gap { missing_bytes, reason: reason.to_owned() })?;
             let offset = self.state.stream_lengths[stream.index()];
             self.write(stream, ChunkKind::Gap, elapsed_ms, &mut buffer)?;
-            self.missing[stream.index()] = 0;
+            self.dropped[stream.index()] = 0;
             self.gaps.push(GapEntry { stream, offset, bytes: missing_bytes, reason: reason.to_owned() });
         }
         Ok(())
     }
 
     fn note_gap(&mut self, stream: Stream, reason: &str) {
-        let bytes = std::mem::take(&mut self.missing[stream.index()]);
+        let bytes = std::mem::take(&mut self.dropped[stream.index()]);
         if bytes > 0 {
             let offset = self.state.stream_lengths[stream.index()];
             self.gaps.push(GapEntry { stream, offset, bytes, reason: reason.to_owned() });

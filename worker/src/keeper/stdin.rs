@@ -45,7 +45,7 @@ impl Stdin {
     }
 
     /// The place, if it has room that the worker does not know of.
-    pub(super) fn news(&mut self) -> Option<StdinPlace> {
+    pub(super) fn next_announcement(&mut self) -> Option<StdinPlace> {
         let place = self.place();
         let is_new =
             self.pipe.is_some() && self.end.is_none() && place.until >= self.announced + ANNOUNCE_BYTES;
@@ -101,7 +101,7 @@ impl Stdin {
     }
 
     /// Why the end of the command means nothing: its input was not the submitter's.
-    pub(super) fn damage(&self) -> Option<String> {
+    pub(super) fn input_error(&self) -> Option<String> {
         let end = self.end.as_ref()?;
         (end.seal.blake3 != self.hasher.finalize().to_hex().as_str()).then(|| {
             format!(
@@ -161,11 +161,11 @@ mod tests {
             early.note().as_deref(),
             Some("standard input ended early, after 3 bytes: the client is gone")
         );
-        assert_eq!(early.damage(), None);
+        assert_eq!(early.input_error(), None);
         let (_reader, mut wrong) = stdin();
         wrong.push(0, b"abc");
         wrong.end(end(b"abd", None));
-        assert!(wrong.damage().is_some_and(|damage| damage.contains("do not match")));
+        assert!(wrong.input_error().is_some_and(|input_error| input_error.contains("do not match")));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use super::reap::{ChildrenLeft, Reaped, reap_all};
 use super::stacks::{self, Requested};
 use crate::limits::{
-    CHASE_FOR, LOOK_FOR, OBSERVE_EVERY, ROUND_PAUSE_MIN, SEEN_MAX, STOP_FOR, STOP_PASSES_MAX,
+    OBSERVE_EVERY, READ_TABLE_FOR, ROUND_PAUSE_MIN, SEEN_MAX, STOP_DESCENDANTS_FOR, STOP_FOR, STOP_PASSES_MAX,
 };
 use crate::platform::{self, Group, Now, Process, Selection, Table, members};
 use buildpool_protocol::ids::{AttemptId, JobId};
@@ -98,20 +98,20 @@ impl Tree {
     /// Returns the living processes of the tree.
     ///
     /// # Errors
-    /// Fails if the process table cannot be read, or not within [`LOOK_FOR`].
+    /// Fails if the process table cannot be read, or not within [`READ_TABLE_FOR`].
     pub fn find(&mut self) -> io::Result<Vec<Process>> {
         self.find_until(Duration::MAX)
     }
 
     fn find_until(&mut self, until: Duration) -> io::Result<Vec<Process>> {
-        let found = self.look(until)?;
+        let found = self.read_table(until)?;
         if found.is_whole { Ok(found.processes) } else { Err(io::ErrorKind::TimedOut.into()) }
     }
 
-    /// Returns the processes found until `until`, within [`LOOK_FOR`]. A tree that uses the whole
+    /// Returns the processes found until `until`, within [`READ_TABLE_FOR`]. A tree that uses the whole
     /// machine could make reading the table endless.
-    fn look(&mut self, until: Duration) -> io::Result<Table> {
-        let table = platform::processes_until(until.min(Now::read().running + LOOK_FOR))?;
+    fn read_table(&mut self, until: Duration) -> io::Result<Table> {
+        let table = platform::processes_until(until.min(Now::read().running + READ_TABLE_FOR))?;
         let (adopts, job, number) =
             (self.adopts, self.attempt.job.to_string(), self.attempt.number.to_string());
         let found = members(&table.processes, &self.selection, |process| {
@@ -139,7 +139,7 @@ impl Tree {
     /// true if there are any.
     pub(super) fn observe(&mut self, until: Duration) -> bool {
         // An unreadable table is read again the next time.
-        self.look(until).is_ok_and(|found| !found.processes.is_empty())
+        self.read_table(until).is_ok_and(|found| !found.processes.is_empty())
     }
 
     /// Returns every process ever found in the tree.
@@ -164,14 +164,14 @@ impl Tree {
     pub(super) fn count(&mut self, until: Duration, reaped: impl FnMut(Reaped)) -> io::Result<usize> {
         let left = self.reap(until, reaped)?;
         if self.adopts {
-            return Ok(usize::from(left != ChildrenLeft::Nobody));
+            return Ok(usize::from(left != ChildrenLeft::None));
         }
         Ok(self.find_until(until)?.len())
     }
 
     /// Requests the stacks of the processes that are found until then.
     pub(super) fn request_stacks(&mut self, until: Duration, may_attach_debugger: bool) -> Requested {
-        self.look(until).map_or_else(
+        self.read_table(until).map_or_else(
             |_| Requested::default(),
             |found| stacks::request(&found.processes, may_attach_debugger),
         )
@@ -180,12 +180,12 @@ impl Tree {
     /// Sends SIGTERM to every process of the tree: whole groups in one call, and processes of other
     /// groups found until `until`.
     pub(super) fn terminate(&mut self, until: Duration) {
-        let mut asked = BTreeSet::new();
-        asked.extend(self.signal_own_group(Signal::SIGTERM).then_some(self.leader));
-        asked.extend(signal_groups(&self.held_groups() - &asked, Signal::SIGTERM));
-        let found = self.look(until);
+        let mut signaled = BTreeSet::new();
+        signaled.extend(self.signal_own_group(Signal::SIGTERM).then_some(self.leader));
+        signaled.extend(signal_groups(&self.held_groups() - &signaled, Signal::SIGTERM));
+        let found = self.read_table(until);
         for process in found.map(|found| found.processes).unwrap_or_default() {
-            if !asked.contains(&process.group) {
+            if !signaled.contains(&process.group) {
                 // The process may have ended, or may not be signalled. The next check shows the
                 // result.
                 let _ = kill(Pid::from_raw(process.pid), Signal::SIGTERM);
@@ -202,7 +202,7 @@ impl Tree {
         self.signal_own_group(Signal::SIGKILL);
         signal_groups(stopped, Signal::SIGKILL);
         if self.adopts {
-            self.chase(&mut reaped);
+            self.stop_descendants(&mut reaped);
         }
         self.stop_and_kill();
     }
@@ -221,19 +221,19 @@ impl Tree {
     /// A process may fork and exit before the whole table is read, continuously. Reading its
     /// children directly finds the child. Processes stopped here stay in the table and are found
     /// there again.
-    fn chase(&mut self, mut reaped: impl FnMut(Reaped)) {
-        let until = Now::read().running + CHASE_FOR;
-        let mut met = BTreeSet::new();
+    fn stop_descendants(&mut self, mut reaped: impl FnMut(Reaped)) {
+        let until = Now::read().running + STOP_DESCENDANTS_FOR;
+        let mut seen_pids = BTreeSet::new();
         loop {
             // Ended children would be found again and again.
-            if self.reap(until, &mut reaped).map_or(true, |left| left == ChildrenLeft::Nobody) {
+            if self.reap(until, &mut reaped).map_or(true, |left| left == ChildrenLeft::None) {
                 return;
             }
             // An unreaped process keeps its pid, so every process found here belongs to the tree.
             let Some(mut waiting) = platform::children(Pid::this().as_raw()) else { return };
             let mut is_new = false;
             while let Some(pid) = waiting.pop().filter(|_| Now::read().running < until) {
-                is_new |= met.insert(pid) && kill(Pid::from_raw(pid), Signal::SIGSTOP).is_ok();
+                is_new |= seen_pids.insert(pid) && kill(Pid::from_raw(pid), Signal::SIGSTOP).is_ok();
                 waiting.extend(platform::children(pid).unwrap_or_default());
             }
             if !is_new || Now::read().running >= until {
@@ -253,7 +253,7 @@ impl Tree {
         let mut stopped: BTreeSet<(i32, u64)> = BTreeSet::new();
         let mut groups = BTreeSet::new();
         for _ in 0..STOP_PASSES_MAX {
-            let Ok(found) = self.look(until) else { break };
+            let Ok(found) = self.read_table(until) else { break };
             let mut is_new = false;
             for process in &found.processes {
                 if stopped.insert((process.pid, process.started)) {
@@ -283,7 +283,7 @@ impl Tree {
 
     /// Lists the remaining processes, for users.
     pub fn list(&mut self) -> Vec<Survivor> {
-        let found = self.look(Duration::MAX).map(|found| found.processes);
+        let found = self.read_table(Duration::MAX).map(|found| found.processes);
         let named = found.unwrap_or_default().into_iter().take(LIST_MAX);
         named.map(|process| Survivor { pid: process.pid, command: process.name }).collect()
     }

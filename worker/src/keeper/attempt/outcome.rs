@@ -22,8 +22,8 @@ impl RunningAttempt {
         } else {
             Vec::new()
         };
-        let damage = self.stdin.as_ref().filter(|_| self.acted.is_none()).and_then(Stdin::damage);
-        let ending = match (damage, self.ending.clone()) {
+        let input_error = self.stdin.as_ref().filter(|_| self.acted.is_none()).and_then(Stdin::input_error);
+        let ending = match (input_error, self.ending.clone()) {
             (Some(reason), _) => Ending::Unobserved { reason },
             (None, Some(ending)) => ending,
             (None, None) => {

@@ -1,6 +1,6 @@
 //! Tests of the spool: inputs and the content of the disk.
 
-use super::{Bounds, Sealed, Spool, recover};
+use super::{LogLimits, Sealed, Spool, recover};
 use buildpool_protocol::ids::{AttemptId, JobId};
 use buildpool_protocol::output::{CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, Gap, LogState, Stream};
 use buildpool_protocol::spec::OutputPolicy;
@@ -16,9 +16,9 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(policy: OutputPolicy, bounds: Bounds) -> Self {
+    fn new(policy: OutputPolicy, limits: LogLimits) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let spool = Spool::create(&directory.path().join("log"), attempt(), policy, bounds);
+        let spool = Spool::create(&directory.path().join("log"), attempt(), policy, limits);
         Self { directory, spool: spool.expect("a new file") }
     }
 
@@ -68,7 +68,7 @@ const ERR: Stream = Stream::Stderr;
 
 #[test]
 fn chunks_lie_in_order_and_the_seal_counts_each_stream() {
-    let mut bench = Bench::new(OutputPolicy::Block, Bounds::default());
+    let mut bench = Bench::new(OutputPolicy::Block, LogLimits::default());
     bench.append(OUT, b"one");
     bench.append(ERR, b"two");
     bench.append(OUT, b"");
@@ -83,15 +83,15 @@ fn chunks_lie_in_order_and_the_seal_counts_each_stream() {
 
 #[test]
 fn a_full_window_stops_the_reading_until_the_coordinator_has_taken_some() {
-    let bounds = Bounds { window: 120, ..Bounds::default() };
-    let mut bench = Bench::new(OutputPolicy::Block, bounds);
+    let limits = LogLimits { window: 120, ..LogLimits::default() };
+    let mut bench = Bench::new(OutputPolicy::Block, limits);
     bench.append(OUT, b"one");
     bench.append(OUT, b"two");
     assert!(bench.spool.wants_more());
     bench.append(OUT, b"three");
     assert!(!bench.spool.wants_more());
     assert_eq!(bench.spool.length(), 102);
-    bench.spool.taken(51);
+    bench.spool.note_stored(51);
     assert!(bench.spool.wants_more());
     assert_eq!(bench.read().len(), 3);
     bench.append(OUT, b"four");
@@ -103,8 +103,8 @@ fn a_full_window_stops_the_reading_until_the_coordinator_has_taken_some() {
 
 #[test]
 fn the_middle_is_lost_in_a_counted_gap_when_that_was_asked_for() {
-    let bounds = Bounds { window: 60, tail: 149, ..Bounds::default() };
-    let mut bench = Bench::new(OutputPolicy::KeepEnds, bounds);
+    let limits = LogLimits { window: 60, tail: 149, ..LogLimits::default() };
+    let mut bench = Bench::new(OutputPolicy::KeepEnds, limits);
     bench.append(OUT, b"head");
     for text in ["lost", "gone", "t1", "t2"] {
         bench.append(OUT, text.as_bytes());
@@ -125,8 +125,8 @@ fn the_middle_is_lost_in_a_counted_gap_when_that_was_asked_for() {
 #[test]
 fn a_log_over_its_limit_keeps_head_and_tail_under_either_policy() {
     for policy in [OutputPolicy::Block, OutputPolicy::KeepEnds] {
-        let bounds = Bounds { log: 600, tail: 100, ..Bounds::default() };
-        let mut bench = Bench::new(policy, bounds);
+        let limits = LogLimits { log: 600, tail: 100, ..LogLimits::default() };
+        let mut bench = Bench::new(policy, limits);
         for number in 0..9 {
             bench.append(OUT, format!("{number}{number}").as_bytes());
             assert!(bench.spool.wants_more());
@@ -141,21 +141,21 @@ fn a_log_over_its_limit_keeps_head_and_tail_under_either_policy() {
 
 #[test]
 fn what_has_no_room_at_the_end_is_counted_too() {
-    let bounds = Bounds { log: 260, tail: 500, ..Bounds::default() };
-    let mut bench = Bench::new(OutputPolicy::Block, bounds);
+    let limits = LogLimits { log: 260, tail: 500, ..LogLimits::default() };
+    let mut bench = Bench::new(OutputPolicy::Block, limits);
     for number in 0..9 {
         bench.append(OUT, format!("{number}{number}").as_bytes());
     }
     let sealed = bench.seal();
     let kept: u64 = bench.read().iter().filter(|(_, text)| !text.starts_with('[')).map(|_| 2).sum();
-    let missing: u64 = sealed.gaps.iter().map(|gap| gap.bytes).sum();
-    assert_eq!((kept + missing, sealed.seals[0].length), (18, 18));
-    assert!(missing > 0);
+    let dropped: u64 = sealed.gaps.iter().map(|gap| gap.bytes).sum();
+    assert_eq!((kept + dropped, sealed.seals[0].length), (18, 18));
+    assert!(dropped > 0);
 }
 
 #[test]
 fn a_log_that_was_cut_anywhere_is_recovered_to_its_last_whole_chunk() {
-    let mut bench = Bench::new(OutputPolicy::Block, Bounds::default());
+    let mut bench = Bench::new(OutputPolicy::Block, LogLimits::default());
     bench.append(OUT, b"one");
     bench.append(ERR, b"two!");
     let whole = bench.seal();
@@ -167,6 +167,6 @@ fn a_log_that_was_cut_anywhere_is_recovered_to_its_last_whole_chunk() {
         assert_eq!(recovered.log_length, expected, "cut at {length}");
     }
     assert_eq!(whole.log_length, log.len() as u64);
-    let missing = recover(&bench.path().with_extension("none"), attempt()).expect("no log is empty");
-    assert_eq!(missing.log_length, 0);
+    let dropped = recover(&bench.path().with_extension("none"), attempt()).expect("no log is empty");
+    assert_eq!(dropped.log_length, 0);
 }
