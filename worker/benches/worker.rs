@@ -13,8 +13,8 @@ use buildpool_protocol::ids::{AttemptId, JobId, Lease};
 use buildpool_protocol::output::{ChunkHeader, ChunkKind};
 use buildpool_protocol::spec::{Command as JobCommand, JobSpec, OutputPolicy, Source};
 use buildpool_protocol::worker_link::{Desired, FromWorker, Grant, ToWorker};
+use buildpool_worker::keeper::keeper_directory::KeeperPaths;
 use buildpool_worker::keeper::messages::{FromKeeper, Run, ToKeeper, encode, take};
-use buildpool_worker::keeper::place::Places;
 use buildpool_worker::{Config, Shutdown, Wish, run};
 use futures_util::{SinkExt, StreamExt};
 use std::collections::BTreeMap;
@@ -110,7 +110,7 @@ struct Keeper {
 impl Keeper {
     fn start(data: &Path) -> Self {
         let (socket, theirs) = UnixStream::pair().expect("a socket");
-        let places = Places { directory: data.to_owned(), sockets: data.to_owned() };
+        let places = KeeperPaths { directory: data.to_owned(), sockets: data.to_owned() };
         let child = Command::new(binary())
             .arg(buildpool_worker::keeper::SUBCOMMAND)
             .args(buildpool_worker::keeper::arguments(0, &places))

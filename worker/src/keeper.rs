@@ -5,12 +5,12 @@
 mod attempt;
 mod capture;
 mod connection;
+mod disk_block;
 mod guardian;
-mod holding;
+pub mod keeper_directory;
 pub mod log_tail;
 pub mod mask;
 pub mod messages;
-pub mod place;
 mod reap;
 mod serve;
 mod signals;
@@ -20,9 +20,9 @@ pub mod stacks;
 mod stdin;
 pub mod tree;
 
+use keeper_directory::{KeeperDirectory, KeeperPaths};
 use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
-use place::{KeeperDirectory, Places};
 use serve::Keeper;
 use signals::ChildSignal;
 use std::ffi::OsString;
@@ -47,8 +47,8 @@ pub fn keeper_main(arguments: impl IntoIterator<Item = OsString>) -> i32 {
 }
 
 /// Returns the arguments for [`keeper_main`].
-pub fn arguments(number: u32, places: &Places) -> Vec<OsString> {
-    vec![number.to_string().into(), places.directory.clone().into(), places.sockets.clone().into()]
+pub fn arguments(number: u32, paths: &KeeperPaths) -> Vec<OsString> {
+    vec![number.to_string().into(), paths.directory.clone().into(), paths.sockets.clone().into()]
 }
 
 fn prepare(arguments: impl IntoIterator<Item = OsString>) -> io::Result<Keeper> {
@@ -64,7 +64,7 @@ fn prepare(arguments: impl IntoIterator<Item = OsString>) -> io::Result<Keeper> 
         .ok_or_else(|| invalid("its number is not one"))?;
     crate::platform::guard_memory();
     close_inherited()?;
-    let places = Places { directory: PathBuf::from(directory), sockets: PathBuf::from(sockets) };
+    let paths = KeeperPaths { directory: PathBuf::from(directory), sockets: PathBuf::from(sockets) };
     // This fails if the process already leads a session, which is sufficient.
     let _ = nix::unistd::setsid();
     signals::ignore_requests_to_end()?;
@@ -73,8 +73,8 @@ fn prepare(arguments: impl IntoIterator<Item = OsString>) -> io::Result<Keeper> 
     let null = nix::fcntl::open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty())?;
     nix::unistd::dup2_stdin(&null)?;
     let children = ChildSignal::install()?;
-    let place = KeeperDirectory::take(places, number)?;
-    Ok(Keeper::new(place, children, adopts, Some(worker)))
+    let directory = KeeperDirectory::take(paths, number)?;
+    Ok(Keeper::new(directory, children, adopts, Some(worker)))
 }
 
 /// Closes inherited descriptors other than the three standard ones. A pipe held open by a keeper or

@@ -6,7 +6,7 @@ use super::final_outcome::About;
 use super::keepers::KeeperLink;
 use super::masking::Masking;
 use crate::isolation::users::JobUser;
-use crate::keeper::messages::{Run, StdinPlace};
+use crate::keeper::messages::{Run, StdinWindow};
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::ids::Lease;
 use buildpool_protocol::outcome::{Acted, OutputHeld};
@@ -45,7 +45,7 @@ pub(super) struct Attempt {
     pub(super) started_at_ms: Option<i64>,
     pub(super) log_length: u64,
     /// How far its standard input is, if its keeper takes one.
-    pub(super) stdin: Option<StdinPlace>,
+    pub(super) stdin: Option<StdinWindow>,
     /// Time since the disk refuses its output, and the system error.
     pub(super) output_held: Option<(Instant, String)>,
     /// Reason to end it. It is sent to its keeper, or prevents the start.

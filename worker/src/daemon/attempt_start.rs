@@ -231,7 +231,7 @@ impl Agent {
     pub(super) fn on_keeper_gone(&mut self, link: KeeperLink) {
         let Some((number, work, is_found)) = self.keepers.remove(link) else { return };
         // If its lock cannot be checked, the keeper counts as running and is checked again.
-        let is_alive = self.home.places.is_alive(number).unwrap_or(true);
+        let is_alive = self.home.keeper_paths.is_alive(number).unwrap_or(true);
         match work {
             Work::Keeps(id) if is_alive => {
                 if let Some(Attempt { stage: Stage::Kept { keeper, .. }, .. }) = self.attempts.get_mut(&id) {

@@ -1,7 +1,7 @@
 //! The worker's data directory: a lock against a second daemon, the permanent identity, and
 //! directories for keepers and attempts.
 
-use crate::keeper::place::Places;
+use crate::keeper::keeper_directory::KeeperPaths;
 use buildpool_protocol::ids::{AttemptId, WorkerId};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ pub(super) struct Home {
     /// Directory of the attempts.
     pub attempts: PathBuf,
     /// Directory of the keepers.
-    pub places: Places,
+    pub keeper_paths: KeeperPaths,
     /// The permanent identity.
     pub worker: WorkerId,
     directory: PathBuf,
@@ -80,8 +80,8 @@ impl Home {
         let elsewhere = elsewhere(&keepers)?;
         let sockets = sockets(&keepers, &elsewhere)?;
         let worker = identity(&directory.join("worker-id"))?;
-        let places = Places { directory: keepers, sockets };
-        Ok(Self { attempts, places, worker, directory, elsewhere, _lock: lock })
+        let keeper_paths = KeeperPaths { directory: keepers, sockets };
+        Ok(Self { attempts, keeper_paths, worker, directory, elsewhere, _lock: lock })
     }
 
     /// Returns the path of the directory.
@@ -99,12 +99,12 @@ impl Home {
     /// Returns the possible socket paths of a running keeper. The directory may have been renamed
     /// since the keeper started, between a short and a long path.
     pub(super) fn sockets_of(&self, number: u32) -> Vec<PathBuf> {
-        let beside = self.places.directory.join(number.to_string());
+        let beside = self.keeper_paths.directory.join(number.to_string());
         let mut found = Vec::new();
         if is_private(&self.elsewhere) {
             found.push(self.elsewhere.join(number.to_string()));
         }
-        if self.places.sockets == self.places.directory {
+        if self.keeper_paths.sockets == self.keeper_paths.directory {
             found.insert(0, beside);
         } else if beside.symlink_metadata().is_ok() {
             // A symbolic link makes its path short.
@@ -207,10 +207,10 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let long = directory.path().join("d".repeat(120));
         let home = Home::take(&long).expect("free");
-        let socket = home.places.socket(u32::MAX);
+        let socket = home.keeper_paths.socket(u32::MAX);
         assert!(socket.as_os_str().len() <= SOCKET_PATH_BYTES_MAX, "{}", socket.display());
         let elsewhere = home.sockets_elsewhere().expect("they are not in the directory");
-        assert_eq!(elsewhere, home.places.sockets.canonicalize().expect("it was made"));
-        std::fs::remove_dir_all(&home.places.sockets).expect("it was made");
+        assert_eq!(elsewhere, home.keeper_paths.sockets.canonicalize().expect("it was made"));
+        std::fs::remove_dir_all(&home.keeper_paths.sockets).expect("it was made");
     }
 }

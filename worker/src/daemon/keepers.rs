@@ -61,12 +61,12 @@ impl Keepers {
 
     /// Connects to all running keepers. Those that do not answer stay [`Work::Silent`].
     pub(super) fn find(&mut self, home: &Home) -> io::Result<()> {
-        for entry in fs::read_dir(&home.places.directory)? {
+        for entry in fs::read_dir(&home.keeper_paths.directory)? {
             let name = entry?.file_name();
             let number =
                 name.to_str().and_then(|name| name.strip_suffix(".lock")).and_then(|n| n.parse().ok());
             let Some(number) = number else { continue };
-            if home.places.is_alive(number)? {
+            if home.keeper_paths.is_alive(number)? {
                 let sockets = home.sockets_of(number);
                 self.add(number, true, connect(sockets));
             }
@@ -84,7 +84,7 @@ impl Keepers {
         // After the handle is dropped, the runtime reaps a keeper that ends before the daemon.
         Command::new(program)
             .args(first)
-            .args(crate::keeper::arguments(number, &home.places))
+            .args(crate::keeper::arguments(number, &home.keeper_paths))
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .stderr(log)
@@ -97,7 +97,7 @@ impl Keepers {
     fn free_number(&self, home: &Home) -> io::Result<u32> {
         for number in 0..=u32::MAX {
             let is_ours = self.keepers.values().any(|keeper| keeper.number == number);
-            if !is_ours && !home.places.is_alive(number)? {
+            if !is_ours && !home.keeper_paths.is_alive(number)? {
                 return Ok(number);
             }
         }

@@ -2,7 +2,7 @@
 //! and what got lost is requested again from there.
 
 use super::agent::Agent;
-use crate::keeper::messages::{StdinPlace, ToKeeper};
+use crate::keeper::messages::{StdinWindow, ToKeeper};
 use buildpool_protocol::ids::{AttemptId, Lease};
 use buildpool_protocol::stdin::{StdinEnd, new_part, split_content};
 use buildpool_protocol::worker_link::FromWorker;
@@ -10,7 +10,7 @@ use tracing::warn;
 
 impl Agent {
     /// A keeper has room for more.
-    pub(super) fn on_stdin_room(&mut self, id: AttemptId, place: StdinPlace) {
+    pub(super) fn on_stdin_room(&mut self, id: AttemptId, place: StdinWindow) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         let from = attempt.stdin.is_none().then_some(place.received);
         let known = attempt.stdin.get_or_insert(place);

@@ -3,10 +3,10 @@
 mod outcome;
 
 use super::capture::Capture;
-use super::holding::Holding;
+use super::disk_block::DiskBlock;
+use super::keeper_directory;
 use super::mask::Masker;
 use super::messages::{Kept, Run};
-use super::place;
 use super::reap::{ChildrenLeft, Reaped, add};
 use super::spawn::{Spawned, set_nonblocking, spawn};
 use super::spool::{LogLimits, Spool};
@@ -65,7 +65,7 @@ pub(super) struct RunningAttempt {
     leaked: Vec<Survivor>,
     is_blocked: bool,
     disk_full_since: Option<Duration>,
-    holding: Holding,
+    disk_block: DiskBlock,
     retry_at: Option<Duration>,
     has_survivors: bool,
     outcome: Option<Outcome>,
@@ -85,7 +85,7 @@ pub(super) struct Progress {
     pub(super) log_length: u64,
     pub(super) is_ending: bool,
     /// True if the disk refuses its output.
-    is_held: bool,
+    is_disk_blocked: bool,
 }
 
 struct JobProcess {
@@ -103,7 +103,7 @@ impl RunningAttempt {
     /// # Errors
     /// Fails if the log cannot be created. Then there is no attempt.
     pub(super) fn start(run: &Run, home: &Path, adopts: bool, now: Now) -> io::Result<Self> {
-        let directory = place::from_own(home, &run.attempt_directory);
+        let directory = keeper_directory::relative_to(home, &run.attempt_directory);
         let Some(setup) = &run.setup else { return Self::start_in(directory, run, adopts, now) };
         let outcome_directory = directory.clone();
         let directory = directory.join(records::SETUP);
@@ -128,7 +128,7 @@ impl RunningAttempt {
     /// As for [`RunningAttempt::start`].
     pub(super) fn start_after(setup: Self, run: &Run, home: &Path, adopts: bool) -> io::Result<Self> {
         let now = Now::read();
-        let directory = place::from_own(home, &run.attempt_directory);
+        let directory = keeper_directory::relative_to(home, &run.attempt_directory);
         let mut started = Self::start_in(directory, run, adopts, now)?;
         started.handle(now, setup.supervisor.contact(now));
         started.setup_outcome = setup.setup_outcome;
@@ -175,7 +175,7 @@ impl RunningAttempt {
             leaked: Vec::new(),
             is_blocked: false,
             disk_full_since: None,
-            holding: Holding::default(),
+            disk_block: DiskBlock::default(),
             retry_at: None,
             has_survivors: false,
             outcome: None,
@@ -245,7 +245,7 @@ impl RunningAttempt {
             ending: self.supervisor.is_ending(),
             started_at_ms: self.started_at_ms(),
             held: self.held_output(now),
-            stdin: self.stdin.as_ref().map(Stdin::place),
+            stdin: self.stdin.as_ref().map(Stdin::window),
             secrets: self.secrets.clone(),
         }
     }
@@ -260,7 +260,7 @@ impl RunningAttempt {
 
     /// Returns the blocked output, while the disk refuses it.
     pub(super) fn held_output(&self, now: Now) -> Option<OutputHeld> {
-        self.holding.present(now.running)
+        self.disk_block.current(now.running)
     }
 
     /// Returns progress that was not sent to the worker yet.
@@ -268,7 +268,7 @@ impl RunningAttempt {
         let progress = Progress {
             log_length: self.log_length(),
             is_ending: self.supervisor.is_ending(),
-            is_held: self.holding.holds(),
+            is_disk_blocked: self.disk_block.is_blocked(),
         };
         (progress != self.sent_progress).then_some(progress)
     }
@@ -395,7 +395,7 @@ impl RunningAttempt {
             self.is_blocked = is_blocked;
             self.supervisor.handle(now, if is_blocked { Input::Blocked } else { Input::Unblocked });
         }
-        self.holding.note(now.running, self.spool.write_error().filter(|_| is_blocked));
+        self.disk_block.note(now.running, self.spool.write_error().filter(|_| is_blocked));
         let Some(error) = self.spool.write_error() else {
             self.disk_full_since = None;
             self.retry_at = self.retry_at.filter(|_| self.outcome.is_some());
@@ -424,7 +424,7 @@ impl RunningAttempt {
             match effect {
                 Effect::Record(mut acted) => {
                     if let Acted::Timeout { after, held } = &mut acted {
-                        *held = self.holding.of_timeout(now.running, *after);
+                        *held = self.disk_block.during_timeout(now.running, *after);
                     }
                     self.acted = Some(acted);
                     // On a full disk, the keeper still has it in memory and writes it with the

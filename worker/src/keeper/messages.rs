@@ -192,7 +192,7 @@ pub enum FromKeeper {
         /// Of which attempt.
         attempt: AttemptId,
         /// How far it is.
-        place: StdinPlace,
+        place: StdinWindow,
     },
     /// The outcome is in the attempt's directory, and the keeper is idle.
     Ended {
@@ -224,7 +224,7 @@ pub struct Kept {
     pub held: Option<OutputHeld>,
     /// How far its standard input is, if it reads one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stdin: Option<StdinPlace>,
+    pub stdin: Option<StdinWindow>,
     /// Values to mask in its evidence. Empty if jobs can connect to the socket.
     #[serde(default)]
     pub secrets: BTreeMap<String, Secret>,
@@ -232,7 +232,7 @@ pub struct Kept {
 
 /// How far the standard input of an attempt is. Both are offsets in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct StdinPlace {
+pub struct StdinWindow {
     /// The keeper has the bytes before this one.
     pub received: u64,
     /// The keeper has room for the bytes before this one.

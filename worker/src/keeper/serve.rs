@@ -2,8 +2,8 @@
 
 use super::attempt::RunningAttempt;
 use super::connection::Connection;
+use super::keeper_directory::KeeperDirectory;
 use super::messages::{FromKeeper, GENERATION, Run, ToKeeper};
-use super::place::KeeperDirectory;
 use super::signals::ChildSignal;
 use super::stdin::Stdin;
 use super::tree::Tree;
@@ -18,7 +18,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 pub(super) struct Keeper {
-    place: KeeperDirectory,
+    directory: KeeperDirectory,
     children: ChildSignal,
     /// True if this process adopts orphans of the tree.
     adopts: bool,
@@ -45,13 +45,13 @@ struct Ready {
 
 impl Keeper {
     pub(super) fn new(
-        place: KeeperDirectory,
+        directory: KeeperDirectory,
         children: ChildSignal,
         adopts: bool,
         worker: Option<UnixStream>,
     ) -> Self {
         let mut keeper = Self {
-            place,
+            directory,
             children,
             adopts,
             connection: None,
@@ -95,7 +95,7 @@ impl Keeper {
         }
         let Some(mut survivors) = self.survivors.take() else { return Ok(()) };
         // Remove its files first: a dead keeper with files would be searched again.
-        drop(self.place);
+        drop(self.directory);
         drop(self.connection);
         survivors.kill_until_gone();
         Ok(())
@@ -104,7 +104,7 @@ impl Keeper {
     fn wait(&self) -> io::Result<Ready> {
         let mut fds = vec![
             PollFd::new(self.children.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.place.listener().as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.directory.listener().as_fd(), PollFlags::POLLIN),
         ];
         if let Some(connection) = &self.connection {
             let mut wanted = PollFlags::POLLIN;
@@ -140,14 +140,14 @@ impl Keeper {
 
     fn accept(&mut self) {
         // A newer worker replaces an older one, which is dead or about to exit.
-        while let Ok((stream, _)) = self.place.listener().accept() {
+        while let Ok((stream, _)) = self.directory.listener().accept() {
             self.send_hello(stream);
         }
     }
 
     fn send_hello(&mut self, stream: UnixStream) {
         let hello = FromKeeper::Hello {
-            keeper: self.place.number(),
+            keeper: self.directory.number(),
             pid: nix::unistd::Pid::this().as_raw(),
             kept: self.attempt.as_ref().map(|attempt| attempt.kept(Now::read())),
             generation: GENERATION,
@@ -227,11 +227,11 @@ impl Keeper {
     fn run(&mut self, run: Box<Run>, now: Now) {
         let attempt = run.lease.attempt;
         if let Some(kept) = &self.attempt {
-            let reason = format!("keeper {} keeps attempt {}", self.place.number(), kept.id());
+            let reason = format!("keeper {} keeps attempt {}", self.directory.number(), kept.id());
             return self.send(&FromKeeper::Refused { attempt, reason });
         }
-        self.place.reserve();
-        match RunningAttempt::start(&run, self.place.called(), self.adopts, now) {
+        self.directory.reserve();
+        match RunningAttempt::start(&run, self.directory.original_path(), self.adopts, now) {
             Ok(started) => {
                 self.next = started.is_setup().then_some(run);
                 self.set_attempt(started);
@@ -254,7 +254,7 @@ impl Keeper {
     /// Runs the job's command after its setup.
     fn run_after_setup(&mut self, setup: RunningAttempt, run: &Run) {
         let attempt = run.lease.attempt;
-        match RunningAttempt::start_after(setup, run, self.place.called(), self.adopts) {
+        match RunningAttempt::start_after(setup, run, self.directory.original_path(), self.adopts) {
             Ok(started) => self.set_attempt(started),
             Err(error) => {
                 let reason = format!("its log cannot be made: {error}");
@@ -266,7 +266,7 @@ impl Keeper {
     fn finish_attempt(&mut self, now: Now) {
         let Some(attempt) = &mut self.attempt else { return };
         let written = attempt.write_outcome(now).or_else(|_| {
-            self.place.release();
+            self.directory.release();
             attempt.write_outcome(now)
         });
         if written.unwrap_or(false) {

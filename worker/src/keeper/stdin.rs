@@ -1,6 +1,6 @@
 //! The standard input of an attempt: bytes from the worker's daemon go through a bounded buffer into the command's pipe.
 
-use super::messages::StdinPlace;
+use super::messages::StdinWindow;
 use buildpool_protocol::limits::STDIN_KEEPER_BYTES;
 use buildpool_protocol::stdin::{StdinEnd, new_part};
 use std::collections::VecDeque;
@@ -39,26 +39,26 @@ impl Stdin {
     }
 
     /// How far the input has come, and up to where the worker may send.
-    pub(super) fn place(&self) -> StdinPlace {
+    pub(super) fn window(&self) -> StdinWindow {
         let buffered = self.buffer.len() as u64;
-        StdinPlace { received: self.received, until: self.received - buffered + STDIN_KEEPER_BYTES }
+        StdinWindow { received: self.received, until: self.received - buffered + STDIN_KEEPER_BYTES }
     }
 
-    /// The place, if it has room that the worker does not know of.
-    pub(super) fn next_announcement(&mut self) -> Option<StdinPlace> {
-        let place = self.place();
+    /// The window, if it has room that the worker does not know of.
+    pub(super) fn next_announcement(&mut self) -> Option<StdinWindow> {
+        let window = self.window();
         let is_new =
-            self.pipe.is_some() && self.end.is_none() && place.until >= self.announced + ANNOUNCE_BYTES;
+            self.pipe.is_some() && self.end.is_none() && window.until >= self.announced + ANNOUNCE_BYTES;
         is_new.then(|| {
-            self.announced = place.until;
-            place
+            self.announced = window.until;
+            window
         })
     }
 
     /// Takes bytes from `position` on. Known bytes, bytes after a hole and bytes beyond the announced limit are dropped.
     pub(super) fn push(&mut self, position: u64, bytes: &[u8]) {
         let Some(new) = new_part(bytes, position, self.received) else { return };
-        if self.end.is_some() || self.received + new.len() as u64 > self.place().until {
+        if self.end.is_some() || self.received + new.len() as u64 > self.window().until {
             return;
         }
         self.received += new.len() as u64;
@@ -173,7 +173,7 @@ mod tests {
         let (reader, mut stdin) = stdin();
         let piece = vec![b'x'; 64 << 10];
         let mut taken = 0;
-        while stdin.place().received == taken && taken < 4 * STDIN_KEEPER_BYTES {
+        while stdin.window().received == taken && taken < 4 * STDIN_KEEPER_BYTES {
             stdin.push(taken, &piece);
             taken += piece.len() as u64;
         }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Directories of the keepers' files.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Places {
+pub struct KeeperPaths {
     /// Directory for locks and reserves, on the same disk as the results.
     pub directory: PathBuf,
     /// Directory for sockets. Its path must be short, because a socket's path has at most 103 bytes
@@ -18,7 +18,7 @@ pub struct Places {
     pub sockets: PathBuf,
 }
 
-impl Places {
+impl KeeperPaths {
     /// Returns the path of a keeper's lock.
     pub fn lock(&self, number: u32) -> PathBuf {
         self.directory.join(format!("{number}.lock"))
@@ -56,9 +56,9 @@ impl Places {
 /// directory and uses relative paths, because the worker's directory may be renamed while a job
 /// runs.
 pub(super) struct KeeperDirectory {
-    places: Places,
+    paths: KeeperPaths,
     /// Path of the directory at the time of the lock.
-    called: PathBuf,
+    original_path: PathBuf,
     number: u32,
     listener: UnixListener,
     has_reserve: bool,
@@ -70,29 +70,29 @@ impl KeeperDirectory {
     ///
     /// # Errors
     /// Fails if another keeper has the number, or the socket cannot be created.
-    pub(super) fn take(mut places: Places, number: u32) -> io::Result<Self> {
-        std::env::set_current_dir(&places.directory)?;
-        if places.sockets == places.directory {
-            places.sockets = PathBuf::from(".");
+    pub(super) fn take(mut paths: KeeperPaths, number: u32) -> io::Result<Self> {
+        std::env::set_current_dir(&paths.directory)?;
+        if paths.sockets == paths.directory {
+            paths.sockets = PathBuf::from(".");
         }
-        let called = std::mem::replace(&mut places.directory, PathBuf::from("."));
+        let original_path = std::mem::replace(&mut paths.directory, PathBuf::from("."));
         let lock = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
-            .open(places.lock(number))?;
+            .open(paths.lock(number))?;
         lock.try_lock()?;
-        let socket = places.socket(number);
+        let socket = paths.socket(number);
         match fs::remove_file(&socket) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}
         }
         let listener = UnixListener::bind(&socket)?;
         listener.set_nonblocking(true)?;
-        let mut place = Self { places, called, number, listener, has_reserve: false, _lock: lock };
-        place.reserve();
-        Ok(place)
+        let mut directory = Self { paths, original_path, number, listener, has_reserve: false, _lock: lock };
+        directory.reserve();
+        Ok(directory)
     }
 
     pub(super) fn number(&self) -> u32 {
@@ -104,8 +104,8 @@ impl KeeperDirectory {
     }
 
     /// Returns the path of its directory at the time of the lock.
-    pub(super) fn called(&self) -> &Path {
-        &self.called
+    pub(super) fn original_path(&self) -> &Path {
+        &self.original_path
     }
 
     /// Reserves disk space, if it is not reserved yet and available.
@@ -113,7 +113,7 @@ impl KeeperDirectory {
         if self.has_reserve {
             return;
         }
-        let path = self.places.reserve(self.number);
+        let path = self.paths.reserve(self.number);
         let written = File::create(&path).and_then(|mut file| file.write_all(&vec![0x5a; RESERVE_BYTES]));
         self.has_reserve = written.is_ok();
     }
@@ -121,27 +121,27 @@ impl KeeperDirectory {
     /// Frees the reserved space for a write that is needed now.
     pub(super) fn release(&mut self) {
         self.has_reserve = false;
-        let _ = fs::remove_file(self.places.reserve(self.number));
+        let _ = fs::remove_file(self.paths.reserve(self.number));
     }
 }
 
-/// Returns a path relative to the current directory `called`, if it is below the parent of
-/// `called`. It stays valid if that directory is renamed. Any other path is returned unchanged.
-pub(super) fn from_own(called: &Path, path: &Path) -> PathBuf {
-    let beside = called.parent().and_then(|parent| path.strip_prefix(parent).ok());
+/// Returns a path relative to the current directory `original_path`, if it is below the parent of
+/// `original_path`. It stays valid if that directory is renamed. Any other path is returned unchanged.
+pub(super) fn relative_to(original_path: &Path, path: &Path) -> PathBuf {
+    let beside = original_path.parent().and_then(|parent| path.strip_prefix(parent).ok());
     let from_here = beside.map(|beside| Path::new("..").join(beside));
-    // `called` may be a link to another place.
-    from_here.filter(|from_here| is_one(from_here, path)).unwrap_or_else(|| path.to_owned())
+    // `original_path` may be a link to another place.
+    from_here.filter(|from_here| is_same_file(from_here, path)).unwrap_or_else(|| path.to_owned())
 }
 
-fn is_one(one: &Path, other: &Path) -> bool {
+fn is_same_file(one: &Path, other: &Path) -> bool {
     let id = |path: &Path| fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino())).ok();
     id(one).is_some_and(|one| Some(one) == id(other))
 }
 
 impl Drop for KeeperDirectory {
     fn drop(&mut self) {
-        let _ = fs::remove_file(self.places.socket(self.number));
+        let _ = fs::remove_file(self.paths.socket(self.number));
         self.release();
     }
 }
