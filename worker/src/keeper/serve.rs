@@ -227,7 +227,7 @@ impl Keeper {
     fn run(&mut self, run: Box<Run>, now: Now) {
         let attempt = run.lease.attempt;
         if let Some(kept) = &self.attempt {
-            let reason = format!("keeper {} keeps attempt {}", self.directory.number(), kept.id());
+            let reason = format!("keeper {} already runs attempt {}", self.directory.number(), kept.id());
             return self.send(&FromKeeper::Refused { attempt, reason });
         }
         self.directory.reserve();
@@ -237,7 +237,7 @@ impl Keeper {
                 self.set_attempt(started);
             }
             Err(error) => {
-                let reason = format!("its log cannot be made: {error}");
+                let reason = format!("the log of the attempt can't be created: {error}");
                 self.send(&FromKeeper::Refused { attempt, reason });
             }
         }
@@ -257,7 +257,7 @@ impl Keeper {
         match RunningAttempt::start_after(setup, run, self.directory.original_path(), self.adopts) {
             Ok(started) => self.set_attempt(started),
             Err(error) => {
-                let reason = format!("its log cannot be made: {error}");
+                let reason = format!("the log of the attempt can't be created: {error}");
                 self.send(&FromKeeper::Refused { attempt, reason });
             }
         }
