@@ -62,7 +62,7 @@ pub enum Input {
     /// Both pipes are at their end, or were given up.
     PipesClosed,
     /// Number of living processes in the tree, as far as it was counted.
-    Tree {
+    TreeCounted {
         /// 0 if the tree is certainly empty.
         left: usize,
     },
@@ -81,9 +81,9 @@ pub enum Input {
         cut_off_after: Option<Duration>,
     },
     /// Ends the attempt for this reason.
-    Act(Acted),
+    End(Acted),
     /// Skips the remaining grace period.
-    Hurry,
+    SkipGrace,
     /// Time has passed.
     Tick,
 }
@@ -101,8 +101,8 @@ pub enum Effect {
     Terminate,
     /// Stop and kill the whole tree.
     Kill,
-    /// Count the tree and answer with [`Input::Tree`].
-    Look,
+    /// Count the tree and answer with [`Input::TreeCounted`].
+    CountTree,
     /// Give up the pipes and answer with [`Input::PipesClosed`].
     ClosePipes,
     /// The attempt has ended.

@@ -114,11 +114,11 @@ impl Keeper {
     }
 
     pub(crate) fn act(&mut self, now: Now, acted: Acted) {
-        self.give(now, Input::Act(acted));
+        self.give(now, Input::End(acted));
     }
 
-    pub(crate) fn hurry(&mut self, now: Now) {
-        self.give(now, Input::Hurry);
+    pub(crate) fn skip_grace(&mut self, now: Now) {
+        self.give(now, Input::SkipGrace);
     }
 
     /// Performs all due actions, and the end of the attempt after its process.
@@ -161,9 +161,9 @@ impl Keeper {
                     self.process.is_being_killed = true;
                     self.signal(now.running + self.behaviour.kill_takes, 9);
                 }
-                Effect::Look => {
+                Effect::CountTree => {
                     let left = usize::from(self.process.alive);
-                    self.supervisor.handle(now, Input::Tree { left });
+                    self.supervisor.handle(now, Input::TreeCounted { left });
                 }
                 Effect::ClosePipes => self.supervisor.handle(now, Input::PipesClosed),
                 Effect::Finish { .. } => self.outcome = Some(self.account(now)),

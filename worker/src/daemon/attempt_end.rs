@@ -26,7 +26,7 @@ impl Agent {
         match &attempt.stage {
             Stage::Kept { keeper: Some(keeper), .. } => {
                 // An error is ignored: the next answer of the coordinator repeats the order.
-                let _ = self.keepers.say(*keeper, &ToKeeper::Act { attempt: id, acted });
+                let _ = self.keepers.say(*keeper, &ToKeeper::End { attempt: id, acted });
             }
             Stage::Waiting { .. } => {
                 self.never_start(

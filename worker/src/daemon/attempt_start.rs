@@ -216,13 +216,13 @@ impl Agent {
             self.outbox.written(id, kept.log_length);
             info!(worker = %self.config.name, job = %id.job, attempt = id.number, "attempt goes on");
             if let Some(acted) = attempt.act.clone() {
-                let _ = self.keepers.say(link, &ToKeeper::Act { attempt: id, acted });
+                let _ = self.keepers.say(link, &ToKeeper::End { attempt: id, acted });
             }
             self.tell_contact(link, id);
             self.ask_for_stdin(true);
         } else {
             // Its attempt is unknown to this daemon, so no result could be reported.
-            let _ = self.keepers.say(link, &ToKeeper::Act { attempt: id, acted: Acted::Fenced });
+            let _ = self.keepers.say(link, &ToKeeper::End { attempt: id, acted: Acted::Fenced });
         }
         self.settle_unclaimed();
         self.changed();

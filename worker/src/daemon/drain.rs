@@ -59,7 +59,7 @@ impl Agent {
                 self.leave_after_last();
                 self.drain(true, self.config.drain_deadline);
             }
-            Wish::Hurry => {
+            Wish::Cancel => {
                 self.leave_after_last();
                 self.drain(true, Some(Duration::ZERO));
             }
@@ -79,7 +79,7 @@ impl Agent {
             let is_known = self.attempts.get(&id).is_some_and(|held| held.act.is_some());
             self.act(id, Acted::Drained);
             if is_known && let Some(keeper) = self.keepers.of_attempt(id) {
-                let _ = self.keepers.say(keeper, &ToKeeper::Hurry { attempt: id });
+                let _ = self.keepers.say(keeper, &ToKeeper::SkipGrace { attempt: id });
             }
         }
     }

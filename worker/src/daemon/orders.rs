@@ -239,7 +239,7 @@ impl Agent {
             && let Some(keeper) = self.keepers.of_attempt(attempt)
         {
             // An error is ignored: the next position replaces a lost one.
-            let _ = self.keepers.say(keeper, &ToKeeper::Taken { attempt, position });
+            let _ = self.keepers.say(keeper, &ToKeeper::Stored { attempt, position });
         }
         Some(before)
     }

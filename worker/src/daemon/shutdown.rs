@@ -60,6 +60,6 @@ impl ShutdownHandle {
     /// Requests the next level, drain or hurry, as each SIGTERM does.
     pub fn ask_more(&self) {
         let present = *self.0.borrow();
-        self.ask(if present == Wish::Stay { Wish::Drain } else { Wish::Hurry });
+        self.ask(if present == Wish::Stay { Wish::Drain } else { Wish::Cancel });
     }
 }

@@ -361,7 +361,7 @@ impl RunningAttempt {
             self.on_reaped(now, one);
         }
         if has_reaped && is_childless && self.process.as_ref().is_some_and(|process| process.tree.adopts()) {
-            self.handle(now, Input::Tree { left: 0 });
+            self.handle(now, Input::TreeCounted { left: 0 });
         }
     }
 
@@ -405,7 +405,7 @@ impl RunningAttempt {
         if now.running >= since + DISK_FULL_MAX {
             let reason =
                 format!("the worker's disk refused output for {} s: {error}", DISK_FULL_MAX.as_secs());
-            self.handle(now, Input::Act(Acted::OutputLimit { reason }));
+            self.handle(now, Input::End(Acted::OutputLimit { reason }));
         } else if self.retry_at.is_none_or(|at| now.running >= at) {
             self.retry_at = Some(now.running + DISK_FULL_RETRY);
             self.spool.flush();
@@ -459,7 +459,7 @@ impl RunningAttempt {
                     }
                 }
                 Effect::Kill => self.kill(now),
-                Effect::Look => self.look(now),
+                Effect::CountTree => self.count_tree(now),
                 Effect::ClosePipes => {
                     let elapsed_ms = self.elapsed_ms(now);
                     for capture in &mut self.captures {
@@ -516,7 +516,7 @@ impl RunningAttempt {
         }
     }
 
-    fn look(&mut self, now: Now) {
+    fn count_tree(&mut self, now: Now) {
         let until = self.work_deadline(now);
         let Some(process) = &mut self.process else { return };
         let mut all = Vec::new();
@@ -526,7 +526,7 @@ impl RunningAttempt {
         for one in all {
             self.on_reaped(now, one);
         }
-        self.supervisor.handle(now, Input::Tree { left });
+        self.supervisor.handle(now, Input::TreeCounted { left });
     }
 
     /// Returns true if its directory exists. A removed directory never comes back.

@@ -30,14 +30,16 @@ pub enum ToKeeper {
     /// Runs an attempt. Refused while another attempt runs.
     Run(Box<Run>),
     /// Ends the attempt.
-    Act {
+    #[serde(rename = "act")]
+    End {
         /// Id of the attempt.
         attempt: AttemptId,
         /// The reason.
         acted: Acted,
     },
     /// Skips the remaining grace period of an attempt that is being ended.
-    Hurry {
+    #[serde(rename = "hurry")]
+    SkipGrace {
         /// Id of the attempt.
         attempt: AttemptId,
     },
@@ -69,7 +71,8 @@ pub enum ToKeeper {
         end: StdinEnd,
     },
     /// Position of the log that the coordinator has stored.
-    Taken {
+    #[serde(rename = "taken")]
+    Stored {
         /// Id of the attempt.
         attempt: AttemptId,
         /// Bytes, chunk headers included.

@@ -178,8 +178,8 @@ impl Keeper {
         let now = Now::read();
         match message {
             ToKeeper::Run(run) => self.run(run, now),
-            ToKeeper::Act { attempt, acted } => self.apply(now, Some(attempt), Input::Act(acted)),
-            ToKeeper::Hurry { attempt } => self.apply(now, Some(attempt), Input::Hurry),
+            ToKeeper::End { attempt, acted } => self.apply(now, Some(attempt), Input::End(acted)),
+            ToKeeper::SkipGrace { attempt } => self.apply(now, Some(attempt), Input::SkipGrace),
             ToKeeper::Contact { age, cut_off_after } => {
                 self.apply(now, None, Input::Contact { age, cut_off_after });
             }
@@ -193,7 +193,7 @@ impl Keeper {
                     stdin.end(end);
                 }
             }
-            ToKeeper::Taken { attempt, position } => {
+            ToKeeper::Stored { attempt, position } => {
                 if let Some(kept) = self.attempt.as_mut().filter(|kept| kept.id() == attempt) {
                     kept.note_stored(now, position);
                 }

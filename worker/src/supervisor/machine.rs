@@ -24,29 +24,29 @@ enum Phase {
     /// The tree got SIGTERM.
     Terminating {
         kill_at: Duration,
-        rounds: Rounds,
+        checks: CheckSchedule,
     },
     /// The tree is being killed, until it is empty or `until` has passed.
     Killing {
         until: Duration,
-        rounds: Rounds,
+        checks: CheckSchedule,
     },
     /// The command has exited by itself, or the tree was ended.
     Settling {
         since: Duration,
-        rounds: Rounds,
+        checks: CheckSchedule,
     },
     Done,
 }
 
 /// Checks of the tree at growing intervals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Rounds {
+struct CheckSchedule {
     next_at: Duration,
     pause: Duration,
 }
 
-impl Rounds {
+impl CheckSchedule {
     fn starting(now: Duration) -> Self {
         Self { next_at: now + ROUND_PAUSE_MIN, pause: ROUND_PAUSE_MIN }
     }
@@ -69,7 +69,7 @@ pub struct Supervisor {
     phase: Phase,
     effects: VecDeque<Effect>,
     /// A decision made before the process existed.
-    early: Option<Acted>,
+    early_reason: Option<Acted>,
     acted: bool,
     leak_noted: bool,
     /// True if the command's own process has ended.
@@ -91,7 +91,7 @@ impl Supervisor {
             plan,
             phase: Phase::Starting,
             effects: VecDeque::new(),
-            early: None,
+            early_reason: None,
             acted: false,
             leak_noted: false,
             exited: false,
@@ -120,22 +120,22 @@ impl Supervisor {
             }
             Input::Exited => self.exited(now),
             Input::PipesClosed => self.pipes_closed_at = self.pipes_closed_at.or(Some(now.running)),
-            Input::Tree { left } => self.counted(now, left),
+            Input::TreeCounted { left } => self.on_tree_counted(now, left),
             Input::StacksRequested { processes, are_examined } => {
                 self.stacks_quiet = if are_examined { EXAMINED_QUIET } else { STACKS_QUIET };
                 self.stacks_requested(now, processes);
             }
             Input::Contact { age, cut_off_after } => {
-                if let (Some(own), Some(told)) = (&mut self.plan.cut_off_after, cut_off_after) {
-                    *own = told.max(*own);
+                if let (Some(own), Some(new)) = (&mut self.plan.cut_off_after, cut_off_after) {
+                    *own = new.max(*own);
                 }
                 let at = now.continuous.saturating_sub(age);
                 // An attempt may start long after the last contact.
                 let is_first = self.phase == Phase::Starting;
                 self.contact_at = if is_first { at } else { self.contact_at.max(at) };
             }
-            Input::Act(acted) => self.act(now, acted),
-            Input::Hurry => self.hurry(now),
+            Input::End(acted) => self.end_for(now, acted),
+            Input::SkipGrace => self.skip_grace(now),
             Input::Tick => {}
         }
         self.check_limits(now);
@@ -173,17 +173,17 @@ impl Supervisor {
                 }
             }
             Phase::PrintingStacks { since } => {
-                Deadlines { continuous: self.gone_by(), ..at(self.stacks_until(*since)) }
+                Deadlines { continuous: self.disconnected_kill_at(), ..at(self.stacks_until(*since)) }
             }
-            Phase::Terminating { kill_at, rounds } => {
-                Deadlines { continuous: self.gone_by(), ..at((*kill_at).min(rounds.next_at)) }
+            Phase::Terminating { kill_at, checks } => {
+                Deadlines { continuous: self.disconnected_kill_at(), ..at((*kill_at).min(checks.next_at)) }
             }
-            Phase::Killing { until, rounds } => at((*until).min(rounds.next_at)),
-            Phase::Settling { since, rounds } => {
+            Phase::Killing { until, checks } => at((*until).min(checks.next_at)),
+            Phase::Settling { since, checks } => {
                 if self.left == Some(0) {
                     at(*since + PIPE_DRAIN)
                 } else {
-                    at(self.leaked_from(*since).max(rounds.next_at))
+                    at(self.leaked_from(*since).max(checks.next_at))
                 }
             }
         }
@@ -196,7 +196,9 @@ impl Supervisor {
             Phase::Starting | Phase::Running { .. } | Phase::PrintingStacks { .. } | Phase::Done => {
                 self.next_deadline()
             }
-            Phase::Terminating { kill_at, .. } => Deadlines { continuous: self.gone_by(), ..at(*kill_at) },
+            Phase::Terminating { kill_at, .. } => {
+                Deadlines { continuous: self.disconnected_kill_at(), ..at(*kill_at) }
+            }
             Phase::Killing { until, .. } => at(*until),
             Phase::Settling { since, .. } if self.left == Some(0) => at(*since + PIPE_DRAIN),
             Phase::Settling { since, .. } => at(self.leaked_from(*since)),
@@ -223,8 +225,8 @@ impl Supervisor {
         if self.phase == Phase::Starting {
             self.output_at = now.running;
             self.phase = Phase::Running { since: now.running };
-            if let Some(acted) = self.early.take() {
-                self.act(now, acted);
+            if let Some(acted) = self.early_reason.take() {
+                self.end_for(now, acted);
             }
         }
     }
@@ -238,7 +240,7 @@ impl Supervisor {
             Phase::PrintingStacks { .. } => self.end(now, self.plan.grace),
             _ => {}
         }
-        self.effects.push_back(Effect::Look);
+        self.effects.push_back(Effect::CountTree);
     }
 
     fn stacks_requested(&mut self, now: Now, processes: usize) {
@@ -254,10 +256,10 @@ impl Supervisor {
     }
 
     fn settle(&mut self, now: Now) {
-        self.phase = Phase::Settling { since: now.running, rounds: Rounds::starting(now.running) };
+        self.phase = Phase::Settling { since: now.running, checks: CheckSchedule::starting(now.running) };
     }
 
-    fn counted(&mut self, now: Now, left: usize) {
+    fn on_tree_counted(&mut self, now: Now, left: usize) {
         self.left = Some(left);
         let Phase::Settling { since, .. } = self.phase else { return };
         if left > 0 && now.running >= self.leaked_from(since) {
@@ -280,7 +282,7 @@ impl Supervisor {
         self.end(now, grace);
     }
 
-    fn act(&mut self, now: Now, acted: Acted) {
+    fn end_for(&mut self, now: Now, acted: Acted) {
         match self.phase {
             Phase::Running { .. } => {
                 let grace = match acted {
@@ -308,9 +310,9 @@ impl Supervisor {
             Phase::Settling { .. } if self.left != Some(0) => self.end_leaked(now, Duration::ZERO),
             // The first reason stays. A fence leaves no grace period.
             Phase::PrintingStacks { .. } | Phase::Terminating { .. } if acted == Acted::Fenced => {
-                self.hurry(now);
+                self.skip_grace(now);
             }
-            Phase::Starting => self.early = self.early.take().or(Some(acted)),
+            Phase::Starting => self.early_reason = self.early_reason.take().or(Some(acted)),
             Phase::Settling { .. }
             | Phase::PrintingStacks { .. }
             | Phase::Terminating { .. }
@@ -321,7 +323,7 @@ impl Supervisor {
 
     /// Returns the time, by the continuous clock, when a disconnected tree is killed with any
     /// remaining grace. After it the job may run on another worker.
-    fn gone_by(&self) -> Option<Duration> {
+    fn disconnected_kill_at(&self) -> Option<Duration> {
         let after = self.plan.cut_off_after?;
         Some(self.contact_at.saturating_add(after).saturating_add(self.plan.cut_off_grace))
     }
@@ -329,11 +331,11 @@ impl Supervisor {
     /// Returns the grace period of a disconnected tree. After a sleep of the machine it may be
     /// shorter, or zero.
     fn cut_off_grace(&self, now: Now) -> Duration {
-        let left = self.gone_by().map(|at| at.saturating_sub(now.continuous));
+        let left = self.disconnected_kill_at().map(|at| at.saturating_sub(now.continuous));
         left.map_or(self.plan.cut_off_grace, |left| left.min(self.plan.cut_off_grace))
     }
 
-    fn hurry(&mut self, now: Now) {
+    fn skip_grace(&mut self, now: Now) {
         if matches!(self.phase, Phase::PrintingStacks { .. } | Phase::Terminating { .. }) {
             self.kill(now);
         }
@@ -346,13 +348,14 @@ impl Supervisor {
         self.effects.push_back(Effect::Terminate);
         self.left = None;
         self.phase =
-            Phase::Terminating { kill_at: now.running + grace, rounds: Rounds::starting(now.running) };
+            Phase::Terminating { kill_at: now.running + grace, checks: CheckSchedule::starting(now.running) };
     }
 
     fn kill(&mut self, now: Now) {
         self.effects.push_back(Effect::Kill);
         self.left = None;
-        self.phase = Phase::Killing { until: now.running + KILL_FOR, rounds: Rounds::starting(now.running) };
+        self.phase =
+            Phase::Killing { until: now.running + KILL_FOR, checks: CheckSchedule::starting(now.running) };
     }
 
     fn check_limits(&mut self, now: Now) {
@@ -361,19 +364,19 @@ impl Supervisor {
             limit.filter(|after| now >= from + *after)
         };
         if passed(self.plan.cut_off_after, self.contact_at, now.continuous).is_some() {
-            self.act(now, Acted::CutOff);
+            self.end_for(now, Acted::CutOff);
         } else if let Some(after) = passed(self.plan.timeout, since, now.running) {
-            self.act(now, Acted::Timeout { after, held: None });
+            self.end_for(now, Acted::Timeout { after, held: None });
         } else if let Some(after) =
             passed(self.plan.idle_timeout.filter(|_| !self.blocked), self.output_at, now.running)
         {
-            self.act(now, Acted::IdleTimeout { after });
+            self.end_for(now, Acted::IdleTimeout { after });
         }
     }
 
     fn advance(&mut self, now: Now) {
         let gone = self.exited && self.left == Some(0);
-        let is_overdue = self.gone_by().is_some_and(|at| now.continuous >= at);
+        let is_overdue = self.disconnected_kill_at().is_some_and(|at| now.continuous >= at);
         let leaked_from = match self.phase {
             Phase::Settling { since, .. } => self.leaked_from(since),
             _ => Duration::MAX,
@@ -391,24 +394,24 @@ impl Supervisor {
                 self.settle(now);
                 self.close_when_settled(now);
             }
-            Phase::Terminating { kill_at, rounds } => {
+            Phase::Terminating { kill_at, checks } => {
                 if now.running >= *kill_at || is_overdue {
                     self.kill(now);
-                } else if rounds.is_due(now.running) {
-                    self.effects.push_back(Effect::Look);
+                } else if checks.is_due(now.running) {
+                    self.effects.push_back(Effect::CountTree);
                 }
             }
-            Phase::Killing { until, rounds } => {
+            Phase::Killing { until, checks } => {
                 if now.running >= *until {
                     self.give_up();
-                } else if rounds.is_due(now.running) {
+                } else if checks.is_due(now.running) {
                     self.effects.push_back(Effect::Kill);
-                    self.effects.push_back(Effect::Look);
+                    self.effects.push_back(Effect::CountTree);
                 }
             }
-            Phase::Settling { rounds, .. } => {
-                if !gone && now.running >= leaked_from && rounds.is_due(now.running) {
-                    self.effects.push_back(Effect::Look);
+            Phase::Settling { checks, .. } => {
+                if !gone && now.running >= leaked_from && checks.is_due(now.running) {
+                    self.effects.push_back(Effect::CountTree);
                 }
                 self.close_when_settled(now);
             }

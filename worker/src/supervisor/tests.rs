@@ -65,8 +65,8 @@ fn cancel() -> Acted {
 fn a_clean_exit_ends_when_tree_and_pipes_are_gone_in_either_order() {
     let mut bench = Bench::running(plan());
     bench.feed(Input::Exited);
-    assert_eq!(bench.take(), [Effect::Look]);
-    bench.feed(Input::Tree { left: 0 });
+    assert_eq!(bench.take(), [Effect::CountTree]);
+    bench.feed(Input::TreeCounted { left: 0 });
     assert_eq!(bench.take(), []);
     bench.feed(Input::PipesClosed);
     assert_eq!(bench.take(), [Effect::Finish { survivors: false }]);
@@ -75,8 +75,8 @@ fn a_clean_exit_ends_when_tree_and_pipes_are_gone_in_either_order() {
     let mut bench = Bench::running(plan());
     bench.feed(Input::PipesClosed);
     bench.feed(Input::Exited);
-    bench.feed(Input::Tree { left: 0 });
-    assert_eq!(bench.take(), [Effect::Look, Effect::Finish { survivors: false }]);
+    bench.feed(Input::TreeCounted { left: 0 });
+    assert_eq!(bench.take(), [Effect::CountTree, Effect::Finish { survivors: false }]);
 }
 
 #[test]
@@ -137,16 +137,16 @@ fn after_a_timeout_stacks_are_printed_for_a_limited_time() {
 
     let mut dead = printing_stacks();
     dead.feed(Input::Exited);
-    assert_eq!(dead.take(), [Effect::Terminate, Effect::Look], "a Go program exits after its stacks");
-    dead.feed(Input::Tree { left: 0 });
+    assert_eq!(dead.take(), [Effect::Terminate, Effect::CountTree], "a Go program exits after its stacks");
+    dead.feed(Input::TreeCounted { left: 0 });
     dead.feed(Input::PipesClosed);
     assert_eq!(dead.take(), [Effect::Finish { survivors: false }]);
 
-    let mut hurried = printing_stacks();
-    hurried.feed(Input::Hurry);
-    assert_eq!(hurried.take(), [Effect::Kill]);
+    let mut skipped = printing_stacks();
+    skipped.feed(Input::SkipGrace);
+    assert_eq!(skipped.take(), [Effect::Kill]);
     let mut fenced = printing_stacks();
-    fenced.feed(Input::Act(Acted::Fenced));
+    fenced.feed(Input::End(Acted::Fenced));
     assert_eq!(fenced.take(), [Effect::Kill]);
 }
 
@@ -208,7 +208,7 @@ fn what_takes_long_gives_way_to_decisions_and_to_no_look() {
         Bench::running(Plan { timeout: Some(second * 60), cut_off_after: Some(second * 90), ..plan() });
     let left = |bench: &Bench| bench.supervisor.work_deadline().until(bench.now);
     assert_eq!(left(&bench), Some(second * 60), "the limit");
-    bench.feed(Input::Act(cancel()));
+    bench.feed(Input::End(cancel()));
     assert_eq!(left(&bench), Some(GRACE), "the kill");
     assert!(bench.supervisor.next_deadline().until(bench.now) < Some(second), "a look is sooner");
     let later = |by: Duration| Now { running: bench.now.running + by, ..bench.now };
@@ -217,10 +217,10 @@ fn what_takes_long_gives_way_to_decisions_and_to_no_look() {
     );
     bench.sleep_the_machine(second * 91);
     assert_eq!(left(&bench), Some(second * 2), "the kill, when the job may run elsewhere");
-    bench.feed(Input::Hurry);
+    bench.feed(Input::SkipGrace);
     assert_eq!(left(&bench), Some(KILL_FOR), "the end of killing");
     bench.feed(Input::Exited);
-    bench.feed(Input::Tree { left: 0 });
+    bench.feed(Input::TreeCounted { left: 0 });
     assert_eq!(left(&bench), Some(PIPE_DRAIN), "the end of waiting for the pipes");
 
     let mut bench = Bench::running(plan());
@@ -248,7 +248,7 @@ fn a_tree_that_has_a_long_grace_is_gone_when_the_lease_ends() {
     let patient = Plan { cut_off_after: Some(after), grace: Duration::from_secs(3_600), ..plan() };
     let mut bench = Bench::running(patient);
     bench.pass(Duration::from_secs(50));
-    bench.feed(Input::Act(cancel()));
+    bench.feed(Input::End(cancel()));
     bench.pass(Duration::from_secs(12));
     assert!(!bench.take().contains(&Effect::Kill));
     let left = bench.supervisor.next_deadline().continuous.map(|at| at - bench.now.continuous);
@@ -279,7 +279,7 @@ fn each_reason_has_its_grace() {
         (Acted::CutOff, Duration::from_secs(3)),
     ] {
         let mut bench = Bench::running(plan());
-        bench.feed(Input::Act(acted.clone()));
+        bench.feed(Input::End(acted.clone()));
         assert_eq!(bench.take(), [Effect::Record(acted.clone()), Effect::Terminate]);
         bench.pass(grace - Duration::from_millis(1));
         assert!(!bench.take().contains(&Effect::Kill), "{acted:?}");
@@ -287,31 +287,31 @@ fn each_reason_has_its_grace() {
         assert!(bench.take().contains(&Effect::Kill), "{acted:?}");
     }
     let mut bench = Bench::running(plan());
-    bench.feed(Input::Act(Acted::Fenced));
+    bench.feed(Input::End(Acted::Fenced));
     assert_eq!(bench.take(), [Effect::Record(Acted::Fenced), Effect::Kill]);
     let mut bench = Bench::running(Plan { grace: Duration::ZERO, ..plan() });
-    bench.feed(Input::Act(cancel()));
+    bench.feed(Input::End(cancel()));
     assert_eq!(bench.take(), [Effect::Record(cancel()), Effect::Kill]);
 }
 
 #[test]
-fn the_first_reason_stands_and_hurry_kills() {
+fn the_first_reason_stays_and_a_skipped_grace_period_kills() {
     let mut bench = Bench::running(plan());
-    bench.feed(Input::Act(cancel()));
+    bench.feed(Input::End(cancel()));
     bench.take();
-    bench.feed(Input::Act(Acted::Drained));
-    bench.feed(Input::Act(cancel()));
+    bench.feed(Input::End(Acted::Drained));
+    bench.feed(Input::End(cancel()));
     assert_eq!(bench.take(), []);
-    bench.feed(Input::Hurry);
+    bench.feed(Input::SkipGrace);
     assert_eq!(bench.take(), [Effect::Kill]);
-    bench.feed(Input::Hurry);
+    bench.feed(Input::SkipGrace);
     assert_eq!(bench.take(), []);
 }
 
 #[test]
 fn a_reason_that_comes_before_the_process_is_kept_for_it() {
     let mut bench = Bench::new(plan());
-    bench.feed(Input::Act(cancel()));
+    bench.feed(Input::End(cancel()));
     assert_eq!(bench.take(), []);
     bench.feed(Input::Started);
     assert_eq!(bench.take(), [Effect::Record(cancel()), Effect::Terminate]);
@@ -324,7 +324,7 @@ fn a_reason_that_comes_before_the_process_is_kept_for_it() {
 fn an_exit_that_was_seen_is_not_ours() {
     let mut bench = Bench::running(Plan { timeout: Some(Duration::from_secs(1)), ..plan() });
     bench.feed(Input::Exited);
-    bench.feed(Input::Act(cancel()));
+    bench.feed(Input::End(cancel()));
     bench.pass(Duration::from_secs(1));
     let effects = bench.take();
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::Record(_))), "{effects:?}");
@@ -340,17 +340,17 @@ fn what_outlives_the_command_is_noted_and_ended() {
             bench.feed(Input::PipesClosed);
         }
         bench.feed(Input::Exited);
-        bench.feed(Input::Tree { left: 1 });
+        bench.feed(Input::TreeCounted { left: 1 });
         bench.pass(patience - Duration::from_millis(1));
-        bench.feed(Input::Tree { left: 1 });
+        bench.feed(Input::TreeCounted { left: 1 });
         assert!(!bench.take().contains(&Effect::NoteLeaked));
         bench.pass(Duration::from_millis(1));
-        assert_eq!(bench.take(), [Effect::Look]);
-        bench.feed(Input::Tree { left: 1 });
+        assert_eq!(bench.take(), [Effect::CountTree]);
+        bench.feed(Input::TreeCounted { left: 1 });
         assert_eq!(bench.take(), [Effect::NoteLeaked, Effect::Terminate]);
         bench.pass(LEAK_GRACE);
         assert!(bench.take().contains(&Effect::Kill));
-        bench.feed(Input::Tree { left: 0 });
+        bench.feed(Input::TreeCounted { left: 0 });
         bench.feed(Input::PipesClosed);
         assert_eq!(bench.take().last(), Some(&Effect::Finish { survivors: false }));
     }
@@ -360,9 +360,9 @@ fn what_outlives_the_command_is_noted_and_ended() {
 fn what_ends_by_itself_in_time_is_no_leak() {
     let mut bench = Bench::running(plan());
     bench.feed(Input::Exited);
-    bench.feed(Input::Tree { left: 2 });
+    bench.feed(Input::TreeCounted { left: 2 });
     bench.pass(PIPE_DRAIN - Duration::from_millis(1));
-    bench.feed(Input::Tree { left: 0 });
+    bench.feed(Input::TreeCounted { left: 0 });
     bench.feed(Input::PipesClosed);
     let effects = bench.take();
     assert_eq!(effects.last(), Some(&Effect::Finish { survivors: false }));
@@ -373,14 +373,14 @@ fn what_ends_by_itself_in_time_is_no_leak() {
 fn who_closes_the_pipes_late_has_a_moment_to_end() {
     let mut bench = Bench::running(plan());
     bench.feed(Input::Exited);
-    bench.feed(Input::Tree { left: 1 });
+    bench.feed(Input::TreeCounted { left: 1 });
     bench.pass(SETTLE * 2);
     bench.feed(Input::PipesClosed);
-    bench.feed(Input::Tree { left: 1 });
+    bench.feed(Input::TreeCounted { left: 1 });
     bench.pass(SETTLE - Duration::from_millis(1));
-    bench.feed(Input::Tree { left: 1 });
+    bench.feed(Input::TreeCounted { left: 1 });
     assert!(!bench.take().contains(&Effect::NoteLeaked));
-    bench.feed(Input::Tree { left: 0 });
+    bench.feed(Input::TreeCounted { left: 0 });
     assert_eq!(bench.take(), [Effect::Finish { survivors: false }]);
 }
 
@@ -388,7 +388,7 @@ fn who_closes_the_pipes_late_has_a_moment_to_end() {
 fn pipes_that_a_stranger_holds_are_given_up() {
     let mut bench = Bench::running(plan());
     bench.feed(Input::Exited);
-    bench.feed(Input::Tree { left: 0 });
+    bench.feed(Input::TreeCounted { left: 0 });
     bench.take();
     bench.pass(PIPE_DRAIN);
     assert_eq!(bench.take(), [Effect::ClosePipes]);
@@ -399,12 +399,12 @@ fn pipes_that_a_stranger_holds_are_given_up() {
 #[test]
 fn what_cannot_be_killed_is_reported_after_a_while() {
     let mut bench = Bench::running(plan());
-    bench.feed(Input::Act(Acted::Fenced));
+    bench.feed(Input::End(Acted::Fenced));
     let mut rounds = 0;
     while !bench.supervisor.is_done() {
         let wait = bench.supervisor.next_deadline().until(bench.now).expect("it goes on trying");
         bench.pass(wait);
-        bench.feed(Input::Tree { left: 1 });
+        bench.feed(Input::TreeCounted { left: 1 });
         rounds += 1;
         assert!(rounds < 200, "it ends");
     }
@@ -421,12 +421,12 @@ fn inputs() -> impl Strategy<Value = Input> {
         Just(Input::Unblocked),
         Just(Input::Exited),
         Just(Input::PipesClosed),
-        (0usize..3).prop_map(|left| Input::Tree { left }),
+        (0usize..3).prop_map(|left| Input::TreeCounted { left }),
         (0u64..100).prop_map(|age| Input::Contact { age: Duration::from_secs(age), cut_off_after: None }),
-        Just(Input::Act(cancel())),
-        Just(Input::Act(Acted::Fenced)),
-        Just(Input::Act(Acted::Drained)),
-        Just(Input::Hurry),
+        Just(Input::End(cancel())),
+        Just(Input::End(Acted::Fenced)),
+        Just(Input::End(Acted::Drained)),
+        Just(Input::SkipGrace),
         Just(Input::Tick),
     ]
 }
@@ -452,13 +452,13 @@ proptest! {
         for (input, millis) in steps {
             has_exited |= input == Input::Exited;
             // A tree is never empty while its command exists.
-            if matches!(input, Input::Tree { left: 0 }) && !has_exited {
+            if matches!(input, Input::TreeCounted { left: 0 }) && !has_exited {
                 continue;
             }
             bench.feed(input);
             bench.pass(Duration::from_millis(millis));
         }
-        bench.feed(Input::Act(cancel()));
+        bench.feed(Input::End(cancel()));
         let mut answered = 0;
         for _ in 0..2_000 {
             let effects: Vec<Effect> = bench.effects[answered..].to_vec();
@@ -467,9 +467,9 @@ proptest! {
                 match effect {
                     Effect::Kill if dies => {
                         bench.feed(Input::Exited);
-                        bench.feed(Input::Tree { left: 0 });
+                        bench.feed(Input::TreeCounted { left: 0 });
                     }
-                    Effect::Look => bench.feed(Input::Tree { left: usize::from(!dies) }),
+                    Effect::CountTree => bench.feed(Input::TreeCounted { left: usize::from(!dies) }),
                     Effect::ClosePipes => bench.feed(Input::PipesClosed),
                     _ => {}
                 }

@@ -171,7 +171,7 @@ impl Daemon {
         for id in kept {
             self.act(host, id, Acted::Drained, now);
             if let Some(keeper) = host.keepers.get_mut(&id) {
-                keeper.hurry(local);
+                keeper.skip_grace(local);
             }
         }
     }

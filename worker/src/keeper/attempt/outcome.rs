@@ -103,7 +103,7 @@ impl RunningAttempt {
 
     /// Ends an attempt with no recipient for its outcome.
     pub(in crate::keeper) fn give_up(&mut self, now: Now) {
-        self.handle(now, Input::Act(Acted::CutOff));
+        self.handle(now, Input::End(Acted::CutOff));
     }
 
     /// Writes the outcome if there is one. Returns true when it is on disk.
