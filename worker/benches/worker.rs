@@ -15,7 +15,7 @@ use buildpool_protocol::spec::{Command as JobCommand, JobSpec, OutputPolicy, Sou
 use buildpool_protocol::worker_link::{Desired, FromWorker, Grant, ToWorker};
 use buildpool_worker::keeper::keeper_directory::KeeperPaths;
 use buildpool_worker::keeper::messages::{FromKeeper, Run, ToKeeper, encode, take};
-use buildpool_worker::{Config, Shutdown, Wish, run};
+use buildpool_worker::{Config, Shutdown, ShutdownRequest, run};
 use futures_util::{SinkExt, StreamExt};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -250,7 +250,7 @@ impl Link {
     }
 
     async fn close(self) {
-        self.shutdown.ask(Wish::Leave);
+        self.shutdown.request(ShutdownRequest::Exit);
         self.worker.await.expect("no panic");
     }
 }

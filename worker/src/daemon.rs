@@ -35,7 +35,7 @@ mod survivors;
 mod upgrading;
 
 pub use home::HomeError;
-pub use shutdown::{Shutdown, ShutdownHandle, Wish};
+pub use shutdown::{Shutdown, ShutdownHandle, ShutdownRequest};
 
 use crate::config::{Config, ConfigError};
 use crate::isolation::Isolation;

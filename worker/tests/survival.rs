@@ -6,7 +6,7 @@ mod support;
 use buildpool_protocol::outcome::{Acted, Ending};
 use buildpool_protocol::spec::{JobSpec, Source};
 use buildpool_protocol::worker_link::{HeldState, ToWorker};
-use buildpool_worker::Wish;
+use buildpool_worker::ShutdownRequest;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{Read, Write};
@@ -95,7 +95,7 @@ async fn a_result_is_told_again_until_it_is_forgotten() {
     coordinator.cut();
     until("the result to be reported again", || coordinator.read(|book| (book.completes >= 2).then_some(())))
         .await;
-    worker.shutdown.ask(Wish::Leave);
+    worker.shutdown.request(ShutdownRequest::Exit);
     drop(worker);
     coordinator.cut();
     let again = until("the directory to be free", || {
@@ -352,7 +352,7 @@ async fn a_worker_that_leaves_keeps_its_own_deadline_when_the_pool_drains_it_too
     coordinator.registered(1).await;
     let lease = coordinator.grant(shell("echo running; exec sleep 1000"));
     coordinator.until_output(lease, "running").await;
-    worker.shutdown.ask_more();
+    worker.shutdown.request_next_level();
     until("the worker to report that it drains", || {
         coordinator.read(|book| book.condition.draining.then_some(()))
     })
@@ -384,7 +384,7 @@ async fn a_drain_waits_for_what_runs_and_takes_no_more() {
     let (spec, go) = two_halves(side.path());
     let lease = coordinator.grant(spec);
     coordinator.until_output(lease, "half").await;
-    worker.shutdown.ask_more();
+    worker.shutdown.request_next_level();
     until("the worker to report that it drains", || {
         coordinator.read(|book| book.condition.draining.then_some(()))
     })
@@ -406,8 +406,8 @@ async fn a_second_request_to_end_hurries() {
     spec.grace = Some(Duration::from_millis(200));
     let lease = coordinator.grant(spec);
     coordinator.until_output(lease, "running").await;
-    worker.shutdown.ask_more();
-    worker.shutdown.ask_more();
+    worker.shutdown.request_next_level();
+    worker.shutdown.request_next_level();
     assert_eq!(coordinator.outcome(lease).await.acted, Some(Acted::Drained));
     (&mut worker.task).await.expect("no panic").expect("it ends by itself");
     assert_eq!(processes_of(lease), []);

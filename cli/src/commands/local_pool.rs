@@ -9,7 +9,7 @@ use buildpool_coordinator::auth::{JobsAfter, LOCAL, LOCAL_WORKER};
 use buildpool_coordinator::{Activity, Coordinator};
 use buildpool_protocol::client_link::Role;
 use buildpool_protocol::limits::LOCAL_POOL_IDLE;
-use buildpool_worker::{Finish, Shutdown, Wish, WorkerError};
+use buildpool_worker::{Finish, Shutdown, ShutdownRequest, WorkerError};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -96,7 +96,7 @@ async fn serve(pool: LocalPool, lock: Lock, idle_limit: Duration) -> Result<Exit
             ended = &mut worker => Err(worker_failure(ended)),
         };
         watch.lock.withdraw();
-        worker_handle.ask(Wish::Leave);
+        worker_handle.request(ShutdownRequest::Exit);
         if result.is_ok() && tokio::time::timeout(LEAVE_WITHIN, worker).await.is_err() {
             tracing::warn!("the worker does not leave in time");
         }

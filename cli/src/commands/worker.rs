@@ -82,7 +82,7 @@ async fn pass_signals_on(handle: &ShutdownHandle) {
     loop {
         super::asked_to_end().await;
         tracing::info!("shutting down: no more jobs are taken");
-        handle.ask_more();
+        handle.request_next_level();
     }
 }
 

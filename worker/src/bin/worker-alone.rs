@@ -39,7 +39,7 @@ fn work(config: &Path) -> Result<(), Box<dyn Error>> {
         let mut terminate = signal(SignalKind::terminate())?;
         let asking = async {
             while terminate.recv().await.is_some() {
-                handle.ask_more();
+                handle.request_next_level();
             }
         };
         tokio::select! {

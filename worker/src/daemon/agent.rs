@@ -159,7 +159,7 @@ impl Agent {
                     Err(error) if error.is_cancelled() => {}
                     Err(error) => error!("work on the disk failed: {error}"),
                 },
-                wish = shutdown.wish() => self.on_wish(wish),
+                request = shutdown.wish() => self.on_shutdown_request(request),
                 () = sleep_until(wake_at) => {}
             }
             self.on_time();
@@ -171,7 +171,7 @@ impl Agent {
         while self.is_ready_for_upgrade() && !self.phase.is_shutdown() {
             tokio::select! {
                 done = self.work.join_next() => if done.is_none() { break },
-                wish = shutdown.wish() => self.on_wish(wish),
+                request = shutdown.wish() => self.on_shutdown_request(request),
             }
         }
         match self.upgrade {

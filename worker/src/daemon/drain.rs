@@ -2,7 +2,7 @@
 
 use super::agent::Agent;
 use super::attempt::{Attempt, Stage};
-use super::shutdown::Wish;
+use super::shutdown::ShutdownRequest;
 use crate::keeper::messages::ToKeeper;
 use crate::limits::LAST_WORDS;
 use buildpool_protocol::outcome::Acted;
@@ -51,19 +51,19 @@ impl Agent {
         self.changed();
     }
 
-    pub(super) fn on_wish(&mut self, wish: Wish) {
-        match wish {
-            Wish::Stay => {}
-            Wish::Drain => {
+    pub(super) fn on_shutdown_request(&mut self, request: ShutdownRequest) {
+        match request {
+            ShutdownRequest::None => {}
+            ShutdownRequest::Drain => {
                 info!("draining");
                 self.leave_after_last();
                 self.drain(true, self.config.drain_deadline);
             }
-            Wish::Cancel => {
+            ShutdownRequest::EndJobs => {
                 self.leave_after_last();
                 self.drain(true, Some(Duration::ZERO));
             }
-            Wish::Leave => self.phase = DaemonPhase::Exiting,
+            ShutdownRequest::Exit => self.phase = DaemonPhase::Exiting,
         }
     }
 
