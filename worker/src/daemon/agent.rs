@@ -65,9 +65,9 @@ pub(super) struct Agent {
     /// Processes that could not be ended.
     pub(super) survivors: Survivors,
     /// Reason why an attempt could not be prepared, and the time of the next check.
-    pub(super) lack: Option<(String, Instant)>,
+    pub(super) shortage: Option<(String, Instant)>,
     /// Time of the next check for low disk space.
-    pub(super) room_look_at: Instant,
+    pub(super) disk_check_at: Instant,
     pub(super) last_end_at: Instant,
     pub(super) upgrade: Upgrading,
     /// True after the registration of a program in its trial.
@@ -80,23 +80,23 @@ pub(super) struct Link {
     pub(super) is_registered: bool,
     /// True if the coordinator cannot register the worker now but answers its reports. This counts
     /// as contact, and the worker sends reports.
-    pub(super) is_heard: bool,
+    pub(super) has_contact: bool,
     /// Times of the messages without an answer, by the continuous clock.
-    pub(super) asked_at: VecDeque<Duration>,
+    pub(super) request_times: VecDeque<Duration>,
     pub(super) report_at: Instant,
     /// Time of an early report after a change.
     pub(super) settle_at: Option<Instant>,
-    pub(super) reported: Told,
+    pub(super) reported: ReportedState,
     /// True after a declined grant: the coordinator grants nothing more until a report. The next change
     /// is reported even if the facts are those of the last report again.
     pub(super) must_report: bool,
     /// Position of each log, and the time when it last advanced.
-    pub(super) moved: BTreeMap<AttemptId, (u64, Instant)>,
+    pub(super) log_progress: BTreeMap<AttemptId, (u64, Instant)>,
 }
 
 /// The reported facts. A difference triggers a report.
 #[derive(PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct ReportedState {
     states: Vec<(Lease, HeldState, Option<i64>)>,
     is_draining: bool,
     quarantine: Option<String>,
@@ -142,15 +142,15 @@ impl Agent {
             is_tidying: false,
             tidied_at: None,
             drain_at: None,
-            lack: None,
-            room_look_at: Instant::now(),
+            shortage: None,
+            disk_check_at: Instant::now(),
             last_end_at: Instant::now(),
         }
     }
 
     /// Runs until shutdown is requested and all work is done, or another program should run.
     pub(super) async fn run(mut self, mut events: mpsc::Receiver<Event>, mut shutdown: Shutdown) -> Finish {
-        while !self.is_over() && !self.has_passed_trial && !self.is_ready_for_upgrade() {
+        while !self.can_exit() && !self.has_passed_trial && !self.is_ready_for_upgrade() {
             let wake_at = self.wake_at();
             tokio::select! {
                 Some(event) = events.recv() => self.on_event(event),
@@ -162,7 +162,7 @@ impl Agent {
                 request = shutdown.wish() => self.on_shutdown_request(request),
                 () = sleep_until(wake_at) => {}
             }
-            self.on_time();
+            self.run_due_tasks();
         }
         if self.has_passed_trial {
             return Finish::Registered;
@@ -183,19 +183,19 @@ impl Agent {
     pub(super) fn on_event(&mut self, event: Event) {
         match event {
             Event::Connected(control) => self.register(control),
-            Event::Incoming(message) => self.obey(message),
+            Event::Incoming(message) => self.handle_message(message),
             Event::Stdin { position, content } => self.on_stdin(position, &content),
             Event::Disconnected => self.link = None,
             Event::Keeper { link, message } => self.on_keeper(link, message),
             Event::KeeperGone { link } => self.on_keeper_gone(link),
             Event::Prepared { attempt, result } => self.on_prepared(attempt, result),
-            Event::Concluded { attempt, outcome } => self.on_concluded(attempt, outcome),
+            Event::OutcomeBuilt { attempt, outcome } => self.on_outcome(attempt, outcome),
             Event::Measured { attempt, bytes, took } => self.on_measured(attempt, bytes, took),
             Event::Staged { id, result } => self.on_staged(id, result),
             Event::Deleted => {}
             Event::Tidied => {
                 self.is_tidying = false;
-                self.look_again();
+                self.recheck_shortage();
             }
         }
     }
@@ -220,11 +220,12 @@ impl Agent {
 
     /// Returns the reason why the worker accepts no jobs, if there is one.
     pub(super) fn quarantine(&self) -> Option<String> {
-        let lack = self.lack.as_ref().map(|(reason, _)| format!("it could not lay out a job: {reason}"));
-        self.survivors.reason().or(lack).or_else(|| self.hidden.check().err())
+        let shortage =
+            self.shortage.as_ref().map(|(reason, _)| format!("it could not lay out a job: {reason}"));
+        self.survivors.reason().or(shortage).or_else(|| self.hidden.check().err())
     }
 
-    pub(super) fn changed(&mut self) {
+    pub(super) fn report_soon(&mut self) {
         if let Some(link) = &mut self.link {
             link.settle_at.get_or_insert_with(|| Instant::now() + REPORT_SETTLE);
         }
@@ -234,31 +235,31 @@ impl Agent {
         let mut wake_at = Instant::now() + self.report_every;
         let link = self.link.iter().flat_map(|link| [Some(link.report_at), link.settle_at]);
         let leave = self.phase.is_shutdown().then(|| Instant::now() + LAST_WORDS / 10);
-        let lack = self.lack.as_ref().map(|(_, look_at)| *look_at);
-        for at in link.chain([self.drain_at, leave, lack, Some(self.room_look_at)]).flatten() {
+        let shortage = self.shortage.as_ref().map(|(_, check_at)| *check_at);
+        for at in link.chain([self.drain_at, leave, shortage, Some(self.disk_check_at)]).flatten() {
             wake_at = wake_at.min(at);
         }
         wake_at
     }
 
-    pub(super) fn on_time(&mut self) {
+    pub(super) fn run_due_tasks(&mut self) {
         let now = Instant::now();
         if self.drain_at.is_some_and(|at| now >= at) {
             self.drain_at = None;
             self.end_all();
         }
-        self.look_for_room(now);
-        self.look_for_shortage(now);
-        self.look_at_disks(now);
+        self.check_shortage_over(now);
+        self.check_disk_space(now);
+        self.check_job_disks(now);
         let Some(link) = &self.link else { return };
         if now >= link.report_at {
             self.survivors.look();
             self.outbox.try_unreadable();
-            self.send_again_what_stalled(now);
+            self.resend_stalled_logs(now);
             self.report();
         } else if link.settle_at.is_some_and(|at| now >= at) {
-            let told = self.worth_telling();
-            if self.link.as_ref().is_some_and(|link| link.must_report || link.reported != told) {
+            let state = self.reportable_state();
+            if self.link.as_ref().is_some_and(|link| link.must_report || link.reported != state) {
                 self.report();
             } else if let Some(link) = &mut self.link {
                 link.settle_at = None;
@@ -283,11 +284,11 @@ impl Agent {
         });
     }
 
-    /// Returns the facts to compare. Ended attempts are left out, because `complete` reports them.
-    pub(super) fn worth_telling(&self) -> Told {
-        let told = self.attempts.iter().filter(|(id, _)| !self.outbox.is_complete(**id));
-        Told {
-            states: told
+    /// Returns the facts of a report. Ended attempts are left out, because `complete` reports them.
+    pub(super) fn reportable_state(&self) -> ReportedState {
+        let live = self.attempts.iter().filter(|(id, _)| !self.outbox.is_complete(**id));
+        ReportedState {
+            states: live
                 .map(|(_, attempt)| (attempt.lease, attempt.state(), attempt.started_at_ms))
                 .collect(),
             is_draining: !self.phase.accepts_jobs(),
@@ -298,15 +299,15 @@ impl Agent {
 
     fn report(&mut self) {
         let Some(link) = &mut self.link else { return };
-        if !link.is_registered && !link.is_heard {
+        if !link.is_registered && !link.has_contact {
             // There is nothing to report yet.
             link.report_at = Instant::now() + self.report_every;
             link.settle_at = None;
             return;
         }
-        self.ask(FromWorker::Report { held: self.held(), condition: self.condition() });
-        self.ask_for_stdin(false);
-        let reported = self.worth_telling();
+        self.send_request(FromWorker::Report { held: self.held(), condition: self.condition() });
+        self.request_stdin(false);
+        let reported = self.reportable_state();
         if let Some(link) = &mut self.link {
             link.reported = reported;
             link.must_report = false;
@@ -315,12 +316,12 @@ impl Agent {
         }
     }
 
-    fn send_again_what_stalled(&mut self, now: Instant) {
+    fn resend_stalled_logs(&mut self, now: Instant) {
         let Some(link) = &mut self.link else { return };
         let open: BTreeMap<_, _> = self.outbox.on_the_way().into_iter().collect();
-        link.moved.retain(|attempt, _| open.contains_key(attempt));
+        link.log_progress.retain(|attempt, _| open.contains_key(attempt));
         for (attempt, taken) in open {
-            let moved = link.moved.entry(attempt).or_insert((taken, now));
+            let moved = link.log_progress.entry(attempt).or_insert((taken, now));
             if moved.0 != taken {
                 *moved = (taken, now);
             } else if now >= moved.1 + STALLED_AFTER {

@@ -2,7 +2,7 @@
 
 use super::disk::DiskWatch;
 use super::fallback_outcome::wall_clock_ms;
-use super::final_outcome::About;
+use super::final_outcome::OutcomeContext;
 use super::keepers::KeeperLink;
 use super::masking::Masking;
 use crate::isolation::users::JobUser;
@@ -28,9 +28,9 @@ pub(super) enum Stage {
     /// Prepared, but no keeper is idle.
     Waiting { run: Box<Run> },
     /// A keeper runs it. `None` if its keeper does not answer.
-    Kept { keeper: Option<KeeperLink>, is_ending: bool },
+    InKeeper { keeper: Option<KeeperLink>, is_ending: bool },
     /// Its process tree has ended, and its outcome is being built.
-    Concluding,
+    BuildingOutcome,
     /// The outcome is complete and on disk.
     Ended,
 }
@@ -49,7 +49,7 @@ pub(super) struct Attempt {
     /// Time since the disk refuses its output, and the system error.
     pub(super) output_held: Option<(Instant, String)>,
     /// Reason to end it. It is sent to its keeper, or prevents the start.
-    pub(super) act: Option<Acted>,
+    pub(super) end_reason: Option<Acted>,
     /// True if a newer grant exists or the job is done. No output of it is sent.
     pub(super) is_fenced: bool,
     /// The user that it runs as, if that is not the worker's user.
@@ -76,7 +76,7 @@ impl Attempt {
             log_length: 0,
             stdin: None,
             output_held: None,
-            act: None,
+            end_reason: None,
             is_fenced: false,
             user: None,
             gates: Vec::new(),
@@ -86,8 +86,8 @@ impl Attempt {
         }
     }
 
-    pub(super) fn about(&self) -> About {
-        About {
+    pub(super) fn outcome_context(&self) -> OutcomeContext {
+        OutcomeContext {
             is_fenced: self.is_fenced,
             has_lost_power: self.has_lost_power,
             masking: self.masking.clone(),
@@ -122,14 +122,14 @@ impl Attempt {
         match self.stage {
             Stage::Preparing { .. } | Stage::Waiting { .. } => HeldState::Preparing,
             // Its setup runs.
-            Stage::Kept { is_ending: false, .. }
+            Stage::InKeeper { is_ending: false, .. }
                 if self.spec.setup.is_some() && self.started_at_ms.is_none() =>
             {
                 HeldState::Preparing
             }
-            Stage::Kept { is_ending: false, .. } => HeldState::Running,
-            Stage::Kept { is_ending: true, .. } => HeldState::Ending,
-            Stage::Concluding | Stage::Ended => HeldState::Ended,
+            Stage::InKeeper { is_ending: false, .. } => HeldState::Running,
+            Stage::InKeeper { is_ending: true, .. } => HeldState::Ending,
+            Stage::BuildingOutcome | Stage::Ended => HeldState::Ended,
         }
     }
 

@@ -5,7 +5,7 @@ use super::aside;
 use super::attempt::{Attempt, Stage};
 use super::event::Event;
 use super::fallback_outcome;
-use super::final_outcome::About;
+use super::final_outcome::OutcomeContext;
 use super::memory;
 use super::message_size;
 use super::spans;
@@ -20,16 +20,16 @@ use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 impl Agent {
-    pub(super) fn act(&mut self, id: AttemptId, acted: Acted) {
+    pub(super) fn end_attempt(&mut self, id: AttemptId, acted: Acted) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        let acted = attempt.act.get_or_insert(acted).clone();
+        let acted = attempt.end_reason.get_or_insert(acted).clone();
         match &attempt.stage {
-            Stage::Kept { keeper: Some(keeper), .. } => {
+            Stage::InKeeper { keeper: Some(keeper), .. } => {
                 // An error is ignored: the next answer of the coordinator repeats the order.
-                let _ = self.keepers.say(*keeper, &ToKeeper::End { attempt: id, acted });
+                let _ = self.keepers.send(*keeper, &ToKeeper::End { attempt: id, acted });
             }
             Stage::Waiting { .. } => {
-                self.never_start(
+                self.fail_start(
                     id,
                     StartFailure::Workspace { reason: "it was ended before it started".into() },
                 );
@@ -37,7 +37,7 @@ impl Agent {
             // The preparation checks this flag as soon as possible.
             Stage::Preparing { stop, .. } => drop(stop.send_replace(true)),
             // Checked when the keeper connects, or too late.
-            Stage::Kept { keeper: None, .. } | Stage::Concluding | Stage::Ended => {}
+            Stage::InKeeper { keeper: None, .. } | Stage::BuildingOutcome | Stage::Ended => {}
         }
     }
 
@@ -47,9 +47,9 @@ impl Agent {
             Some(Stage::Ended) => self.delete(id),
             Some(_) => {
                 if let Some(attempt) = self.attempts.get_mut(&id) {
-                    attempt.act = None;
+                    attempt.end_reason = None;
                 }
-                self.act(id, Acted::Fenced);
+                self.end_attempt(id, Acted::Fenced);
             }
             None => {}
         }
@@ -73,56 +73,56 @@ impl Agent {
 
     /// Marks an attempt as ended. Its user is free for the next one, so close the directories to
     /// its files.
-    fn has_ended(&mut self, id: AttemptId) -> Option<&mut Attempt> {
+    fn mark_ended(&mut self, id: AttemptId) -> Option<&mut Attempt> {
         self.last_end_at = Instant::now();
         let attempt = self.attempts.get_mut(&id)?;
-        attempt.stage = Stage::Concluding;
+        attempt.stage = Stage::BuildingOutcome;
         if let Err(error) = permissions::shut(&attempt.gates) {
             error!(job = %id.job, attempt = id.number, %error, "the files of an attempt can't be closed");
         }
         Some(attempt)
     }
 
-    pub(super) fn never_start(&mut self, id: AttemptId, failure: StartFailure) {
-        let Some(attempt) = self.has_ended(id) else { return };
-        let acted = attempt.act.clone();
-        self.note_lack(&failure);
+    pub(super) fn fail_start(&mut self, id: AttemptId, failure: StartFailure) {
+        let Some(attempt) = self.mark_ended(id) else { return };
+        let acted = attempt.end_reason.clone();
+        self.note_shortage(&failure);
         let (home, files) = (Arc::clone(&self.home), self.files.clone());
         self.work.spawn_blocking(move || {
             files.release(id);
             let outcome = fallback_outcome::of_unstarted(&home, id, failure, acted);
-            Event::Concluded { attempt: id, outcome: Ok(Box::new(outcome)) }
+            Event::OutcomeBuilt { attempt: id, outcome: Ok(Box::new(outcome)) }
         });
-        self.changed();
+        self.report_soon();
     }
 
     /// Starts to build the outcome of an attempt.
-    pub(super) fn conclude(&mut self, id: AttemptId) {
-        let Some(attempt) = self.has_ended(id) else { return };
-        let about = attempt.about();
-        self.spawn_conclude(id, about, Duration::ZERO);
-        self.changed();
+    pub(super) fn build_outcome(&mut self, id: AttemptId) {
+        let Some(attempt) = self.mark_ended(id) else { return };
+        let context = attempt.outcome_context();
+        self.spawn_outcome(id, context, Duration::ZERO);
+        self.report_soon();
     }
 
-    fn spawn_conclude(&mut self, id: AttemptId, about: About, after: Duration) {
+    fn spawn_outcome(&mut self, id: AttemptId, context: OutcomeContext, after: Duration) {
         let (home, config, files) = (Arc::clone(&self.home), Arc::clone(&self.config), self.files.clone());
         self.work.spawn(async move {
             // The runtime's timer has whole milliseconds: even a sleep of zero lasts up to one.
             if !after.is_zero() {
                 tokio::time::sleep(after).await;
             }
-            Event::Concluded { attempt: id, outcome: files.conclude(home, config, id, about).await }
+            Event::OutcomeBuilt { attempt: id, outcome: files.build_outcome(home, config, id, context).await }
         });
     }
 
-    pub(super) fn on_concluded(&mut self, id: AttemptId, outcome: io::Result<Box<Outcome>>) {
+    pub(super) fn on_outcome(&mut self, id: AttemptId, outcome: io::Result<Box<Outcome>>) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(error) => {
                 error!(job = %id.job, attempt = id.number, %error, "the outcome of an attempt can't be read or written");
-                let about = attempt.about();
-                return self.spawn_conclude(id, about, crate::limits::DISK_FULL_RETRY);
+                let context = attempt.outcome_context();
+                return self.spawn_outcome(id, context, crate::limits::DISK_FULL_RETRY);
             }
         };
         attempt.stage = Stage::Ended;
@@ -143,8 +143,8 @@ impl Agent {
             let log_length = outcome.log_length;
             self.outbox.complete(id, log_length, message_size::complete(lease, outcome));
         }
-        self.give_work();
+        self.start_waiting();
         self.tidy();
-        self.changed();
+        self.report_soon();
     }
 }

@@ -4,14 +4,14 @@ use super::agent::Agent;
 use super::attempt::{Attempt, Stage};
 use super::disk::DiskWatch;
 use super::fallback_outcome::wall_clock_ms;
-use super::keepers::{KeeperLink, Work};
+use super::keepers::{KeeperLink, KeeperState};
 use super::lease::cut_off;
 use super::limits;
 use super::preparation::PreparedAttempt;
 use super::spans;
 use crate::environment;
 use crate::isolation::{Isolation, Reach};
-use crate::keeper::messages::{FromKeeper, Kept, Run, SetupRun, ToKeeper};
+use crate::keeper::messages::{FromKeeper, HeldAttempt, Run, SetupRun, ToKeeper};
 use crate::platform::Now;
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::limits::{GRACE, LOST_AFTER};
@@ -32,17 +32,17 @@ impl Agent {
         let (from_ms, to_ms) = (attempt.granted_at_ms, wall_clock_ms());
         spans::prepared(&attempt.spec, id, from_ms, to_ms, result.as_ref().err());
         match result {
-            Err(failure) => self.never_start(id, failure),
-            Ok(_) if attempt.act.is_some() => {
-                self.never_start(
+            Err(failure) => self.fail_start(id, failure),
+            Ok(_) if attempt.end_reason.is_some() => {
+                self.fail_start(
                     id,
                     StartFailure::Workspace { reason: "it was ended before it started".into() },
                 );
             }
             Ok(_) if self.hidden.check().is_err() => {
                 let reason = self.quarantine().unwrap_or_default();
-                self.never_start(id, StartFailure::Resources { reason });
-                self.changed();
+                self.fail_start(id, StartFailure::Resources { reason });
+                self.report_soon();
             }
             Ok(prepared) => {
                 let grace = attempt.spec.grace.unwrap_or(GRACE);
@@ -106,13 +106,13 @@ impl Agent {
                 };
                 attempt.spec.env.clear();
                 attempt.stage = Stage::Waiting { run: Box::new(run) };
-                self.give_work();
+                self.start_waiting();
             }
         }
     }
 
     /// Gives waiting attempts to idle keepers, and keeps one keeper idle while a slot is free.
-    pub(super) fn give_work(&mut self) {
+    pub(super) fn start_waiting(&mut self) {
         let waiting: Vec<_> = self
             .attempts
             .iter()
@@ -123,12 +123,12 @@ impl Agent {
         for id in waiting {
             let Some(keeper) = self.keepers.idle() else { break };
             let Some(attempt) = self.attempts.get_mut(&id) else { continue };
-            let stage = Stage::Kept { keeper: Some(keeper), is_ending: false };
+            let stage = Stage::InKeeper { keeper: Some(keeper), is_ending: false };
             let Stage::Waiting { run } = std::mem::replace(&mut attempt.stage, stage) else { continue };
             left -= 1;
-            self.keepers.set_work(keeper, Work::Keeps(id));
-            if let Err(error) = self.keepers.say(keeper, &ToKeeper::Run(run)) {
-                self.never_start(
+            self.keepers.set_state(keeper, KeeperState::Running(id));
+            if let Err(error) = self.keepers.send(keeper, &ToKeeper::Run(run)) {
+                self.fail_start(
                     id,
                     StartFailure::Resources { reason: format!("no keeper took it: {error}") },
                 );
@@ -139,12 +139,12 @@ impl Agent {
         let wanted = left + usize::from(is_slot_free && self.phase.accepts_jobs());
         for _ in self.keepers.count_available()..wanted {
             if let Err(error) = self.keepers.start(&self.home) {
-                return self.no_keeper(&error.to_string());
+                return self.fail_waiting(&error.to_string());
             }
         }
     }
 
-    pub(super) fn no_keeper(&mut self, reason: &str) {
+    pub(super) fn fail_waiting(&mut self, reason: &str) {
         error!("no keeper can be started: {reason}");
         let waiting: Vec<_> = self
             .attempts
@@ -154,14 +154,14 @@ impl Agent {
             .collect();
         for id in waiting {
             let reason = format!("no keeper can be started: {reason}");
-            self.never_start(id, StartFailure::Resources { reason });
+            self.fail_start(id, StartFailure::Resources { reason });
         }
     }
 
     pub(super) fn on_keeper(&mut self, link: KeeperLink, message: FromKeeper) {
         match message {
             FromKeeper::Hello { kept, generation, .. } => {
-                self.keepers.greeted(link, generation);
+                self.keepers.note_generation(link, generation);
                 self.on_hello(link, kept);
             }
             FromKeeper::Started { attempt, started_at_ms } => {
@@ -170,86 +170,88 @@ impl Agent {
                 if let Some(attempt) = self.attempts.get_mut(&attempt) {
                     attempt.started_at_ms = Some(started_at_ms);
                 }
-                self.changed();
+                self.report_soon();
             }
             FromKeeper::Progress { attempt, log_length, ending, held: output } => {
                 self.outbox.written(attempt, log_length);
                 let Some(held) = self.attempts.get_mut(&attempt) else { return };
                 held.log_length = held.log_length.max(log_length);
                 let mut is_new = held.note_held(output);
-                if let Stage::Kept { is_ending, .. } = &mut held.stage {
+                if let Stage::InKeeper { is_ending, .. } = &mut held.stage {
                     is_new |= *is_ending != ending;
                     *is_ending = ending;
                 }
                 if is_new {
-                    self.changed();
+                    self.report_soon();
                 }
             }
             FromKeeper::Stdin { attempt, place } => self.on_stdin_room(attempt, place),
             FromKeeper::Ended { attempt } => {
-                self.keepers.is_free(link);
-                self.conclude(attempt);
-                self.give_work();
+                self.keepers.release(link);
+                self.build_outcome(attempt);
+                self.start_waiting();
             }
             FromKeeper::Refused { attempt, reason } => {
-                self.keepers.is_free(link);
-                self.never_start(attempt, StartFailure::Resources { reason });
+                self.keepers.release(link);
+                self.fail_start(attempt, StartFailure::Resources { reason });
             }
         }
     }
 
-    pub(super) fn on_hello(&mut self, link: KeeperLink, kept: Option<Kept>) {
+    pub(super) fn on_hello(&mut self, link: KeeperLink, kept: Option<HeldAttempt>) {
         let Some(kept) = kept else {
-            self.keepers.is_free(link);
+            self.keepers.release(link);
             self.settle_unclaimed();
-            return self.give_work();
+            return self.start_waiting();
         };
         let id = kept.lease.attempt;
-        self.keepers.set_work(link, Work::Keeps(id));
+        self.keepers.set_state(link, KeeperState::Running(id));
         if let Some(attempt) = self.attempts.get_mut(&id).filter(|attempt| attempt.lease == kept.lease) {
             attempt.masking.learn(&kept.secrets);
-            attempt.stage = Stage::Kept { keeper: Some(link), is_ending: kept.ending };
+            attempt.stage = Stage::InKeeper { keeper: Some(link), is_ending: kept.ending };
             attempt.started_at_ms = kept.started_at_ms;
             attempt.log_length = kept.log_length;
             attempt.note_held(kept.held);
             attempt.stdin = kept.stdin;
             self.outbox.written(id, kept.log_length);
             info!(worker = %self.config.name, job = %id.job, attempt = id.number, "attempt goes on");
-            if let Some(acted) = attempt.act.clone() {
-                let _ = self.keepers.say(link, &ToKeeper::End { attempt: id, acted });
+            if let Some(acted) = attempt.end_reason.clone() {
+                let _ = self.keepers.send(link, &ToKeeper::End { attempt: id, acted });
             }
-            self.tell_contact(link, id);
-            self.ask_for_stdin(true);
+            self.send_contact(link, id);
+            self.request_stdin(true);
         } else {
             // Its attempt is unknown to this daemon, so no result could be reported.
-            let _ = self.keepers.say(link, &ToKeeper::End { attempt: id, acted: Acted::Fenced });
+            let _ = self.keepers.send(link, &ToKeeper::End { attempt: id, acted: Acted::Fenced });
         }
         self.settle_unclaimed();
-        self.changed();
+        self.report_soon();
     }
 
     pub(super) fn on_keeper_gone(&mut self, link: KeeperLink) {
-        let Some((number, work, is_found)) = self.keepers.remove(link) else { return };
+        let Some((number, state, is_found)) = self.keepers.remove(link) else { return };
         // If its lock cannot be checked, the keeper counts as running and is checked again.
         let is_alive = self.home.keeper_paths.is_alive(number).unwrap_or(true);
-        match work {
-            Work::Keeps(id) if is_alive => {
-                if let Some(Attempt { stage: Stage::Kept { keeper, .. }, .. }) = self.attempts.get_mut(&id) {
+        match state {
+            KeeperState::Running(id) if is_alive => {
+                if let Some(Attempt { stage: Stage::InKeeper { keeper, .. }, .. }) =
+                    self.attempts.get_mut(&id)
+                {
                     *keeper = None;
                 }
                 self.keepers.reconnect(&self.home, number);
             }
-            Work::Keeps(id) => {
+            KeeperState::Running(id) => {
                 warn!(worker = %self.config.name, job = %id.job, attempt = id.number, "the keeper of an attempt is gone");
-                self.conclude(id);
+                self.build_outcome(id);
             }
-            Work::Silent if is_found && is_alive => self.keepers.reconnect(&self.home, number),
-            Work::Silent if !is_found => {
+            KeeperState::Connecting if is_found && is_alive => self.keepers.reconnect(&self.home, number),
+            KeeperState::Connecting if !is_found => {
                 let reason =
                     format!("a keeper ended before its greeting; see {}", self.home.keeper_log().display());
-                self.no_keeper(&reason);
+                self.fail_waiting(&reason);
             }
-            Work::Silent | Work::Idle => {}
+            KeeperState::Connecting | KeeperState::Idle => {}
         }
         self.settle_unclaimed();
     }

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 /// System errors that mean a lack of resources.
-const LACKS: [Errno; 8] = [
+const SHORTAGE_ERRORS: [Errno; 8] = [
     Errno::ENOSPC,
     Errno::EDQUOT,
     Errno::EROFS,
@@ -29,23 +29,23 @@ const LACKS: [Errno; 8] = [
 
 /// Converts a workspace failure caused by missing resources. If a tool such as git failed, the
 /// system's error text is the only indication.
-pub(super) fn judged(failure: StartFailure) -> StartFailure {
+pub(super) fn classify(failure: StartFailure) -> StartFailure {
     match failure {
-        StartFailure::Workspace { reason } if is_lack(&reason) => StartFailure::Resources { reason },
+        StartFailure::Workspace { reason } if is_shortage(&reason) => StartFailure::Resources { reason },
         other => other,
     }
 }
 
-fn is_lack(reason: &str) -> bool {
-    LACKS.iter().any(|lack| {
-        let text = io::Error::from(*lack).to_string();
+fn is_shortage(reason: &str) -> bool {
+    SHORTAGE_ERRORS.iter().any(|shortage| {
+        let text = io::Error::from(*shortage).to_string();
         let words = text.split(" (os error").next().unwrap_or(&text);
         reason.contains(words)
     })
 }
 
 /// Tests if an attempt can be prepared: creates a directory and writes some bytes.
-fn try_room(home: &Home) -> io::Result<()> {
+fn probe_disk(home: &Home) -> io::Result<()> {
     let place = home.directory().join("room");
     let tried =
         fs::create_dir_all(&place).and_then(|()| fs::write(place.join("probe"), vec![0x5a; ROOM_BYTES_MIN]));
@@ -55,24 +55,24 @@ fn try_room(home: &Home) -> io::Result<()> {
 
 impl Agent {
     /// Stops accepting jobs after an attempt could not be prepared because of missing resources.
-    pub(super) fn note_lack(&mut self, failure: &StartFailure) {
+    pub(super) fn note_shortage(&mut self, failure: &StartFailure) {
         if let StartFailure::Resources { reason } = failure
-            && is_lack(reason)
-            && self.lack.is_none()
+            && is_shortage(reason)
+            && self.shortage.is_none()
         {
             warn!("no jobs are taken for now: {reason}");
-            self.lack = Some((reason.clone(), Instant::now() + ROOM_LOOK_EVERY));
-            self.room_look_at = Instant::now();
-            self.changed();
+            self.shortage = Some((reason.clone(), Instant::now() + ROOM_LOOK_EVERY));
+            self.disk_check_at = Instant::now();
+            self.report_soon();
         }
     }
 
     /// Removes idle workspaces when free disk space is low, also while jobs run.
-    pub(super) fn look_for_shortage(&mut self, now: Instant) {
-        if now < self.room_look_at {
+    pub(super) fn check_disk_space(&mut self, now: Instant) {
+        if now < self.disk_check_at {
             return;
         }
-        self.room_look_at = now + ROOM_LOOK_EVERY;
+        self.disk_check_at = now + ROOM_LOOK_EVERY;
         let Ok(room) = disk_room(self.home.directory()) else { return };
         if self.is_tidying || !self.files.space.is_short(room) {
             return;
@@ -86,20 +86,20 @@ impl Agent {
     }
 
     /// Schedules an immediate check after space was freed.
-    pub(super) fn look_again(&mut self) {
-        if let Some((_, look_at)) = &mut self.lack {
-            *look_at = Instant::now();
+    pub(super) fn recheck_shortage(&mut self) {
+        if let Some((_, check_at)) = &mut self.shortage {
+            *check_at = Instant::now();
         }
     }
 
     /// Accepts jobs again when the resources are available.
-    pub(super) fn look_for_room(&mut self, now: Instant) {
-        if let Some((_, look_at)) = self.lack.as_mut().filter(|(_, look_at)| now >= *look_at) {
-            *look_at = now + ROOM_LOOK_EVERY;
-            if try_room(&self.home).is_ok() {
+    pub(super) fn check_shortage_over(&mut self, now: Instant) {
+        if let Some((_, check_at)) = self.shortage.as_mut().filter(|(_, check_at)| now >= *check_at) {
+            *check_at = now + ROOM_LOOK_EVERY;
+            if probe_disk(&self.home).is_ok() {
                 info!("jobs are taken again");
-                self.lack = None;
-                self.changed();
+                self.shortage = None;
+                self.report_soon();
             }
         }
     }
@@ -107,25 +107,25 @@ impl Agent {
 
 #[cfg(test)]
 mod tests {
-    use super::judged;
+    use super::classify;
     use buildpool_protocol::outcome::StartFailure;
 
     #[test]
     fn what_the_worker_lacks_is_told_from_what_is_wrong_with_the_files() {
         let own = |reason: &str| {
             matches!(
-                judged(StartFailure::Workspace { reason: reason.into() }),
+                classify(StartFailure::Workspace { reason: reason.into() }),
                 StartFailure::Resources { .. }
             )
         };
-        for lack in [
+        for shortage in [
             "the snapshot did not come: writing /w/x.part: No space left on device (os error 28)",
             "the workspace could not be laid out: git index-pack: fatal: write error: No space left on device",
             "making /w/attempts: Read-only file system (os error 30)",
             "git: error: unable to create thread: Resource temporarily unavailable",
             "opening /w/lease: Too many open files (os error 24)",
         ] {
-            assert!(own(lack), "{lack}");
+            assert!(own(shortage), "{shortage}");
         }
         for other in ["the snapshot abc is not on this worker", "it was ended before it started"] {
             assert!(!own(other), "{other}");

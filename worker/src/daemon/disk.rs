@@ -18,27 +18,27 @@ use tracing::warn;
 pub(super) struct DiskWatch {
     limit: DiskLimit,
     /// `None` while the files are being measured.
-    look_at: Option<Instant>,
+    check_at: Option<Instant>,
 }
 
 impl DiskWatch {
     pub(super) fn new(limit: DiskLimit) -> Self {
-        Self { limit, look_at: Some(Instant::now() + DISK_LOOK_EVERY) }
+        Self { limit, check_at: Some(Instant::now() + DISK_LOOK_EVERY) }
     }
 }
 
 impl Agent {
     /// Measures the files of running attempts. A measurement takes at most a small part of the time.
-    pub(super) fn look_at_disks(&mut self, now: Instant) {
+    pub(super) fn check_job_disks(&mut self, now: Instant) {
         for (id, attempt) in &mut self.attempts {
-            let is_running = matches!(attempt.stage, Stage::Kept { is_ending: false, .. });
+            let is_running = matches!(attempt.stage, Stage::InKeeper { is_ending: false, .. });
             let (Some(watch), Some(started_at_ms)) = (&mut attempt.disk, attempt.started_at_ms) else {
                 continue;
             };
-            if !is_running || attempt.act.is_some() || watch.look_at.is_none_or(|at| now < at) {
+            if !is_running || attempt.end_reason.is_some() || watch.check_at.is_none_or(|at| now < at) {
                 continue;
             }
-            watch.look_at = None;
+            watch.check_at = None;
             let (id, limit) = (*id, watch.limit.clone());
             self.work.spawn_blocking(move || {
                 let began = std::time::Instant::now();
@@ -51,11 +51,11 @@ impl Agent {
     pub(super) fn on_measured(&mut self, id: AttemptId, bytes: u64, took: Duration) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         let Some(watch) = &mut attempt.disk else { return };
-        watch.look_at = Some(Instant::now() + DISK_LOOK_EVERY.max(took * DISK_LOOK_PART));
+        watch.check_at = Some(Instant::now() + DISK_LOOK_EVERY.max(took * DISK_LOOK_PART));
         let limit_bytes = watch.limit.bytes_max;
         if bytes > limit_bytes {
             warn!(job = %id.job, attempt = id.number, bytes, limit_bytes, "an attempt is ended, because it uses too much disk space");
-            self.act(id, Acted::DiskLimit { used_bytes: bytes, limit_bytes });
+            self.end_attempt(id, Acted::DiskLimit { used_bytes: bytes, limit_bytes });
         }
     }
 }

@@ -18,7 +18,7 @@ pub(super) enum DaemonPhase {
     /// It accepts no jobs, by order of the coordinator.
     Draining,
     /// It accepts no jobs and exits after its last attempt.
-    Leaving,
+    ShuttingDown,
     /// It exits now. Its attempts go on in their keepers.
     Exiting,
 }
@@ -30,7 +30,7 @@ impl DaemonPhase {
 
     /// Returns true during a shutdown, which can't be cancelled.
     pub(super) fn is_shutdown(self) -> bool {
-        self >= Self::Leaving
+        self >= Self::ShuttingDown
     }
 }
 
@@ -48,7 +48,7 @@ impl Agent {
         // During shutdown, the earliest deadline ever set applies.
         let earlier = self.drain_at.filter(|_| is_shutdown);
         self.drain_at = [asked, earlier].into_iter().flatten().min();
-        self.changed();
+        self.report_soon();
     }
 
     pub(super) fn on_shutdown_request(&mut self, request: ShutdownRequest) {
@@ -56,19 +56,19 @@ impl Agent {
             ShutdownRequest::None => {}
             ShutdownRequest::Drain => {
                 info!("draining");
-                self.leave_after_last();
+                self.exit_after_last();
                 self.drain(true, self.config.drain_deadline);
             }
             ShutdownRequest::EndJobs => {
-                self.leave_after_last();
+                self.exit_after_last();
                 self.drain(true, Some(Duration::ZERO));
             }
             ShutdownRequest::Exit => self.phase = DaemonPhase::Exiting,
         }
     }
 
-    fn leave_after_last(&mut self) {
-        self.phase = self.phase.max(DaemonPhase::Leaving);
+    fn exit_after_last(&mut self) {
+        self.phase = self.phase.max(DaemonPhase::ShuttingDown);
         self.last_end_at = Instant::now();
     }
 
@@ -76,10 +76,10 @@ impl Agent {
         let live: Vec<_> =
             self.attempts.iter().filter(|(_, held)| held.is_live()).map(|(id, _)| *id).collect();
         for id in live {
-            let is_known = self.attempts.get(&id).is_some_and(|held| held.act.is_some());
-            self.act(id, Acted::Drained);
+            let is_known = self.attempts.get(&id).is_some_and(|held| held.end_reason.is_some());
+            self.end_attempt(id, Acted::Drained);
             if is_known && let Some(keeper) = self.keepers.of_attempt(id) {
-                let _ = self.keepers.say(keeper, &ToKeeper::SkipGrace { attempt: id });
+                let _ = self.keepers.send(keeper, &ToKeeper::SkipGrace { attempt: id });
             }
         }
     }
@@ -87,15 +87,15 @@ impl Agent {
     /// Returns true if the daemon can exit. No attempt lives, and all ends are recorded or the time
     /// to record them is over. An end with files that wait for an absent coordinator is built again
     /// by the next daemon.
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn can_exit(&self) -> bool {
         if self.phase == DaemonPhase::Exiting {
             return true;
         }
         let is_connected = self.link.as_ref().is_some_and(|link| link.is_registered);
         let is_busy = |attempt: &Attempt| match attempt.stage {
             Stage::Ended => false,
-            Stage::Concluding => is_connected,
-            Stage::Preparing { .. } | Stage::Waiting { .. } | Stage::Kept { .. } => true,
+            Stage::BuildingOutcome => is_connected,
+            Stage::Preparing { .. } | Stage::Waiting { .. } | Stage::InKeeper { .. } => true,
         };
         if !self.phase.is_shutdown() || self.attempts.values().any(is_busy) {
             return false;

@@ -29,7 +29,7 @@ pub(super) enum Event {
     /// The preparation of an attempt has succeeded or failed.
     Prepared { attempt: AttemptId, result: Result<PreparedAttempt, StartFailure> },
     /// The outcome of an attempt is complete.
-    Concluded { attempt: AttemptId, outcome: io::Result<Box<Outcome>> },
+    OutcomeBuilt { attempt: AttemptId, outcome: io::Result<Box<Outcome>> },
     /// The files of an attempt were measured.
     Measured { attempt: AttemptId, bytes: u64, took: Duration },
     /// A new program is next to the present one, or the reason why not.

@@ -1,8 +1,8 @@
 //! File transfer before and after an attempt: work that needs both the disk and the link.
 
-use super::capacity::judged;
+use super::capacity::classify;
 use super::fallback_outcome;
-use super::final_outcome::{ARTIFACTS, About, Concluded, conclude};
+use super::final_outcome::{ARTIFACTS, BuiltOutcome, OutcomeContext, build_outcome};
 use super::home::Home;
 use super::preparation::{PreparedAttempt, Users, prepare};
 use crate::config::Config;
@@ -79,9 +79,9 @@ impl Files {
         // Retry once: damaged objects have been removed and are fetched again.
         if prepared.is_err() && matches!(self.lacking(&work.2).await, Ok(Some(_))) {
             self.fetch_unless_stopped(&work.2, stopped).await?;
-            return self.prepare(work).await.map_err(judged);
+            return self.prepare(work).await.map_err(classify);
         }
-        prepared.map_err(judged)
+        prepared.map_err(classify)
     }
 
     async fn prepare(
@@ -102,7 +102,7 @@ impl Files {
         stopped: &mut watch::Receiver<bool>,
     ) -> Result<(), StartFailure> {
         tokio::select! {
-            fetched = self.fetch(grant) => fetched.map_err(judged),
+            fetched = self.fetch(grant) => fetched.map_err(classify),
             // The sender lives as long as the attempt is being prepared.
             _ = stopped.wait_for(|stopped| *stopped) => {
                 Err(StartFailure::Workspace { reason: "it was ended before it started".into() })
@@ -129,18 +129,18 @@ impl Files {
 
     /// Builds the outcome, releases the workspace, and sends artifacts before the outcome that
     /// lists them.
-    pub(super) async fn conclude(
+    pub(super) async fn build_outcome(
         self,
         home: Arc<Home>,
         config: Arc<Config>,
         attempt: AttemptId,
-        about: About,
+        context: OutcomeContext,
     ) -> io::Result<Box<Outcome>> {
-        let (files, is_fenced) = (self.clone(), about.is_fenced);
+        let (files, is_fenced) = (self.clone(), context.is_fenced);
         let directory = home.attempt(attempt);
         let concluded = tokio::task::spawn_blocking(move || {
-            let Concluded { outcome, is_settled } =
-                conclude(&home, &config, &files.workspaces, attempt, &about)?;
+            let BuiltOutcome { outcome, is_settled } =
+                build_outcome(&home, &config, &files.workspaces, attempt, &context)?;
             // Keep the workspace if the next daemon may need it to build the outcome again.
             if is_settled {
                 files.release(attempt);

@@ -26,14 +26,14 @@ use tracing::warn;
 pub(super) const ARTIFACTS: &str = "artifacts";
 
 /// The daemon's facts about an attempt that is being concluded.
-pub(super) struct About {
+pub(super) struct OutcomeContext {
     pub(super) is_fenced: bool,
     pub(super) has_lost_power: bool,
     pub(super) masking: Masking,
 }
 
 /// A complete outcome. `is_settled` is true if every later build gives the same outcome.
-pub(super) struct Concluded {
+pub(super) struct BuiltOutcome {
     pub(super) outcome: Outcome,
     pub(super) is_settled: bool,
 }
@@ -43,26 +43,27 @@ pub(super) struct Concluded {
 ///
 /// # Errors
 /// Fails if the source data cannot be read.
-pub(super) fn conclude(
+pub(super) fn build_outcome(
     home: &Home,
     config: &Config,
     workspaces: &Workspaces,
     attempt: AttemptId,
-    about: &About,
-) -> io::Result<Concluded> {
+    context: &OutcomeContext,
+) -> io::Result<BuiltOutcome> {
     let directory = home.attempt(attempt);
     if let Some(outcome) = records::read_if_whole(&directory, records::RESULT)? {
-        return Ok(Concluded { outcome, is_settled: true });
+        return Ok(BuiltOutcome { outcome, is_settled: true });
     }
-    let mut outcome = fallback_outcome::of_dead_keeper(home, attempt, about.has_lost_power)?;
+    let mut outcome = fallback_outcome::of_dead_keeper(home, attempt, context.has_lost_power)?;
     let record: Option<AttemptRecord> = records::read(&directory, records::ATTEMPT)?;
     let record = record.map(|record| record.found_in(home.directory()));
     let mut own_bundle = None;
-    if let Some(record) = record.filter(|_| !about.is_fenced && outcome.started_at_ms.is_some()) {
+    if let Some(record) = record.filter(|_| !context.is_fenced && outcome.started_at_ms.is_some()) {
         // An unreadable record costs only evidence, not the outcome.
         let state = records::read_if_whole(&directory, records::STATE).unwrap_or(None);
         let of_keeper = std::mem::take(&mut outcome.evidence.notes);
-        outcome.evidence = about.masking.evidence(|| evidence(config, &directory, &record, state, &outcome));
+        outcome.evidence =
+            context.masking.evidence(|| evidence(config, &directory, &record, state, &outcome));
         outcome.evidence.notes.splice(..0, of_keeper);
         outcome.root = record.root.as_ref().map(|root| root.to_string_lossy().into_owned());
         collect_artifacts(workspaces, &record, &directory, &mut outcome);
@@ -74,7 +75,7 @@ pub(super) fn conclude(
     if let Some(bundle) = own_bundle.filter(|_| is_settled) {
         remove_bundle(&bundle);
     }
-    Ok(Concluded { outcome, is_settled })
+    Ok(BuiltOutcome { outcome, is_settled })
 }
 
 /// Removes the result bundle that the worker added to the command. It can be large, and the user

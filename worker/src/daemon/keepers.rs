@@ -26,18 +26,18 @@ pub(super) struct KeeperLink(u64);
 
 /// State of a keeper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Work {
+pub(super) enum KeeperState {
     /// It has not sent its hello message.
-    Silent,
+    Connecting,
     /// It waits for an attempt.
     Idle,
     /// It runs an attempt.
-    Keeps(AttemptId),
+    Running(AttemptId),
 }
 
 struct KnownKeeper {
     number: u32,
-    work: Work,
+    state: KeeperState,
     /// True if it existed before this daemon.
     is_found: bool,
     /// True if another build started it, so that it supports other messages.
@@ -59,7 +59,7 @@ impl Keepers {
         Self { command, events, keepers: BTreeMap::new(), next_link: 0, tasks: JoinSet::new() }
     }
 
-    /// Connects to all running keepers. Those that do not answer stay [`Work::Silent`].
+    /// Connects to all running keepers. Those that do not answer stay [`KeeperState::Connecting`].
     pub(super) fn find(&mut self, home: &Home) -> io::Result<()> {
         for entry in fs::read_dir(&home.keeper_paths.directory)? {
             let name = entry?.file_name();
@@ -113,32 +113,34 @@ impl Keepers {
         let link = KeeperLink(self.next_link);
         self.next_link += 1;
         let (messages, outgoing) = mpsc::channel(CONTROL_QUEUE);
-        self.keepers
-            .insert(link, KnownKeeper { number, work: Work::Silent, is_found, is_foreign: false, messages });
+        self.keepers.insert(
+            link,
+            KnownKeeper { number, state: KeeperState::Connecting, is_found, is_foreign: false, messages },
+        );
         let events = self.events.clone();
         while self.tasks.try_join_next().is_some() {}
         self.tasks.spawn(async move {
             if let Ok(stream) = connect.await {
                 // For any error, the lock shows if the keeper still runs.
-                let _ = converse(link, stream, outgoing, &events).await;
+                let _ = exchange_messages(link, stream, outgoing, &events).await;
             }
             let _ = events.send(Event::KeeperGone { link }).await;
         });
     }
 
-    pub(super) fn say(&self, link: KeeperLink, message: &ToKeeper) -> io::Result<()> {
+    pub(super) fn send(&self, link: KeeperLink, message: &ToKeeper) -> io::Result<()> {
         let keeper = self.keepers.get(&link).ok_or(io::ErrorKind::NotConnected)?;
         keeper.messages.try_send(encode(message)?).map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 
-    pub(super) fn set_work(&mut self, link: KeeperLink, work: Work) {
+    pub(super) fn set_state(&mut self, link: KeeperLink, state: KeeperState) {
         if let Some(keeper) = self.keepers.get_mut(&link) {
-            keeper.work = work;
+            keeper.state = state;
         }
     }
 
     /// Records the protocol generation of a keeper.
-    pub(super) fn greeted(&mut self, link: KeeperLink, generation: u32) {
+    pub(super) fn note_generation(&mut self, link: KeeperLink, generation: u32) {
         if let Some(keeper) = self.keepers.get_mut(&link) {
             keeper.is_foreign = keeper.is_found && generation != GENERATION;
         }
@@ -146,46 +148,49 @@ impl Keepers {
 
     /// Marks a keeper as idle. A keeper of another build might ignore settings that isolate a job.
     /// Its connection is closed, and an idle keeper without a connection exits.
-    pub(super) fn is_free(&mut self, link: KeeperLink) {
+    pub(super) fn release(&mut self, link: KeeperLink) {
         if self.keepers.get(&link).is_some_and(|keeper| keeper.is_foreign) {
             self.keepers.remove(&link);
         } else {
-            self.set_work(link, Work::Idle);
+            self.set_state(link, KeeperState::Idle);
         }
     }
 
     pub(super) fn of_attempt(&self, attempt: AttemptId) -> Option<KeeperLink> {
-        self.keepers.iter().find(|(_, keeper)| keeper.work == Work::Keeps(attempt)).map(|(link, _)| *link)
+        self.keepers
+            .iter()
+            .find(|(_, keeper)| keeper.state == KeeperState::Running(attempt))
+            .map(|(link, _)| *link)
     }
 
     pub(super) fn idle(&self) -> Option<KeeperLink> {
-        self.keepers.iter().find(|(_, keeper)| keeper.work == Work::Idle).map(|(link, _)| *link)
+        self.keepers.iter().find(|(_, keeper)| keeper.state == KeeperState::Idle).map(|(link, _)| *link)
     }
 
     pub(super) fn busy(&self) -> impl Iterator<Item = (KeeperLink, AttemptId)> + '_ {
-        self.keepers.iter().filter_map(|(link, keeper)| match keeper.work {
-            Work::Keeps(attempt) => Some((*link, attempt)),
-            Work::Silent | Work::Idle => None,
+        self.keepers.iter().filter_map(|(link, keeper)| match keeper.state {
+            KeeperState::Running(attempt) => Some((*link, attempt)),
+            KeeperState::Connecting | KeeperState::Idle => None,
         })
     }
 
     /// Returns the number of keepers that can take an attempt now or soon.
     pub(super) fn count_available(&self) -> usize {
         let is_available = |keeper: &&KnownKeeper| {
-            keeper.work == Work::Idle || keeper.work == Work::Silent && !keeper.is_found
+            keeper.state == KeeperState::Idle || keeper.state == KeeperState::Connecting && !keeper.is_found
         };
         self.keepers.values().filter(is_available).count()
     }
 
     /// Returns true if a keeper from before this daemon has not reported its attempt yet.
-    pub(super) fn are_some_unknown(&self) -> bool {
-        self.keepers.values().any(|keeper| keeper.is_found && keeper.work == Work::Silent)
+    pub(super) fn has_unknown_attempts(&self) -> bool {
+        self.keepers.values().any(|keeper| keeper.is_found && keeper.state == KeeperState::Connecting)
     }
 
     /// Removes a connection. Returns its keeper's number and state, and true if it existed before
     /// this daemon.
-    pub(super) fn remove(&mut self, link: KeeperLink) -> Option<(u32, Work, bool)> {
-        self.keepers.remove(&link).map(|keeper| (keeper.number, keeper.work, keeper.is_found))
+    pub(super) fn remove(&mut self, link: KeeperLink) -> Option<(u32, KeeperState, bool)> {
+        self.keepers.remove(&link).map(|keeper| (keeper.number, keeper.state, keeper.is_found))
     }
 
     /// Reconnects to a running keeper.
@@ -211,7 +216,7 @@ async fn connect(sockets: Vec<PathBuf>) -> io::Result<UnixStream> {
 }
 
 /// Transfers messages in both directions until one side ends.
-async fn converse(
+async fn exchange_messages(
     link: KeeperLink,
     mut stream: UnixStream,
     mut outgoing: mpsc::Receiver<Vec<u8>>,
@@ -219,15 +224,15 @@ async fn converse(
 ) -> io::Result<()> {
     let (mut reader, mut writer) = stream.split();
     let mut incoming = Vec::with_capacity(1 << 10);
-    let mut has_greeted = false;
+    let mut has_hello = false;
     loop {
         tokio::select! {
-            read = timeout_unless(has_greeted, reader.read_buf(&mut incoming)) => {
+            read = timeout_unless(has_hello, reader.read_buf(&mut incoming)) => {
                 if read? == 0 {
                     return Ok(());
                 }
                 while let Some(message) = take::<FromKeeper>(&mut incoming)? {
-                    has_greeted = true;
+                    has_hello = true;
                     if events.send(Event::Keeper { link, message }).await.is_err() {
                         return Ok(());
                     }
@@ -242,8 +247,8 @@ async fn converse(
 }
 
 /// Applies a time limit to the first message.
-async fn timeout_unless<T>(has_greeted: bool, read: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    if has_greeted {
+async fn timeout_unless<T>(has_hello: bool, read: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    if has_hello {
         read.await
     } else {
         timeout(KEEPER_HELLO_WITHIN, read).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))

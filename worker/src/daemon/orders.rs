@@ -42,72 +42,73 @@ impl Agent {
         self.link = Some(Link {
             control,
             is_registered: false,
-            is_heard: false,
-            asked_at: VecDeque::new(),
+            has_contact: false,
+            request_times: VecDeque::new(),
             report_at: Instant::now() + self.report_every,
             settle_at: None,
             // The registration has these facts.
-            reported: self.worth_telling(),
+            reported: self.reportable_state(),
             must_report: false,
-            moved: BTreeMap::new(),
+            log_progress: BTreeMap::new(),
         });
-        self.ask(FromWorker::Register(Box::new(register)));
+        self.send_request(FromWorker::Register(Box::new(register)));
     }
 
     /// Sends a message that requires an answer, and records the time.
-    pub(super) fn ask(&mut self, mut message: FromWorker) {
+    pub(super) fn send_request(&mut self, mut message: FromWorker) {
         message_size::shorten(&mut message);
         let now = Now::read().continuous;
         if let Some(link) = &mut self.link {
             // A full queue means that the link is stalled. State is repeated later.
             if link.control.try_send(message).is_ok() {
-                link.asked_at.push_back(now);
+                link.request_times.push_back(now);
             }
         }
     }
 
-    pub(super) fn say(&self, mut message: FromWorker) {
+    pub(super) fn send(&self, mut message: FromWorker) {
         message_size::shorten(&mut message);
         if let Some(link) = &self.link {
             let _ = link.control.try_send(message);
         }
     }
 
-    pub(super) fn obey(&mut self, message: ToWorker) {
+    pub(super) fn handle_message(&mut self, message: ToWorker) {
         match message {
             ToWorker::Registered { report_every, lost_after, desired, .. } => {
                 info!("registered as `{}`", self.config.name);
                 self.has_passed_trial = self.config.trial.is_some();
                 self.report_every = report_every.max(REPORT_SETTLE);
                 self.lost_after = Some(lost_after);
-                let mut was_heard = false;
+                let mut had_contact = false;
                 if let Some(link) = &mut self.link {
                     link.is_registered = true;
                     link.report_at = Instant::now() + self.report_every;
-                    was_heard = link.is_heard;
+                    had_contact = link.has_contact;
                 }
                 // An earlier answer to this registration was already counted.
-                if !was_heard {
-                    self.answered();
+                if !had_contact {
+                    self.on_answer();
                 }
                 for desired in desired {
-                    self.want(desired, true);
+                    self.apply_desired(desired, true);
                 }
-                self.ask_for_stdin(true);
+                self.request_stdin(true);
                 // A change since the registration was sent could not be reported earlier.
-                self.changed();
+                self.report_soon();
             }
             ToWorker::Desired { desired } => {
-                if let Some(link) = self.link.as_mut().filter(|link| !link.is_registered && !link.is_heard) {
+                if let Some(link) = self.link.as_mut().filter(|link| !link.is_registered && !link.has_contact)
+                {
                     info!("the coordinator is in contact but can't register this worker yet");
-                    link.is_heard = true;
+                    link.has_contact = true;
                 }
-                self.answered();
+                self.on_answer();
                 for desired in desired {
-                    self.want(desired, false);
+                    self.apply_desired(desired, false);
                 }
             }
-            ToWorker::Act(desired) => self.want(desired, false),
+            ToWorker::Act(desired) => self.apply_desired(desired, false),
             ToWorker::Grant(grant) => self.on_grant(*grant),
             ToWorker::Position { lease, position } => self.on_position(lease, position),
             ToWorker::StdinEnd { lease, end } => self.on_stdin_end(lease, end),
@@ -120,17 +121,19 @@ impl Agent {
         }
     }
 
-    pub(super) fn answered(&mut self) {
-        let Some(asked_at) = self.link.as_mut().and_then(|link| link.asked_at.pop_front()) else { return };
-        self.contact_at = Some(asked_at);
+    pub(super) fn on_answer(&mut self) {
+        let Some(sent_at) = self.link.as_mut().and_then(|link| link.request_times.pop_front()) else {
+            return;
+        };
+        self.contact_at = Some(sent_at);
         for (keeper, attempt) in self.keepers.busy().collect::<Vec<_>>() {
-            self.tell_contact(keeper, attempt);
+            self.send_contact(keeper, attempt);
         }
     }
 
     /// Sends a keeper the age of the last contact, and the time without contact after which it must
     /// end its process tree.
-    pub(super) fn tell_contact(&self, keeper: KeeperLink, attempt: AttemptId) {
+    pub(super) fn send_contact(&self, keeper: KeeperLink, attempt: AttemptId) {
         let Some(at) = self.contact_at else { return };
         let spec = self.attempts.get(&attempt).map(|attempt| &attempt.spec);
         let cut_off_after = self
@@ -139,10 +142,10 @@ impl Agent {
             .and_then(|(lost_after, spec)| cut_off(lost_after, spec.on_lost, spec.grace.unwrap_or(GRACE)).0);
         let age = Now::read().continuous.saturating_sub(at);
         // An error is ignored: a keeper that cannot be reached is about to be detected as ended.
-        let _ = self.keepers.say(keeper, &ToKeeper::Contact { age, cut_off_after });
+        let _ = self.keepers.send(keeper, &ToKeeper::Contact { age, cut_off_after });
     }
 
-    pub(super) fn want(&mut self, desired: Desired, is_first: bool) {
+    pub(super) fn apply_desired(&mut self, desired: Desired, is_first: bool) {
         let lease = desired.lease();
         let Some(attempt) = self.attempts.get_mut(&lease.attempt).filter(|held| held.lease == lease) else {
             return;
@@ -150,11 +153,11 @@ impl Agent {
         match desired {
             Desired::Continue { position, .. } if is_first => self.outbox.begin(lease.attempt, position),
             Desired::Continue { position, .. } => {
-                self.on_taken(lease.attempt, position);
+                self.on_stored(lease.attempt, position);
                 self.outbox.complete_again(lease.attempt, Instant::now().into_std());
             }
             Desired::Cancel { by, reason, .. } => {
-                self.act(lease.attempt, Acted::Cancelled { by, reason });
+                self.end_attempt(lease.attempt, Acted::Cancelled { by, reason });
                 self.outbox.complete_again(lease.attempt, Instant::now().into_std());
             }
             Desired::Fenced { .. } | Desired::Forget { .. } => {
@@ -177,7 +180,7 @@ impl Agent {
             return self.decline(lease, "the worker is draining");
         }
         if let Some(reason) = self.quarantine() {
-            self.changed();
+            self.report_soon();
             return self.decline(lease, &reason);
         }
         if live >= self.config.slots as usize {
@@ -195,7 +198,7 @@ impl Agent {
         attempt.user.clone_from(&user);
         attempt.masking = Masking::with(&grant.secrets);
         self.attempts.insert(lease.attempt, attempt);
-        self.changed();
+        self.report_soon();
         let users = user.map(|user| (user, Arc::clone(&self.users)));
         let (home, config) = (Arc::clone(&self.home), Arc::clone(&self.config));
         let files = self.files.clone();
@@ -208,15 +211,15 @@ impl Agent {
     /// Returns a user without processes. An attempt has its own user until its process tree has
     /// ended.
     fn free_user(&self) -> Option<&JobUser> {
-        let is_free = |user: &&JobUser| {
+        let release = |user: &&JobUser| {
             let mut live = self.attempts.values().filter(|attempt| attempt.is_live());
             live.all(|attempt| attempt.user.as_ref() != Some(*user))
         };
-        self.users.iter().find(is_free)
+        self.users.iter().find(release)
     }
 
     pub(super) fn decline(&mut self, lease: Lease, reason: &str) {
-        self.say(FromWorker::Decline { lease, reason: reason.to_owned() });
+        self.send(FromWorker::Decline { lease, reason: reason.to_owned() });
         // No report now: the coordinator would grant the same again.
         if let Some(link) = &mut self.link {
             link.must_report = true;
@@ -228,18 +231,18 @@ impl Agent {
         if self.attempts.get(&lease.attempt).is_none_or(|held| held.lease != lease) {
             return;
         }
-        if self.on_taken(lease.attempt, position).is_some_and(|before| position <= before) {
+        if self.on_stored(lease.attempt, position).is_some_and(|before| position <= before) {
             self.outbox.begin(lease.attempt, position);
         }
     }
 
-    pub(super) fn on_taken(&mut self, attempt: AttemptId, position: u64) -> Option<u64> {
+    pub(super) fn on_stored(&mut self, attempt: AttemptId, position: u64) -> Option<u64> {
         let before = self.outbox.taken(attempt, position)?;
         if position > before
             && let Some(keeper) = self.keepers.of_attempt(attempt)
         {
             // An error is ignored: the next position replaces a lost one.
-            let _ = self.keepers.say(keeper, &ToKeeper::Stored { attempt, position });
+            let _ = self.keepers.send(keeper, &ToKeeper::Stored { attempt, position });
         }
         Some(before)
     }

@@ -22,7 +22,7 @@ impl Agent {
         aside::clear(self.home.directory());
         self.keepers.find(&self.home)?;
         // A keeper that holds a lock in this directory was started in it.
-        let left = if self.keepers.are_some_unknown() { AttemptsOwner::Here } else { earlier.left };
+        let left = if self.keepers.has_unknown_attempts() { AttemptsOwner::Here } else { earlier.left };
         for entry in fs::read_dir(&self.home.attempts)? {
             let directory = entry?.path();
             if !is_ours(&directory, left) {
@@ -83,8 +83,11 @@ impl Agent {
             "attempt {attempt} of an earlier daemon {}",
             if has_ended { "has ended" } else { "may still run" }
         );
-        let stage =
-            if has_ended { Stage::Concluding } else { Stage::Kept { keeper: None, is_ending: false } };
+        let stage = if has_ended {
+            Stage::BuildingOutcome
+        } else {
+            Stage::InKeeper { keeper: None, is_ending: false }
+        };
         let mut taken = Attempt::new(record.lease, record.spec, stage);
         taken.user = record.user.and_then(|name| self.users.iter().find(|user| user.name() == name)).cloned();
         taken.disk = record.disk.map(DiskWatch::new);
@@ -94,18 +97,18 @@ impl Agent {
         self.outbox.add(attempt, directory.join(records::LOG), 0);
         self.attempts.insert(attempt, taken);
         if has_ended {
-            self.conclude(attempt);
+            self.build_outcome(attempt);
         }
     }
 
     /// Concludes attempts without a keeper, after every running keeper has reported its attempt. An
     /// attempt with an outcome on disk does not need to wait for silent keepers.
     pub(super) fn settle_unclaimed(&mut self) {
-        let is_certain = !self.keepers.are_some_unknown();
+        let is_certain = !self.keepers.has_unknown_attempts();
         let unclaimed: Vec<_> = self
             .attempts
             .iter()
-            .filter(|(_, attempt)| matches!(attempt.stage, Stage::Kept { keeper: None, .. }))
+            .filter(|(_, attempt)| matches!(attempt.stage, Stage::InKeeper { keeper: None, .. }))
             .map(|(id, _)| *id)
             .collect();
         for attempt in unclaimed {
@@ -116,7 +119,7 @@ impl Agent {
             } else {
                 continue;
             }
-            self.conclude(attempt);
+            self.build_outcome(attempt);
         }
     }
 }

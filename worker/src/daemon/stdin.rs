@@ -16,7 +16,7 @@ impl Agent {
         let known = attempt.stdin.get_or_insert(place);
         known.until = place.until;
         let lease = attempt.lease;
-        self.say(FromWorker::Stdin { lease, from, until: place.until });
+        self.send(FromWorker::Stdin { lease, from, until: place.until });
     }
 
     /// Bytes from the coordinator.
@@ -47,18 +47,18 @@ impl Agent {
 
     /// Requests input for all attempts that read one. Each report does that, because a message on either side of this
     /// process may get lost. `again` is for a new connection, on which the coordinator knows no position.
-    pub(super) fn ask_for_stdin(&mut self, again: bool) {
+    pub(super) fn request_stdin(&mut self, again: bool) {
         for attempt in self.attempts.values() {
             let Some(place) = attempt.stdin.filter(|_| attempt.is_live()) else { continue };
             let is_stuck = place.received < place.until;
             let from = (again || is_stuck).then_some(place.received);
-            self.say(FromWorker::Stdin { lease: attempt.lease, from, until: place.until });
+            self.send(FromWorker::Stdin { lease: attempt.lease, from, until: place.until });
         }
     }
 
     /// Whether the keeper of an attempt could be told.
     fn to_keeper_of(&self, attempt: AttemptId, message: &ToKeeper) -> bool {
         let Some(keeper) = self.keepers.of_attempt(attempt) else { return false };
-        self.keepers.say(keeper, message).is_ok()
+        self.keepers.send(keeper, message).is_ok()
     }
 }

@@ -196,7 +196,7 @@ impl Agent {
             Event::Staged { id, result: fetched.await }
         });
         self.upgrade = Upgrading::Fetching { order, task };
-        self.changed();
+        self.report_soon();
     }
 
     /// Handles the end of the reception.
@@ -213,7 +213,7 @@ impl Agent {
                     "the order for an upgrade ends, until it is repeated: {reason}"
                 );
                 self.end_upgrade();
-                self.changed();
+                self.report_soon();
             }
             Err(NotStaged::Failed(reason)) => {
                 let order = order.clone();
@@ -240,7 +240,7 @@ impl Agent {
         self.end_upgrade();
         let (id, version) = (order.id, order.version.clone());
         self.upgrade = Upgrading::Failed(UpgradeState { id, version, stage: UpgradeStage::Failed, reason });
-        self.changed();
+        self.report_soon();
     }
 
     /// Returns true if the daemon can end for the new program.
@@ -274,7 +274,7 @@ mod tests {
             (Facts { can_restart: false, ..good }, "can't start itself again"),
             (Facts { live: 1, ..good }, "is not drained (1 attempt)"),
             (Facts { phase: DaemonPhase::Accepting, ..good }, "is not drained"),
-            (Facts { phase: DaemonPhase::Leaving, ..good }, "is not drained"),
+            (Facts { phase: DaemonPhase::ShuttingDown, ..good }, "is not drained"),
         ] {
             let reason = refusal(&order, facts).unwrap_or_default();
             assert!(reason.contains(part), "{part}: {reason}");

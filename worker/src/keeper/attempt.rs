@@ -6,7 +6,7 @@ use super::capture::Capture;
 use super::disk_block::DiskBlock;
 use super::keeper_directory;
 use super::mask::Masker;
-use super::messages::{Kept, Run};
+use super::messages::{HeldAttempt, Run};
 use super::reap::{ChildrenLeft, Reaped, add};
 use super::spawn::{Spawned, set_nonblocking, spawn};
 use super::spool::{LogLimits, Spool};
@@ -238,8 +238,8 @@ impl RunningAttempt {
         if self.is_setup() { 0 } else { self.spool.length() }
     }
 
-    pub(super) fn kept(&self, now: Now) -> Kept {
-        Kept {
+    pub(super) fn kept(&self, now: Now) -> HeldAttempt {
+        HeldAttempt {
             lease: self.lease,
             log_length: self.log_length(),
             ending: self.supervisor.is_ending(),

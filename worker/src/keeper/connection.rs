@@ -83,7 +83,7 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::Connection;
-    use crate::keeper::messages::{FromKeeper, GENERATION, Kept, take};
+    use crate::keeper::messages::{FromKeeper, GENERATION, HeldAttempt, take};
     use buildpool_protocol::client_link::Secret;
     use buildpool_protocol::ids::{AttemptId, JobId, Lease};
     use std::collections::BTreeMap;
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn a_greeting_of_any_length_is_said_and_a_worker_that_does_not_read_is_left() {
         let attempt = AttemptId { job: JobId::from_uuid(uuid::Uuid::from_u128(1)), number: 1 };
-        let kept = Kept {
+        let kept = HeldAttempt {
             lease: Lease { attempt, epoch: 1 },
             log_length: 0,
             ending: false,

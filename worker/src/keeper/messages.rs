@@ -166,7 +166,7 @@ pub enum FromKeeper {
         /// Its process id.
         pid: i32,
         /// Its attempt.
-        kept: Option<Kept>,
+        kept: Option<HeldAttempt>,
         /// Its [`GENERATION`].
         #[serde(default)]
         generation: u32,
@@ -213,7 +213,7 @@ pub enum FromKeeper {
 
 /// The attempt of a keeper.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Kept {
+pub struct HeldAttempt {
     /// Lease of the grant.
     pub lease: Lease,
     /// Length of its log so far.
