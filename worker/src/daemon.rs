@@ -5,19 +5,18 @@
 //! daemon may die at any time. Keepers continue, and the next daemon finds their attempts.
 
 mod agent;
-mod aside;
 mod attempt;
 mod attempt_end;
 mod attempt_start;
 mod capacity;
 mod class_home;
+mod data_directory;
 mod disk;
 mod drain;
 mod event;
 mod fallback_outcome;
 mod files;
 mod final_outcome;
-mod home;
 mod keepers;
 mod lease;
 pub mod limits;
@@ -32,9 +31,10 @@ mod spans;
 mod startup;
 mod stdin;
 mod survivors;
+mod undeletable;
 mod upgrading;
 
-pub use home::HomeError;
+pub use data_directory::DataDirectoryError;
 pub use shutdown::{Shutdown, ShutdownHandle, ShutdownRequest};
 
 use crate::config::{Config, ConfigError};
@@ -53,9 +53,9 @@ use buildpool_dial::{Backoff, Route};
 use buildpool_objects::programs;
 use buildpool_protocol::ErrorCode;
 use buildpool_protocol::worker_link::ToWorker;
+use data_directory::DataDirectory;
 use event::Event;
 use files::Files;
-use home::Home;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,7 +70,7 @@ pub enum WorkerError {
     Config(ConfigError),
     /// The data directory is not usable.
     #[error(transparent)]
-    Home(HomeError),
+    DataDirectory(DataDirectoryError),
     /// The client for the coordinator cannot be created.
     #[error(transparent)]
     Dialler(DiallerError),
@@ -117,27 +117,28 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> Result<Finish, Worke
         let own = crate::platform::own_executable().map_err(WorkerError::Startup)?;
         config.keeper_command = vec![own.into(), crate::keeper::SUBCOMMAND.into()];
     }
-    let home = Home::take(&config.data_dir).map_err(WorkerError::Home)?;
+    let data_directory = DataDirectory::lock(&config.data_dir).map_err(WorkerError::DataDirectory)?;
     let covered = config.covered().map_err(WorkerError::Config)?;
-    let own = [home.directory().to_owned()].into_iter().chain(home.sockets_elsewhere());
+    let own = [data_directory.path().to_owned()].into_iter().chain(data_directory.short_socket_directory());
     let hidden = Hidden::find(own.chain(covered))
-        .map_err(|(path, source)| WorkerError::Home(HomeError::Io { path, source }))?
+        .map_err(|(path, source)| WorkerError::DataDirectory(DataDirectoryError::Io { path, source }))?
         .renewing(&config.renewed);
     let outbox = Arc::new(Outbox::default());
     let transfers = Arc::new(Transfers::default());
-    let workspaces = Workspaces::open(home.directory()).map_err(WorkerError::Workspaces)?;
+    let workspaces = Workspaces::open(data_directory.path()).map_err(WorkerError::Workspaces)?;
     let workspaces = if users.is_empty() { workspaces } else { workspaces.linking_objects() };
     let (events, incoming) = mpsc::channel(EVENT_QUEUE);
     // Before the first keeper, which stays in the group of this process.
     let groups = crate::platform::delegated_groups();
     let in_force = limits::in_force(&groups, &config);
     info!("limits of jobs: {in_force}");
-    if let Err(error) = std::fs::write(home.directory().join(limits::LIMITS), in_force) {
+    if let Err(error) = std::fs::write(data_directory.path().join(limits::LIMITS), in_force) {
         warn!("the limits of jobs can't be recorded for `doctor`: {error}");
     }
     let groups = groups.ok();
     let files = Files { workspaces, space: config.space, transfers: Arc::clone(&transfers), groups };
-    let mut agent = Agent::new(config, home, Arc::clone(&outbox), files, users, hidden, events.clone());
+    let mut agent =
+        Agent::new(config, data_directory, Arc::clone(&outbox), files, users, hidden, events.clone());
     agent.begin().map_err(WorkerError::Startup)?;
     tokio::select! {
         finish = agent.run(incoming, shutdown) => Ok(finish),

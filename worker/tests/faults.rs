@@ -174,7 +174,7 @@ async fn a_second_worker_in_one_directory_is_refused() {
     let (coordinator, worker, _data) = pool().await;
     let (_handle, shutdown) = Shutdown::new();
     let error = run(worker.config.clone(), shutdown).await.expect_err("the directory is taken");
-    assert!(matches!(error, WorkerError::Home(_)), "{error}");
+    assert!(matches!(error, WorkerError::DataDirectory(_)), "{error}");
     assert_eq!(coordinator.read(|book| book.registers.len()), 1);
 }
 

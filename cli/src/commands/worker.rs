@@ -71,7 +71,7 @@ async fn end_of_input() {
 fn of_worker(error: &WorkerError) -> Failure {
     let code = match error {
         WorkerError::Token(_) | WorkerError::Config(_) | WorkerError::Dialler(_) => USAGE,
-        WorkerError::Home(_) | WorkerError::Workspaces(_) | WorkerError::Startup(_) => POOL,
+        WorkerError::DataDirectory(_) | WorkerError::Workspaces(_) | WorkerError::Startup(_) => POOL,
     };
     Failure::from_error(code, error)
 }

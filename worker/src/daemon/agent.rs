@@ -1,16 +1,16 @@
 //! The agent: the only place with the daemon's state, and the events that change it.
 
 use super::Finish;
-use super::aside;
 use super::attempt::Attempt;
 use super::class_home;
+use super::data_directory::DataDirectory;
 use super::drain::DaemonPhase;
 use super::event::Event;
 use super::files::Files;
-use super::home::Home;
 use super::keepers::Keepers;
 use super::shutdown::Shutdown;
 use super::survivors::Survivors;
+use super::undeletable;
 use super::upgrading::Upgrading;
 use crate::config::Config;
 use crate::environment;
@@ -35,7 +35,7 @@ use tracing::{error, warn};
 /// The daemon's state.
 pub(super) struct Agent {
     pub(super) config: Arc<Config>,
-    pub(super) home: Arc<Home>,
+    pub(super) data_directory: Arc<DataDirectory>,
     pub(super) outbox: Arc<Outbox>,
     pub(super) files: Files,
     pub(super) keepers: Keepers,
@@ -106,7 +106,7 @@ pub(super) struct ReportedState {
 impl Agent {
     pub(super) fn new(
         config: Config,
-        home: Home,
+        data_directory: DataDirectory,
         outbox: Arc<Outbox>,
         files: Files,
         users: Vec<JobUser>,
@@ -120,14 +120,14 @@ impl Agent {
             // nothing.
             sandbox: config.isolation.program(std::env::var_os("PATH").as_deref()).unwrap_or_default(),
             users: users.into(),
-            survivors: Survivors::open(home.directory()),
-            upgrade: Self::upgrade_before(&config, &home.worker.to_string()),
+            survivors: Survivors::open(data_directory.path()),
+            upgrade: Self::upgrade_before(&config, &data_directory.worker.to_string()),
             has_passed_trial: false,
             // A program in its trial takes no jobs.
             phase: if config.trial.is_some() { DaemonPhase::Draining } else { DaemonPhase::Accepting },
             hidden,
             config: Arc::new(config),
-            home: Arc::new(home),
+            data_directory: Arc::new(data_directory),
             outbox,
             files,
             keepers,
@@ -205,7 +205,7 @@ impl Agent {
     }
 
     pub(super) fn condition(&self) -> Condition {
-        let room = platform::disk_room(self.home.directory()).ok();
+        let room = platform::disk_room(self.data_directory.path()).ok();
         Condition {
             draining: !self.phase.accepts_jobs(),
             quarantined: self.quarantine(),
@@ -274,11 +274,11 @@ impl Agent {
             return;
         }
         (self.is_tidying, self.tidied_at) = (true, Some(Instant::now()));
-        let (files, home) = (self.files.clone(), Arc::clone(&self.home));
+        let (files, data_directory) = (self.files.clone(), Arc::clone(&self.data_directory));
         let held = self.attempts.values().map(|attempt| attempt.spec.access.class.clone()).collect();
         self.work.spawn_blocking(move || {
-            aside::clear(home.directory());
-            class_home::remove_idle(home.directory(), &held, SystemTime::now());
+            undeletable::clear(data_directory.path());
+            class_home::remove_idle(data_directory.path(), &held, SystemTime::now());
             files.collect_space();
             Event::Tidied
         });

@@ -1,7 +1,6 @@
 //! The end of an attempt: requested, concluded, reported, deleted.
 
 use super::agent::Agent;
-use super::aside;
 use super::attempt::{Attempt, Stage};
 use super::event::Event;
 use super::fallback_outcome;
@@ -9,6 +8,7 @@ use super::final_outcome::OutcomeContext;
 use super::memory;
 use super::message_size;
 use super::spans;
+use super::undeletable;
 use crate::isolation::permissions;
 use crate::keeper::messages::ToKeeper;
 use buildpool_protocol::ids::AttemptId;
@@ -58,10 +58,11 @@ impl Agent {
     pub(super) fn delete(&mut self, id: AttemptId) {
         self.attempts.remove(&id);
         self.outbox.remove(id);
-        let (directory, home, files) = (self.home.attempt(id), Arc::clone(&self.home), self.files.clone());
+        let (directory, data_directory, files) =
+            (self.data_directory.attempt(id), Arc::clone(&self.data_directory), self.files.clone());
         self.work.spawn_blocking(move || {
             files.release(id);
-            if let Err(error) = aside::discard(home.directory(), &directory) {
+            if let Err(error) = undeletable::discard(data_directory.path(), &directory) {
                 warn!("{} can't be removed: {error}", directory.display());
             }
             if let Some(groups) = &files.groups {
@@ -87,10 +88,10 @@ impl Agent {
         let Some(attempt) = self.mark_ended(id) else { return };
         let acted = attempt.end_reason.clone();
         self.note_shortage(&failure);
-        let (home, files) = (Arc::clone(&self.home), self.files.clone());
+        let (data_directory, files) = (Arc::clone(&self.data_directory), self.files.clone());
         self.work.spawn_blocking(move || {
             files.release(id);
-            let outcome = fallback_outcome::of_unstarted(&home, id, failure, acted);
+            let outcome = fallback_outcome::of_unstarted(&data_directory, id, failure, acted);
             Event::OutcomeBuilt { attempt: id, outcome: Ok(Box::new(outcome)) }
         });
         self.report_soon();
@@ -105,13 +106,17 @@ impl Agent {
     }
 
     fn spawn_outcome(&mut self, id: AttemptId, context: OutcomeContext, after: Duration) {
-        let (home, config, files) = (Arc::clone(&self.home), Arc::clone(&self.config), self.files.clone());
+        let (data_directory, config, files) =
+            (Arc::clone(&self.data_directory), Arc::clone(&self.config), self.files.clone());
         self.work.spawn(async move {
             // The runtime's timer has whole milliseconds: even a sleep of zero lasts up to one.
             if !after.is_zero() {
                 tokio::time::sleep(after).await;
             }
-            Event::OutcomeBuilt { attempt: id, outcome: files.build_outcome(home, config, id, context).await }
+            Event::OutcomeBuilt {
+                attempt: id,
+                outcome: files.build_outcome(data_directory, config, id, context).await,
+            }
         });
     }
 

@@ -49,7 +49,7 @@ impl Agent {
                 let (cut_off_after, cut_off_grace) =
                     cut_off(self.lost_after.unwrap_or(LOST_AFTER), attempt.spec.on_lost, grace);
                 let now = Now::read().continuous;
-                let account_home = prepared.home.as_ref().and_then(|_| environment::account_home());
+                let account_home = prepared.class_home.as_ref().and_then(|_| environment::account_home());
                 let reach = Reach {
                     has_network: attempt.spec.network == Network::Worker,
                     account_home: account_home.as_deref(),
@@ -69,11 +69,12 @@ impl Agent {
                     Some(user) => &environment::of_user(&self.environment, &self.config.env, &user.user),
                     None => &self.environment,
                 };
-                let of_class = prepared.home.as_deref().map(|home| environment::of_class(base, home));
+                let of_class =
+                    prepared.class_home.as_deref().map(|class_home| environment::of_class(base, class_home));
                 let base = of_class.as_ref().unwrap_or(base);
                 let run = Run {
                     lease: attempt.lease,
-                    attempt_directory: self.home.attempt(id),
+                    attempt_directory: self.data_directory.attempt(id),
                     argv,
                     directory: prepared.directory,
                     setup,
@@ -138,7 +139,7 @@ impl Agent {
         let is_slot_free = live < self.config.slots as usize;
         let wanted = left + usize::from(is_slot_free && self.phase.accepts_jobs());
         for _ in self.keepers.count_available()..wanted {
-            if let Err(error) = self.keepers.start(&self.home) {
+            if let Err(error) = self.keepers.start(&self.data_directory) {
                 return self.fail_waiting(&error.to_string());
             }
         }
@@ -231,7 +232,7 @@ impl Agent {
     pub(super) fn on_keeper_gone(&mut self, link: KeeperLink) {
         let Some((number, state, is_found)) = self.keepers.remove(link) else { return };
         // If its lock cannot be checked, the keeper counts as running and is checked again.
-        let is_alive = self.home.keeper_paths.is_alive(number).unwrap_or(true);
+        let is_alive = self.data_directory.keeper_paths.is_alive(number).unwrap_or(true);
         match state {
             KeeperState::Running(id) if is_alive => {
                 if let Some(Attempt { stage: Stage::InKeeper { keeper, .. }, .. }) =
@@ -239,16 +240,20 @@ impl Agent {
                 {
                     *keeper = None;
                 }
-                self.keepers.reconnect(&self.home, number);
+                self.keepers.reconnect(&self.data_directory, number);
             }
             KeeperState::Running(id) => {
                 warn!(worker = %self.config.name, job = %id.job, attempt = id.number, "the keeper of an attempt is gone");
                 self.build_outcome(id);
             }
-            KeeperState::Connecting if is_found && is_alive => self.keepers.reconnect(&self.home, number),
+            KeeperState::Connecting if is_found && is_alive => {
+                self.keepers.reconnect(&self.data_directory, number)
+            }
             KeeperState::Connecting if !is_found => {
-                let reason =
-                    format!("a keeper ended before its greeting; see {}", self.home.keeper_log().display());
+                let reason = format!(
+                    "a keeper ended before its greeting; see {}",
+                    self.data_directory.keeper_log().display()
+                );
                 self.fail_waiting(&reason);
             }
             KeeperState::Connecting | KeeperState::Idle => {}

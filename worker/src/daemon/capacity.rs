@@ -3,8 +3,8 @@
 //! accepts no jobs.
 
 use super::agent::Agent;
+use super::data_directory::DataDirectory;
 use super::event::Event;
-use super::home::Home;
 use crate::limits::{ROOM_BYTES_MIN, ROOM_LOOK_EVERY};
 use crate::platform::disk_room;
 use buildpool_objects::removal;
@@ -45,8 +45,8 @@ fn is_shortage(reason: &str) -> bool {
 }
 
 /// Tests if an attempt can be prepared: creates a directory and writes some bytes.
-fn probe_disk(home: &Home) -> io::Result<()> {
-    let place = home.directory().join("room");
+fn probe_disk(data_directory: &DataDirectory) -> io::Result<()> {
+    let place = data_directory.path().join("room");
     let tried =
         fs::create_dir_all(&place).and_then(|()| fs::write(place.join("probe"), vec![0x5a; ROOM_BYTES_MIN]));
     let removed = removal::remove(&place);
@@ -73,7 +73,7 @@ impl Agent {
             return;
         }
         self.disk_check_at = now + ROOM_LOOK_EVERY;
-        let Ok(room) = disk_room(self.home.directory()) else { return };
+        let Ok(room) = disk_room(self.data_directory.path()) else { return };
         if self.is_tidying || !self.files.space.is_short(room) {
             return;
         }
@@ -96,7 +96,7 @@ impl Agent {
     pub(super) fn check_shortage_over(&mut self, now: Instant) {
         if let Some((_, check_at)) = self.shortage.as_mut().filter(|(_, check_at)| now >= *check_at) {
             *check_at = now + ROOM_LOOK_EVERY;
-            if probe_disk(&self.home).is_ok() {
+            if probe_disk(&self.data_directory).is_ok() {
                 info!("jobs are taken again");
                 self.shortage = None;
                 self.report_soon();

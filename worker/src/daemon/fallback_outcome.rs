@@ -1,7 +1,7 @@
 //! Builds the outcome of an attempt without a keeper's account: it was never started, or its keeper
 //! died. Blocking.
 
-use super::home::Home;
+use super::data_directory::DataDirectory;
 use crate::keeper::spool::{self, Sealed};
 use crate::keeper::tree::Tree;
 use crate::limits::{KILL_FOR, ROUND_PAUSE_MAX};
@@ -22,8 +22,12 @@ use tracing::warn;
 ///
 /// # Errors
 /// Fails if the disk cannot be read.
-pub(super) fn of_dead_keeper(home: &Home, attempt: AttemptId, has_lost_power: bool) -> io::Result<Outcome> {
-    let directory = home.attempt(attempt);
+pub(super) fn of_dead_keeper(
+    data_directory: &DataDirectory,
+    attempt: AttemptId,
+    has_lost_power: bool,
+) -> io::Result<Outcome> {
+    let directory = data_directory.attempt(attempt);
     if let Some(outcome) = records::read_if_whole(&directory, records::OUTCOME)? {
         return Ok(outcome);
     }
@@ -55,13 +59,13 @@ pub(super) fn of_dead_keeper(home: &Home, attempt: AttemptId, has_lost_power: bo
 /// Returns the outcome of an attempt that was never started. It does not depend on the disk, which
 /// may be the cause.
 pub(super) fn of_unstarted(
-    home: &Home,
+    data_directory: &DataDirectory,
     attempt: AttemptId,
     failure: StartFailure,
     acted: Option<Acted>,
 ) -> Outcome {
     let outcome = Outcome { acted, ..known(Sealed::empty(), Ending::NotStarted(failure), None) };
-    write_down(&home.attempt(attempt), records::OUTCOME, &outcome);
+    write_down(&data_directory.attempt(attempt), records::OUTCOME, &outcome);
     outcome
 }
 
@@ -134,7 +138,7 @@ pub(super) fn wall_clock_ms() -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Home, of_dead_keeper};
+    use super::{DataDirectory, of_dead_keeper};
     use crate::records;
     use buildpool_protocol::ids::{AttemptId, JobId};
     use buildpool_protocol::outcome::{Ending, StartFailure};
@@ -143,22 +147,22 @@ mod tests {
     #[test]
     fn that_nothing_began_is_said_only_where_it_is_certain() {
         let directory = tempfile::tempdir().expect("a directory");
-        let home = Home::take(directory.path()).expect("free");
+        let data_directory = DataDirectory::lock(directory.path()).expect("free");
         let mut number = 0;
         let mut of = |has_log: bool, has_lost_power: bool| {
             number += 1;
             let attempt = AttemptId { job: JobId::from_uuid(uuid::Uuid::now_v7()), number };
-            fs::create_dir(home.attempt(attempt)).expect("a directory");
+            fs::create_dir(data_directory.attempt(attempt)).expect("a directory");
             if has_log {
-                fs::write(home.attempt(attempt).join(records::LOG), "").expect("a file");
+                fs::write(data_directory.attempt(attempt).join(records::LOG), "").expect("a file");
             }
-            of_dead_keeper(&home, attempt, has_lost_power).expect("a disk").ending
+            of_dead_keeper(&data_directory, attempt, has_lost_power).expect("a disk").ending
         };
         assert!(matches!(of(false, false), Ending::NotStarted(StartFailure::Resources { .. })));
         assert!(matches!(of(true, false), Ending::Unobserved { .. }), "between the log and the process");
         assert!(matches!(of(false, true), Ending::Unobserved { .. }), "the log may have been there");
         let removed = AttemptId { job: JobId::from_uuid(uuid::Uuid::now_v7()), number: 1 };
-        let ending = of_dead_keeper(&home, removed, false).expect("a disk").ending;
+        let ending = of_dead_keeper(&data_directory, removed, false).expect("a disk").ending;
         assert!(matches!(ending, Ending::Unobserved { .. }), "all its records were removed: {ending:?}");
     }
 }

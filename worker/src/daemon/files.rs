@@ -1,9 +1,9 @@
 //! File transfer before and after an attempt: work that needs both the disk and the link.
 
 use super::capacity::classify;
+use super::data_directory::DataDirectory;
 use super::fallback_outcome;
 use super::final_outcome::{ARTIFACTS, BuiltOutcome, OutcomeContext, build_outcome};
-use super::home::Home;
 use super::preparation::{PreparedAttempt, Users, prepare};
 use crate::config::Config;
 use crate::link::transfers::Transfers;
@@ -42,7 +42,7 @@ impl Files {
     /// Fetches missing objects of a snapshot and prepares the attempt, unless it is stopped.
     pub(super) async fn lay_out(
         self,
-        home: Arc<Home>,
+        data_directory: Arc<DataDirectory>,
         config: Arc<Config>,
         grant: Grant,
         users: Users,
@@ -57,7 +57,7 @@ impl Files {
                 stop_early.stop();
             }
         }));
-        let prepared = files.lay_out_with(home, config, grant, users, &mut stopped).await;
+        let prepared = files.lay_out_with(data_directory, config, grant, users, &mut stopped).await;
         // The task above may not have run yet. A cancelled fetch may leave work on the disk.
         if *stopped.borrow() {
             stop.stop();
@@ -67,14 +67,14 @@ impl Files {
 
     async fn lay_out_with(
         self,
-        home: Arc<Home>,
+        data_directory: Arc<DataDirectory>,
         config: Arc<Config>,
         grant: Grant,
         users: Users,
         stopped: &mut watch::Receiver<bool>,
     ) -> Result<PreparedAttempt, StartFailure> {
         self.fetch_unless_stopped(&grant, stopped).await?;
-        let work = (home, config, grant, users);
+        let work = (data_directory, config, grant, users);
         let prepared = self.prepare(work.clone()).await;
         // Retry once: damaged objects have been removed and are fetched again.
         if prepared.is_err() && matches!(self.lacking(&work.2).await, Ok(Some(_))) {
@@ -86,12 +86,12 @@ impl Files {
 
     async fn prepare(
         &self,
-        work: (Arc<Home>, Arc<Config>, Grant, Users),
+        work: (Arc<DataDirectory>, Arc<Config>, Grant, Users),
     ) -> Result<PreparedAttempt, StartFailure> {
         let (workspaces, groups) = (self.workspaces.clone(), self.groups.clone());
         let work = tokio::task::spawn_blocking(move || {
-            let (home, config, grant, users) = work;
-            prepare(&home, &config, &workspaces, groups.as_ref(), &grant, &users)
+            let (data_directory, config, grant, users) = work;
+            prepare(&data_directory, &config, &workspaces, groups.as_ref(), &grant, &users)
         });
         work.await.unwrap_or_else(|_| Err(ending()))
     }
@@ -131,16 +131,16 @@ impl Files {
     /// lists them.
     pub(super) async fn build_outcome(
         self,
-        home: Arc<Home>,
+        data_directory: Arc<DataDirectory>,
         config: Arc<Config>,
         attempt: AttemptId,
         context: OutcomeContext,
     ) -> io::Result<Box<Outcome>> {
         let (files, is_fenced) = (self.clone(), context.is_fenced);
-        let directory = home.attempt(attempt);
+        let directory = data_directory.attempt(attempt);
         let concluded = tokio::task::spawn_blocking(move || {
             let BuiltOutcome { outcome, is_settled } =
-                build_outcome(&home, &config, &files.workspaces, attempt, &context)?;
+                build_outcome(&data_directory, &config, &files.workspaces, attempt, &context)?;
             // Keep the workspace if the next daemon may need it to build the outcome again.
             if is_settled {
                 files.release(attempt);

@@ -1,7 +1,7 @@
 //! Builds the final outcome of an attempt from the keeper's account and evidence files. Blocking.
 
+use super::data_directory::DataDirectory;
 use super::fallback_outcome::{self, wall_clock_ms};
-use super::home::Home;
 use super::masking::Masking;
 use crate::config::Config;
 use crate::keeper::log_tail::tail;
@@ -44,19 +44,19 @@ pub(super) struct BuiltOutcome {
 /// # Errors
 /// Fails if the source data cannot be read.
 pub(super) fn build_outcome(
-    home: &Home,
+    data_directory: &DataDirectory,
     config: &Config,
     workspaces: &Workspaces,
     attempt: AttemptId,
     context: &OutcomeContext,
 ) -> io::Result<BuiltOutcome> {
-    let directory = home.attempt(attempt);
+    let directory = data_directory.attempt(attempt);
     if let Some(outcome) = records::read_if_whole(&directory, records::RESULT)? {
         return Ok(BuiltOutcome { outcome, is_settled: true });
     }
-    let mut outcome = fallback_outcome::of_dead_keeper(home, attempt, context.has_lost_power)?;
+    let mut outcome = fallback_outcome::of_dead_keeper(data_directory, attempt, context.has_lost_power)?;
     let record: Option<AttemptRecord> = records::read(&directory, records::ATTEMPT)?;
-    let record = record.map(|record| record.found_in(home.directory()));
+    let record = record.map(|record| record.found_in(data_directory.path()));
     let mut own_bundle = None;
     if let Some(record) = record.filter(|_| !context.is_fenced && outcome.started_at_ms.is_some()) {
         // An unreadable record costs only evidence, not the outcome.
@@ -127,8 +127,8 @@ fn evidence(
     outcome: &Outcome,
 ) -> Evidence {
     let command = record.spec.command.argv();
-    let home = || nix::unistd::User::from_uid(nix::unistd::Uid::effective()).ok()?.map(|user| user.dir);
-    let mut crash_directories = buildpool_evidence::default_crash_directories(home);
+    let user_home = || nix::unistd::User::from_uid(nix::unistd::Uid::effective()).ok()?.map(|user| user.dir);
+    let mut crash_directories = buildpool_evidence::default_crash_directories(user_home);
     crash_directories.extend(config.crash_directories.iter().cloned());
     let memory = record.memory.as_ref();
     let context = Context {

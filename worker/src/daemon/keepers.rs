@@ -1,7 +1,7 @@
 //! The daemon's side of its keepers: start, discovery and messages.
 
+use super::data_directory::DataDirectory;
 use super::event::Event;
-use super::home::Home;
 use crate::keeper::messages::{FromKeeper, GENERATION, ToKeeper, encode, take};
 use crate::limits::{CONTROL_QUEUE, KEEPER_HELLO_WITHIN};
 use buildpool_protocol::ids::AttemptId;
@@ -60,14 +60,14 @@ impl Keepers {
     }
 
     /// Connects to all running keepers. Those that do not answer stay [`KeeperState::Connecting`].
-    pub(super) fn find(&mut self, home: &Home) -> io::Result<()> {
-        for entry in fs::read_dir(&home.keeper_paths.directory)? {
+    pub(super) fn find(&mut self, data_directory: &DataDirectory) -> io::Result<()> {
+        for entry in fs::read_dir(&data_directory.keeper_paths.directory)? {
             let name = entry?.file_name();
             let number =
                 name.to_str().and_then(|name| name.strip_suffix(".lock")).and_then(|n| n.parse().ok());
             let Some(number) = number else { continue };
-            if home.keeper_paths.is_alive(number)? {
-                let sockets = home.sockets_of(number);
+            if data_directory.keeper_paths.is_alive(number)? {
+                let sockets = data_directory.sockets_of(number);
                 self.add(number, true, connect(sockets));
             }
         }
@@ -75,16 +75,17 @@ impl Keepers {
     }
 
     /// Starts a keeper.
-    pub(super) fn start(&mut self, home: &Home) -> io::Result<()> {
-        let number = self.free_number(home)?;
+    pub(super) fn start(&mut self, data_directory: &DataDirectory) -> io::Result<()> {
+        let number = self.free_number(data_directory)?;
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
-        let log = OpenOptions::new().append(true).create(true).mode(0o600).open(home.keeper_log())?;
+        let log =
+            OpenOptions::new().append(true).create(true).mode(0o600).open(data_directory.keeper_log())?;
         let (program, first) = self.command.split_first().ok_or(io::ErrorKind::NotFound)?;
         // After the handle is dropped, the runtime reaps a keeper that ends before the daemon.
         Command::new(program)
             .args(first)
-            .args(crate::keeper::arguments(number, &home.keeper_paths))
+            .args(crate::keeper::arguments(number, &data_directory.keeper_paths))
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .stderr(log)
@@ -94,10 +95,10 @@ impl Keepers {
         Ok(())
     }
 
-    fn free_number(&self, home: &Home) -> io::Result<u32> {
+    fn free_number(&self, data_directory: &DataDirectory) -> io::Result<u32> {
         for number in 0..=u32::MAX {
             let is_ours = self.keepers.values().any(|keeper| keeper.number == number);
-            if !is_ours && !home.keeper_paths.is_alive(number)? {
+            if !is_ours && !data_directory.keeper_paths.is_alive(number)? {
                 return Ok(number);
             }
         }
@@ -194,8 +195,8 @@ impl Keepers {
     }
 
     /// Reconnects to a running keeper.
-    pub(super) fn reconnect(&mut self, home: &Home, number: u32) {
-        let sockets = home.sockets_of(number);
+    pub(super) fn reconnect(&mut self, data_directory: &DataDirectory, number: u32) {
+        let sockets = data_directory.sockets_of(number);
         self.add(number, true, async move {
             tokio::time::sleep(crate::limits::KEEPER_RETRY).await;
             connect(sockets).await

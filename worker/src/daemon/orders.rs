@@ -27,7 +27,7 @@ impl Agent {
     pub(super) fn register(&mut self, control: mpsc::Sender<FromWorker>) {
         let register = Register {
             protocol: self.config.protocol,
-            worker: self.home.worker,
+            worker: self.data_directory.worker,
             boot: self.boot,
             earlier: self.earlier.clone(),
             name: self.config.name.clone(),
@@ -190,7 +190,7 @@ impl Agent {
         if user.is_none() && !self.users.is_empty() {
             return self.decline(lease, "the worker has no user that is free for it");
         }
-        self.outbox.add(lease.attempt, self.home.attempt(lease.attempt).join(records::LOG), 0);
+        self.outbox.add(lease.attempt, self.data_directory.attempt(lease.attempt).join(records::LOG), 0);
         self.outbox.begin(lease.attempt, 0);
         let (stop, stopped) = watch::channel(false);
         let stage = Stage::Preparing { secrets: grant.secrets.clone(), stop };
@@ -200,10 +200,10 @@ impl Agent {
         self.attempts.insert(lease.attempt, attempt);
         self.report_soon();
         let users = user.map(|user| (user, Arc::clone(&self.users)));
-        let (home, config) = (Arc::clone(&self.home), Arc::clone(&self.config));
+        let (data_directory, config) = (Arc::clone(&self.data_directory), Arc::clone(&self.config));
         let files = self.files.clone();
         self.work.spawn(async move {
-            let result = files.lay_out(home, config, grant, users, stopped).await;
+            let result = files.lay_out(data_directory, config, grant, users, stopped).await;
             Event::Prepared { attempt: lease.attempt, result }
         });
     }

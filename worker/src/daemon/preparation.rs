@@ -1,10 +1,10 @@
 //! Prepares an attempt on disk before it runs. Blocking.
 
-use super::aside;
 use super::class_home;
-use super::home::Home;
+use super::data_directory::DataDirectory;
 use super::limits;
 use super::memory;
+use super::undeletable;
 use crate::config::Config;
 use crate::isolation::Isolation;
 use crate::isolation::permissions;
@@ -39,7 +39,7 @@ pub(super) struct PreparedAttempt {
     /// Limit on its disk space.
     pub(super) disk: Option<DiskLimit>,
     /// The home directory of the job's trust class; none if the job has the one of its user.
-    pub(super) home: Option<PathBuf>,
+    pub(super) class_home: Option<PathBuf>,
 }
 
 /// The user of an attempt, and all users of jobs.
@@ -51,20 +51,20 @@ pub(super) type Users = Option<(JobUser, Arc<[JobUser]>)>;
 /// # Errors
 /// Fails if the disk fails, or the files cannot be prepared.
 pub(super) fn prepare(
-    home: &Home,
+    data_directory: &DataDirectory,
     config: &Config,
     workspaces: &Workspaces,
     groups: Option<&DelegatedGroups>,
     grant: &Grant,
     users: &Users,
 ) -> Result<PreparedAttempt, StartFailure> {
-    let first = prepare_once(home, config, workspaces, groups, grant, users);
+    let first = prepare_once(data_directory, config, workspaces, groups, grant, users);
     let Err(Failed::HandOver(error)) = first else { return first.map_err(Failed::into) };
     if !workspaces.set_aside(grant.lease.attempt) {
         return Err(Failed::HandOver(error).into());
     }
     warn!("a workspace can't be handed over to the user of a job: {error}");
-    prepare_once(home, config, workspaces, groups, grant, users).map_err(Failed::into)
+    prepare_once(data_directory, config, workspaces, groups, grant, users).map_err(Failed::into)
 }
 
 /// Reason of a failed preparation.
@@ -100,7 +100,7 @@ impl From<Failed> for StartFailure {
 }
 
 fn prepare_once(
-    home: &Home,
+    data_directory: &DataDirectory,
     config: &Config,
     workspaces: &Workspaces,
     groups: Option<&DelegatedGroups>,
@@ -115,13 +115,13 @@ fn prepare_once(
         );
         return Err(StartFailure::Workspace { reason }.into());
     }
-    let attempt_directory = home.attempt(grant.lease.attempt);
+    let attempt_directory = data_directory.attempt(grant.lease.attempt);
     // No other user may enter it, even one that can pass the directories above.
     let create = |path: &Path| fs::DirBuilder::new().mode(0o700).create(path);
     match create(&attempt_directory) {
         // A daemon died here before it gave the attempt to a keeper.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            aside::discard(home.directory(), &attempt_directory)
+            undeletable::discard(data_directory.path(), &attempt_directory)
                 .and_then(|()| create(&attempt_directory))
                 .map_err(failed)?;
         }
@@ -143,7 +143,7 @@ fn prepare_once(
     let class_home = match &spec.source {
         Source::InPlace { .. } => None,
         Source::Snapshot { .. } | Source::Empty => {
-            class_home_of(home, config, grant, users).map_err(failed)?
+            class_home_of(data_directory, config, grant, users).map_err(failed)?
         }
     };
     own.extend(class_home.clone());
@@ -172,7 +172,7 @@ fn prepare_once(
         since_boot_secs: Now::read().continuous.as_secs_f64(),
         user: users.as_ref().map(|(user, _)| user.name().to_owned()),
         gates: if users.is_some() { gates.clone() } else { Vec::new() },
-        data_dir: Some(home.directory().to_owned()),
+        data_dir: Some(data_directory.path().to_owned()),
     };
     records::write(&attempt_directory, records::ATTEMPT, &record, Durability::Process).map_err(failed)?;
     if let Some((user, all)) = users {
@@ -189,18 +189,23 @@ fn prepare_once(
         readable,
         gates: record.gates,
         disk,
-        home: class_home,
+        class_home,
     })
 }
 
 /// Returns the home directory of the job's trust class. Without isolation each job can reach the files of every class, so it
 /// has the home directory of the worker's user.
-fn class_home_of(home: &Home, config: &Config, grant: &Grant, users: &Users) -> io::Result<Option<PathBuf>> {
+fn class_home_of(
+    data_directory: &DataDirectory,
+    config: &Config,
+    grant: &Grant,
+    users: &Users,
+) -> io::Result<Option<PathBuf>> {
     let class = &grant.spec.access.class;
     if class.is_empty() || config.isolation == Isolation::None {
         return Ok(None);
     }
-    class_home::make(home.directory(), class, users.as_ref().map(|(user, _)| user)).map(Some)
+    class_home::make(data_directory.path(), class, users.as_ref().map(|(user, _)| user)).map(Some)
 }
 
 /// Returns the directories that lead only to the files of an attempt. Empty for directories that do

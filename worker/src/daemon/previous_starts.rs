@@ -3,7 +3,7 @@
 //! the directory now. A copy of the disk has no such starts: the original may run where this daemon
 //! cannot observe it. Attempts in a copy belong to the original.
 
-use super::home::Home;
+use super::data_directory::DataDirectory;
 use crate::platform;
 use crate::records::{self, Durability};
 use buildpool_protocol::ids::BootId;
@@ -88,8 +88,8 @@ impl DirectoryIdentity {
 }
 
 /// Reads the records of earlier starts. If they cannot be read, the owner is unsure.
-pub(super) fn look(home: &Home) -> Earlier {
-    look_in(home.directory()).unwrap_or_else(|error| {
+pub(super) fn look(data_directory: &DataDirectory) -> Earlier {
+    look_in(data_directory.path()).unwrap_or_else(|error| {
         warn!("the earlier starts of this worker can't be read: {error}");
         Earlier { boots: Vec::new(), left: AttemptsOwner::Unsure }
     })
@@ -97,8 +97,8 @@ pub(super) fn look(home: &Home) -> Earlier {
 
 /// Records this start, after the removal of attempts that belong to another worker. From now on all
 /// attempts here belong to this worker. A failure only makes the next start unsure.
-pub(super) fn note(home: &Home, boot: BootId, earlier: &Earlier) {
-    if let Err(error) = note_in(home.directory(), boot, earlier) {
+pub(super) fn note(data_directory: &DataDirectory, boot: BootId, earlier: &Earlier) {
+    if let Err(error) = note_in(data_directory.path(), boot, earlier) {
         warn!("the starts of this worker can't be written down: {error}");
     }
 }

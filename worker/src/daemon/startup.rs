@@ -2,11 +2,11 @@
 //! directories.
 
 use super::agent::Agent;
-use super::aside;
 use super::attempt::{Attempt, Stage};
 use super::disk::DiskWatch;
 use super::memory;
 use super::previous_starts::{self, AttemptsOwner};
+use super::undeletable;
 use crate::isolation::permissions;
 use crate::records::{self, AttemptRecord};
 use std::collections::BTreeSet;
@@ -18,12 +18,12 @@ use tracing::{error, info, warn};
 impl Agent {
     /// Recovers the state of earlier daemons, and starts the first keeper.
     pub(super) fn begin(&mut self) -> io::Result<()> {
-        let earlier = previous_starts::look(&self.home);
-        aside::clear(self.home.directory());
-        self.keepers.find(&self.home)?;
+        let earlier = previous_starts::look(&self.data_directory);
+        undeletable::clear(self.data_directory.path());
+        self.keepers.find(&self.data_directory)?;
         // A keeper that holds a lock in this directory was started in it.
         let left = if self.keepers.has_unknown_attempts() { AttemptsOwner::Here } else { earlier.left };
-        for entry in fs::read_dir(&self.home.attempts)? {
+        for entry in fs::read_dir(&self.data_directory.attempts)? {
             let directory = entry?.path();
             if !is_ours(&directory, left) {
                 // End no processes and send no report: the coordinator waits for the worker that
@@ -36,8 +36,8 @@ impl Agent {
                 continue;
             }
             match records::read::<AttemptRecord>(&directory, records::ATTEMPT) {
-                Ok(Some(record)) if directory == self.home.attempt(record.lease.attempt) => {
-                    self.take_up(record.found_in(self.home.directory()), left)
+                Ok(Some(record)) if directory == self.data_directory.attempt(record.lease.attempt) => {
+                    self.take_up(record.found_in(self.data_directory.path()), left)
                 }
                 // The directory has no record, so no keeper has run it. The coordinator grants it
                 // again.
@@ -53,15 +53,15 @@ impl Agent {
             let held: BTreeSet<String> = self.attempts.keys().copied().map(memory::name).collect();
             groups.remove_others(|name| held.contains(name));
         }
-        previous_starts::note(&self.home, self.boot, &earlier);
+        previous_starts::note(&self.data_directory, self.boot, &earlier);
         self.earlier = earlier.boots;
         let open = self.attempts.values().filter(|attempt| attempt.is_live());
         let open = open.flat_map(|attempt| attempt.gates.iter().cloned()).collect();
-        permissions::settle(self.home.directory(), !self.users.is_empty(), &open)?;
+        permissions::settle(self.data_directory.path(), !self.users.is_empty(), &open)?;
         let held: Vec<_> = self.attempts.keys().copied().collect();
         self.files.begin(&held);
         self.settle_unclaimed();
-        if let Err(error) = self.keepers.start(&self.home) {
+        if let Err(error) = self.keepers.start(&self.data_directory) {
             warn!("no keeper can be started yet: {error}");
         }
         Ok(())
@@ -70,14 +70,14 @@ impl Agent {
     /// Removes a directory. If it can be neither removed nor moved, it stays, and the worker still
     /// starts.
     fn discard(&self, directory: &Path) {
-        if let Err(error) = aside::discard(self.home.directory(), directory) {
+        if let Err(error) = undeletable::discard(self.data_directory.path(), directory) {
             error!("{} can't be removed: {error}", directory.display());
         }
     }
 
     fn take_up(&mut self, record: AttemptRecord, left: AttemptsOwner) {
         let attempt = record.lease.attempt;
-        let directory = self.home.attempt(attempt);
+        let directory = self.data_directory.attempt(attempt);
         let has_ended = directory.join(records::OUTCOME).exists();
         info!(
             "attempt {attempt} of an earlier daemon {}",
@@ -112,7 +112,7 @@ impl Agent {
             .map(|(id, _)| *id)
             .collect();
         for attempt in unclaimed {
-            if self.home.attempt(attempt).join(records::OUTCOME).exists() {
+            if self.data_directory.attempt(attempt).join(records::OUTCOME).exists() {
                 info!(job = %attempt.job, attempt = attempt.number, "an attempt has ended");
             } else if is_certain {
                 warn!(job = %attempt.job, attempt = attempt.number, "an attempt has no keeper any more");

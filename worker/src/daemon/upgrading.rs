@@ -172,7 +172,7 @@ impl Agent {
         self.end_upgrade();
         failure::remove(&self.config.data_dir);
         let (transfers, config) = (Arc::clone(&self.files.transfers), Arc::clone(&self.config));
-        let (id, worker, wanted) = (order.id, self.home.worker.to_string(), order.clone());
+        let (id, worker, wanted) = (order.id, self.data_directory.worker.to_string(), order.clone());
         let task = self.work.spawn(async move {
             let fetched = async {
                 let (place, name) = (restart.clone(), worker.clone());

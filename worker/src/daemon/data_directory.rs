@@ -16,7 +16,7 @@ const NUMBER_BYTES: usize = 12;
 
 /// A data directory locked by this process.
 #[derive(Debug)]
-pub(super) struct Home {
+pub(super) struct DataDirectory {
     /// Directory of the attempts.
     pub attempts: PathBuf,
     /// Directory of the keepers.
@@ -25,16 +25,16 @@ pub(super) struct Home {
     pub worker: WorkerId,
     directory: PathBuf,
     /// Directory of the sockets while the path of the data directory is too long for them.
-    elsewhere: PathBuf,
+    short_directory: PathBuf,
     _lock: File,
 }
 
 /// Error of the data directory.
 #[derive(Debug, thiserror::Error)]
-pub enum HomeError {
+pub enum DataDirectoryError {
     /// Another daemon uses it.
     #[error("{}: another worker runs in this data directory", .0.display())]
-    Taken(PathBuf),
+    InUse(PathBuf),
     /// A file in it cannot be created or read.
     #[error("{} can't be used", .path.display())]
     Io {
@@ -44,23 +44,23 @@ pub enum HomeError {
         source: io::Error,
     },
     /// The identity file is invalid.
-    #[error("{} holds no worker id; remove it to start as a new worker", .0.display())]
+    #[error("{} does not contain a worker id, which is a UUID; remove the file to start as a new worker", .0.display())]
     Identity(PathBuf),
     /// The short directory for sockets belongs to another user.
     #[error("{} belongs to another user", .0.display())]
     Foreign(PathBuf),
 }
 
-impl Home {
+impl DataDirectory {
     /// Opens or creates the directory and locks it for the lifetime of this value.
     ///
     /// # Errors
-    /// See [`HomeError`].
-    pub(super) fn take(directory: &Path) -> Result<Self, HomeError> {
+    /// See [`DataDirectoryError`].
+    pub(super) fn lock(directory: &Path) -> Result<Self, DataDirectoryError> {
         make_private(directory)?;
         let directory = directory
             .canonicalize()
-            .map_err(|source| HomeError::Io { path: directory.to_owned(), source })?;
+            .map_err(|source| DataDirectoryError::Io { path: directory.to_owned(), source })?;
         let lock_path = directory.join("lock");
         let lock = OpenOptions::new()
             .write(true)
@@ -68,32 +68,34 @@ impl Home {
             .truncate(false)
             .mode(0o600)
             .open(&lock_path)
-            .map_err(|source| HomeError::Io { path: lock_path.clone(), source })?;
+            .map_err(|source| DataDirectoryError::Io { path: lock_path.clone(), source })?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(HomeError::Taken(directory)),
-            Err(TryLockError::Error(source)) => return Err(HomeError::Io { path: lock_path, source }),
+            Err(TryLockError::WouldBlock) => return Err(DataDirectoryError::InUse(directory)),
+            Err(TryLockError::Error(source)) => {
+                return Err(DataDirectoryError::Io { path: lock_path, source });
+            }
         }
         let (attempts, keepers) = (directory.join("attempts"), directory.join("keepers"));
         make_private(&attempts)?;
         make_private(&keepers)?;
-        let elsewhere = elsewhere(&keepers)?;
-        let sockets = sockets(&keepers, &elsewhere)?;
+        let short_directory = short_directory(&keepers)?;
+        let sockets = sockets(&keepers, &short_directory)?;
         let worker = identity(&directory.join("worker-id"))?;
         let keeper_paths = KeeperPaths { directory: keepers, sockets };
-        Ok(Self { attempts, keeper_paths, worker, directory, elsewhere, _lock: lock })
+        Ok(Self { attempts, keeper_paths, worker, directory, short_directory, _lock: lock })
     }
 
     /// Returns the path of the directory.
-    pub(super) fn directory(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.directory
     }
 
     /// Returns the directory of sockets outside the data directory, used now or before a rename.
-    pub(super) fn sockets_elsewhere(&self) -> Option<PathBuf> {
+    pub(super) fn short_socket_directory(&self) -> Option<PathBuf> {
         // `/tmp` is a link on macOS.
-        is_private(&self.elsewhere)
-            .then(|| self.elsewhere.canonicalize().unwrap_or_else(|_| self.elsewhere.clone()))
+        is_private(&self.short_directory)
+            .then(|| self.short_directory.canonicalize().unwrap_or_else(|_| self.short_directory.clone()))
     }
 
     /// Returns the possible socket paths of a running keeper. The directory may have been renamed
@@ -101,14 +103,14 @@ impl Home {
     pub(super) fn sockets_of(&self, number: u32) -> Vec<PathBuf> {
         let beside = self.keeper_paths.directory.join(number.to_string());
         let mut found = Vec::new();
-        if is_private(&self.elsewhere) {
-            found.push(self.elsewhere.join(number.to_string()));
+        if is_private(&self.short_directory) {
+            found.push(self.short_directory.join(number.to_string()));
         }
         if self.keeper_paths.sockets == self.keeper_paths.directory {
             found.insert(0, beside);
         } else if beside.symlink_metadata().is_ok() {
             // A symbolic link makes its path short.
-            let link = self.elsewhere.join(format!("{number}.at"));
+            let link = self.short_directory.join(format!("{number}.at"));
             let _ = fs::remove_file(&link);
             found.extend(symlink(&beside, &link).is_ok().then_some(link));
         }
@@ -126,19 +128,19 @@ impl Home {
     }
 }
 
-fn make_private(path: &Path) -> Result<(), HomeError> {
+fn make_private(path: &Path) -> Result<(), DataDirectoryError> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(path)
-        .map_err(|source| HomeError::Io { path: path.to_owned(), source })
+        .map_err(|source| DataDirectoryError::Io { path: path.to_owned(), source })
 }
 
 /// Returns the path of a directory of this user. Its name stays the same if the worker's directory
 /// is renamed.
-fn elsewhere(keepers: &Path) -> Result<PathBuf, HomeError> {
-    let metadata =
-        fs::metadata(keepers).map_err(|source| HomeError::Io { path: keepers.to_owned(), source })?;
+fn short_directory(keepers: &Path) -> Result<PathBuf, DataDirectoryError> {
+    let metadata = fs::metadata(keepers)
+        .map_err(|source| DataDirectoryError::Io { path: keepers.to_owned(), source })?;
     let mut id = [0; 16];
     id[..8].copy_from_slice(&metadata.dev().to_le_bytes());
     id[8..].copy_from_slice(&metadata.ino().to_le_bytes());
@@ -148,15 +150,15 @@ fn elsewhere(keepers: &Path) -> Result<PathBuf, HomeError> {
 }
 
 /// Returns the directory for sockets: next to the locks if the path is short enough.
-fn sockets(keepers: &Path, elsewhere: &Path) -> Result<PathBuf, HomeError> {
+fn sockets(keepers: &Path, short_directory: &Path) -> Result<PathBuf, DataDirectoryError> {
     if keepers.as_os_str().len() + NUMBER_BYTES <= SOCKET_PATH_BYTES_MAX {
         return Ok(keepers.to_owned());
     }
-    make_private(elsewhere)?;
-    if !is_private(elsewhere) {
-        return Err(HomeError::Foreign(elsewhere.to_owned()));
+    make_private(short_directory)?;
+    if !is_private(short_directory) {
+        return Err(DataDirectoryError::Foreign(short_directory.to_owned()));
     }
-    Ok(elsewhere.to_owned())
+    Ok(short_directory.to_owned())
 }
 
 /// Returns true for a directory that only this user can access.
@@ -166,10 +168,10 @@ fn is_private(path: &Path) -> bool {
         .is_ok_and(|found| found.is_dir() && found.uid() == own && found.mode() & 0o077 == 0)
 }
 
-fn identity(path: &Path) -> Result<WorkerId, HomeError> {
-    let failed = |source| HomeError::Io { path: path.to_owned(), source };
+fn identity(path: &Path) -> Result<WorkerId, DataDirectoryError> {
+    let failed = |source| DataDirectoryError::Io { path: path.to_owned(), source };
     match fs::read_to_string(path) {
-        Ok(text) => text.trim().parse().map_err(|_| HomeError::Identity(path.to_owned())),
+        Ok(text) => text.trim().parse().map_err(|_| DataDirectoryError::Identity(path.to_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let worker = WorkerId::from_uuid(uuid::Uuid::now_v7());
             let beside = path.with_extension("new");
@@ -190,27 +192,27 @@ fn identity(path: &Path) -> Result<WorkerId, HomeError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Home, HomeError, SOCKET_PATH_BYTES_MAX};
+    use super::{DataDirectory, DataDirectoryError, SOCKET_PATH_BYTES_MAX};
 
     #[test]
     fn the_identity_lasts_and_a_second_daemon_is_refused() {
         let directory = tempfile::tempdir().expect("a directory");
-        let home = Home::take(directory.path()).expect("free");
-        let worker = home.worker;
-        assert!(matches!(Home::take(directory.path()), Err(HomeError::Taken(_))));
-        drop(home);
-        assert_eq!(Home::take(directory.path()).expect("free again").worker, worker);
+        let data_directory = DataDirectory::lock(directory.path()).expect("free");
+        let worker = data_directory.worker;
+        assert!(matches!(DataDirectory::lock(directory.path()), Err(DataDirectoryError::InUse(_))));
+        drop(data_directory);
+        assert_eq!(DataDirectory::lock(directory.path()).expect("free again").worker, worker);
     }
 
     #[test]
     fn sockets_have_short_paths_however_long_the_directory() {
         let directory = tempfile::tempdir().expect("a directory");
         let long = directory.path().join("d".repeat(120));
-        let home = Home::take(&long).expect("free");
-        let socket = home.keeper_paths.socket(u32::MAX);
+        let data_directory = DataDirectory::lock(&long).expect("free");
+        let socket = data_directory.keeper_paths.socket(u32::MAX);
         assert!(socket.as_os_str().len() <= SOCKET_PATH_BYTES_MAX, "{}", socket.display());
-        let elsewhere = home.sockets_elsewhere().expect("they are not in the directory");
-        assert_eq!(elsewhere, home.keeper_paths.sockets.canonicalize().expect("it was made"));
-        std::fs::remove_dir_all(&home.keeper_paths.sockets).expect("it was made");
+        let short_directory = data_directory.short_socket_directory().expect("they are not in the directory");
+        assert_eq!(short_directory, data_directory.keeper_paths.sockets.canonicalize().expect("it was made"));
+        std::fs::remove_dir_all(&data_directory.keeper_paths.sockets).expect("it was made");
     }
 }
