@@ -139,7 +139,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> Result<Finish, Worke
     let files = Files { workspaces, space: config.space, transfers: Arc::clone(&transfers), groups };
     let mut agent =
         Agent::new(config, data_directory, Arc::clone(&outbox), files, users, hidden, events.clone());
-    agent.begin().map_err(WorkerError::Startup)?;
+    agent.recover().map_err(WorkerError::Startup)?;
     tokio::select! {
         finish = agent.run(incoming, shutdown) => Ok(finish),
         ended = stay_connected(dialler, &outbox, &transfers, &events) => ended.map(|()| Finish::Shutdown),

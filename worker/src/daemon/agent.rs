@@ -42,7 +42,7 @@ pub(super) struct Agent {
     pub(super) attempts: BTreeMap<AttemptId, Attempt>,
     pub(super) boot: BootId,
     /// Starts of the daemon that have certainly ended.
-    pub(super) earlier: Vec<BootId>,
+    pub(super) ended_boots: Vec<BootId>,
     pub(super) environment: BTreeMap<String, String>,
     /// The program that isolates jobs.
     pub(super) sandbox: PathBuf,
@@ -133,7 +133,7 @@ impl Agent {
             keepers,
             attempts: BTreeMap::new(),
             boot: BootId::from_uuid(uuid::Uuid::now_v7()),
-            earlier: Vec::new(),
+            ended_boots: Vec::new(),
             work: JoinSet::new(),
             link: None,
             contact_at: None,
@@ -253,7 +253,7 @@ impl Agent {
         self.check_job_disks(now);
         let Some(link) = &self.link else { return };
         if now >= link.report_at {
-            self.survivors.look();
+            self.survivors.remove_ended();
             self.outbox.try_unreadable();
             self.resend_stalled_logs(now);
             self.report();

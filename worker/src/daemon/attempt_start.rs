@@ -202,13 +202,13 @@ impl Agent {
     pub(super) fn on_hello(&mut self, link: KeeperLink, kept: Option<HeldAttempt>) {
         let Some(kept) = kept else {
             self.keepers.release(link);
-            self.settle_unclaimed();
+            self.finish_unclaimed();
             return self.start_waiting();
         };
         let id = kept.lease.attempt;
         self.keepers.set_state(link, KeeperState::Running(id));
         if let Some(attempt) = self.attempts.get_mut(&id).filter(|attempt| attempt.lease == kept.lease) {
-            attempt.masking.learn(&kept.secrets);
+            attempt.masking.add_values(&kept.secrets);
             attempt.stage = Stage::InKeeper { keeper: Some(link), is_ending: kept.ending };
             attempt.started_at_ms = kept.started_at_ms;
             attempt.log_length = kept.log_length;
@@ -225,7 +225,7 @@ impl Agent {
             // Its attempt is unknown to this daemon, so no result could be reported.
             let _ = self.keepers.send(link, &ToKeeper::End { attempt: id, acted: Acted::Fenced });
         }
-        self.settle_unclaimed();
+        self.finish_unclaimed();
         self.report_soon();
     }
 
@@ -258,6 +258,6 @@ impl Agent {
             }
             KeeperState::Connecting | KeeperState::Idle => {}
         }
-        self.settle_unclaimed();
+        self.finish_unclaimed();
     }
 }

@@ -24,15 +24,15 @@ impl Masking {
         if spec.secrets.is_empty() { Self::Nothing } else { Self::Unknown }
     }
 
-    pub(super) fn with(secrets: &BTreeMap<String, Secret>) -> Self {
+    pub(super) fn of_secrets(secrets: &BTreeMap<String, Secret>) -> Self {
         let masker = Masker::new(secrets.values().map(|secret| secret.0.as_str()));
         masker.map_or(Self::Nothing, |masker| Self::Values(Box::new(masker)))
     }
 
     /// Adds the values that a keeper has sent.
-    pub(super) fn learn(&mut self, secrets: &BTreeMap<String, Secret>) {
+    pub(super) fn add_values(&mut self, secrets: &BTreeMap<String, Secret>) {
         if !secrets.is_empty() {
-            *self = Self::with(secrets);
+            *self = Self::of_secrets(secrets);
         }
     }
 
@@ -90,13 +90,13 @@ mod tests {
     #[test]
     fn every_text_of_the_evidence_is_masked_and_nothing_else_changes() {
         let secrets = |value: &str| BTreeMap::from([("WORD".to_owned(), Secret(value.into()))]);
-        let masked = Masking::with(&secrets("hunter2!")).evidence(found);
+        let masked = Masking::of_secrets(&secrets("hunter2!")).evidence(found);
         let mut expected = found();
         expected.test_reports[0].cases[0].messages[0] = "got ***".into();
         expected.notes[0] = "***E=".into();
         assert_eq!(masked, expected);
         // A value that is a word of the format discards the evidence.
-        let masked = Masking::with(&secrets("passed")).evidence(found);
+        let masked = Masking::of_secrets(&secrets("passed")).evidence(found);
         assert_eq!((masked.test_reports.len(), masked.notes.len()), (0, 1));
     }
 
@@ -108,7 +108,7 @@ mod tests {
         let mut masking = Masking::from_spec(&spec);
         let none = masking.evidence(|| panic!("it must not be looked for"));
         assert!(none.test_reports.is_empty() && none.notes[0].contains("restarted"), "{none:?}");
-        masking.learn(&BTreeMap::from([("WORD".to_owned(), Secret("hunter2!".into()))]));
+        masking.add_values(&BTreeMap::from([("WORD".to_owned(), Secret("hunter2!".into()))]));
         assert_eq!(masking.evidence(found).test_reports.len(), 1);
     }
 }

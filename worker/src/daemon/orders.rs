@@ -29,7 +29,7 @@ impl Agent {
             protocol: self.config.protocol,
             worker: self.data_directory.worker,
             boot: self.boot,
-            earlier: self.earlier.clone(),
+            earlier: self.ended_boots.clone(),
             name: self.config.name.clone(),
             version: VERSION.to_owned(),
             slots: self.config.slots,
@@ -196,7 +196,7 @@ impl Agent {
         let stage = Stage::Preparing { secrets: grant.secrets.clone(), stop };
         let mut attempt = Attempt::new(lease, grant.spec.clone(), stage);
         attempt.user.clone_from(&user);
-        attempt.masking = Masking::with(&grant.secrets);
+        attempt.masking = Masking::of_secrets(&grant.secrets);
         self.attempts.insert(lease.attempt, attempt);
         self.report_soon();
         let users = user.map(|user| (user, Arc::clone(&self.users)));

@@ -41,22 +41,22 @@ struct DirectoryIdentity {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum AttemptsOwner {
     /// This worker. Running processes are on this machine.
-    Here,
+    ThisWorker,
     /// This worker, before the machine was switched off. No process runs, and unsynced data may be
     /// missing.
-    BeforePower,
+    BeforeReboot,
     /// A worker on this machine, because the attempts name its files. This directory is a copy.
-    Copied,
+    WorkerOfOriginal,
     /// Possibly a worker on another machine. Only ended attempts are certain to be over.
-    Unsure,
+    Unknown,
 }
 
 /// Records of the starts before this one.
-pub(super) struct Earlier {
+pub(super) struct EarlierStarts {
     /// Starts that have certainly ended.
     pub(super) boots: Vec<BootId>,
     /// Owner of the attempts that they left.
-    pub(super) left: AttemptsOwner,
+    pub(super) owner: AttemptsOwner,
 }
 
 impl DirectoryIdentity {
@@ -67,54 +67,54 @@ impl DirectoryIdentity {
     }
 
     /// Returns true if both places are the same directory on the same machine, within one boot.
-    fn is(&self, other: &Self) -> bool {
+    fn is_same(&self, other: &Self) -> bool {
         (&self.machine, self.device, self.inode) == (&other.machine, other.device, other.inode)
     }
 
     /// Returns the owner of the attempts here, if a daemon at `there` left them.
-    fn left(&self, there: &Self) -> AttemptsOwner {
+    fn owner_of_attempts(&self, there: &Self) -> AttemptsOwner {
         let is_one_machine = self.id.is_some() && self.id == there.id;
-        if self.is(there) {
-            AttemptsOwner::Here
+        if self.is_same(there) {
+            AttemptsOwner::ThisWorker
         } else if self.machine == there.machine {
             // The device number may change within one boot, if the disk was mounted again.
-            if self.inode == there.inode { AttemptsOwner::Unsure } else { AttemptsOwner::Copied }
+            if self.inode == there.inode { AttemptsOwner::Unknown } else { AttemptsOwner::WorkerOfOriginal }
         } else if is_one_machine && self.inode == there.inode {
-            AttemptsOwner::BeforePower
+            AttemptsOwner::BeforeReboot
         } else {
-            AttemptsOwner::Unsure
+            AttemptsOwner::Unknown
         }
     }
 }
 
-/// Reads the records of earlier starts. If they cannot be read, the owner is unsure.
-pub(super) fn look(data_directory: &DataDirectory) -> Earlier {
-    look_in(data_directory.path()).unwrap_or_else(|error| {
+/// Reads the records of earlier starts. If they cannot be read, the owner is unknown.
+pub(super) fn read(data_directory: &DataDirectory) -> EarlierStarts {
+    read_in(data_directory.path()).unwrap_or_else(|error| {
         warn!("the earlier starts of this worker can't be read: {error}");
-        Earlier { boots: Vec::new(), left: AttemptsOwner::Unsure }
+        EarlierStarts { boots: Vec::new(), owner: AttemptsOwner::Unknown }
     })
 }
 
 /// Records this start, after the removal of attempts that belong to another worker. From now on all
-/// attempts here belong to this worker. A failure only makes the next start unsure.
-pub(super) fn note(data_directory: &DataDirectory, boot: BootId, earlier: &Earlier) {
-    if let Err(error) = note_in(data_directory.path(), boot, earlier) {
+/// attempts here belong to this worker. A failure only leaves the owner unknown at the next start.
+pub(super) fn record(data_directory: &DataDirectory, boot: BootId, earlier: &EarlierStarts) {
+    if let Err(error) = record_in(data_directory.path(), boot, earlier) {
         warn!("the starts of this worker can't be written down: {error}");
     }
 }
 
-fn look_in(directory: &Path) -> io::Result<Earlier> {
-    let none = Earlier { boots: Vec::new(), left: AttemptsOwner::Here };
+fn read_in(directory: &Path) -> io::Result<EarlierStarts> {
+    let none = EarlierStarts { boots: Vec::new(), owner: AttemptsOwner::ThisWorker };
     let Some(place) = DirectoryIdentity::of(directory)? else { return Ok(none) };
     let written: Option<Starts> = records::read_if_whole(directory, RECORD)?;
     Ok(written.map_or(none, |written| {
-        let left = place.left(&written.place);
-        let boots = if place.is(&written.place) { written.boots } else { Vec::new() };
-        Earlier { boots, left }
+        let owner = place.owner_of_attempts(&written.place);
+        let boots = if place.is_same(&written.place) { written.boots } else { Vec::new() };
+        EarlierStarts { boots, owner }
     }))
 }
 
-fn note_in(directory: &Path, boot: BootId, earlier: &Earlier) -> io::Result<()> {
+fn record_in(directory: &Path, boot: BootId, earlier: &EarlierStarts) -> io::Result<()> {
     let Some(place) = DirectoryIdentity::of(directory)? else { return Ok(()) };
     let boots = std::iter::once(boot).chain(earlier.boots.iter().copied()).take(LIST_MAX).collect();
     records::write(directory, RECORD, &Starts { place, boots }, Durability::Process)
@@ -122,7 +122,7 @@ fn note_in(directory: &Path, boot: BootId, earlier: &Earlier) -> io::Result<()> 
 
 #[cfg(test)]
 mod tests {
-    use super::{AttemptsOwner, DirectoryIdentity, RECORD, look_in, note_in};
+    use super::{AttemptsOwner, DirectoryIdentity, RECORD, read_in, record_in};
     use buildpool_protocol::ids::BootId;
 
     #[test]
@@ -130,19 +130,23 @@ mod tests {
         let (original, copy) =
             (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
         let boot = |number| BootId::from_uuid(uuid::Uuid::from_u128(number));
-        let note = |directory: &tempfile::TempDir, number| {
-            let earlier = look_in(directory.path()).expect("a disk");
-            note_in(directory.path(), boot(number), &earlier).expect("a disk");
-            (earlier.boots, earlier.left)
+        let start = |directory: &tempfile::TempDir, number| {
+            let earlier = read_in(directory.path()).expect("a disk");
+            record_in(directory.path(), boot(number), &earlier).expect("a disk");
+            (earlier.boots, earlier.owner)
         };
-        assert_eq!(note(&original, 1), (vec![], AttemptsOwner::Here));
-        assert_eq!(note(&original, 2), (vec![boot(1)], AttemptsOwner::Here));
+        assert_eq!(start(&original, 1), (vec![], AttemptsOwner::ThisWorker));
+        assert_eq!(start(&original, 2), (vec![boot(1)], AttemptsOwner::ThisWorker));
         let record = std::fs::metadata(original.path().join(RECORD)).expect("written");
         assert_eq!(std::os::unix::fs::MetadataExt::mode(&record) & 0o777, 0o600, "no other user may read it");
         std::fs::copy(original.path().join(RECORD), copy.path().join(RECORD)).expect("a copy");
-        assert_eq!(note(&copy, 3), (vec![], AttemptsOwner::Copied));
-        assert_eq!(note(&original, 4), (vec![boot(2), boot(1)], AttemptsOwner::Here));
-        assert_eq!(note(&copy, 5), (vec![boot(3)], AttemptsOwner::Here), "its present records are its own");
+        assert_eq!(start(&copy, 3), (vec![], AttemptsOwner::WorkerOfOriginal));
+        assert_eq!(start(&original, 4), (vec![boot(2), boot(1)], AttemptsOwner::ThisWorker));
+        assert_eq!(
+            start(&copy, 5),
+            (vec![boot(3)], AttemptsOwner::ThisWorker),
+            "its present records are its own"
+        );
     }
 
     #[test]
@@ -155,26 +159,26 @@ mod tests {
         };
         let here = place("boot", 1, 2, Some("id"));
         for (there, left, what) in [
-            (here.clone(), AttemptsOwner::Here, "an earlier start"),
-            (place("boot", 1, 2, None), AttemptsOwner::Here, "an earlier start of an older version"),
+            (here.clone(), AttemptsOwner::ThisWorker, "an earlier start"),
+            (place("boot", 1, 2, None), AttemptsOwner::ThisWorker, "an earlier start of an older version"),
             (
                 place("before", 3, 2, Some("id")),
-                AttemptsOwner::BeforePower,
+                AttemptsOwner::BeforeReboot,
                 "before the machine was switched off",
             ),
-            (place("boot", 1, 3, Some("id")), AttemptsOwner::Copied, "a copy beside it"),
+            (place("boot", 1, 3, Some("id")), AttemptsOwner::WorkerOfOriginal, "a copy beside it"),
             (
                 place("boot", 3, 2, Some("id")),
-                AttemptsOwner::Unsure,
+                AttemptsOwner::Unknown,
                 "a disk that was mounted anew, or copied whole",
             ),
-            (place("other", 1, 2, Some("other")), AttemptsOwner::Unsure, "another machine"),
-            (place("before", 1, 3, Some("id")), AttemptsOwner::Unsure, "put back from a backup"),
-            (place("before", 1, 2, None), AttemptsOwner::Unsure, "a machine without a name"),
+            (place("other", 1, 2, Some("other")), AttemptsOwner::Unknown, "another machine"),
+            (place("before", 1, 3, Some("id")), AttemptsOwner::Unknown, "put back from a backup"),
+            (place("before", 1, 2, None), AttemptsOwner::Unknown, "a machine without a name"),
         ] {
-            assert_eq!(here.left(&there), left, "{what}");
+            assert_eq!(here.owner_of_attempts(&there), left, "{what}");
         }
         let nameless = place("boot", 1, 2, None);
-        assert_eq!(nameless.left(&place("before", 1, 2, None)), AttemptsOwner::Unsure);
+        assert_eq!(nameless.owner_of_attempts(&place("before", 1, 2, None)), AttemptsOwner::Unknown);
     }
 }

@@ -17,33 +17,34 @@ use tracing::{error, info, warn};
 
 impl Agent {
     /// Recovers the state of earlier daemons, and starts the first keeper.
-    pub(super) fn begin(&mut self) -> io::Result<()> {
-        let earlier = previous_starts::look(&self.data_directory);
+    pub(super) fn recover(&mut self) -> io::Result<()> {
+        let earlier = previous_starts::read(&self.data_directory);
         undeletable::clear(self.data_directory.path());
         self.keepers.find(&self.data_directory)?;
         // A keeper that holds a lock in this directory was started in it.
-        let left = if self.keepers.has_unknown_attempts() { AttemptsOwner::Here } else { earlier.left };
+        let owner =
+            if self.keepers.has_unknown_attempts() { AttemptsOwner::ThisWorker } else { earlier.owner };
         for entry in fs::read_dir(&self.data_directory.attempts)? {
             let directory = entry?.path();
-            if !is_ours(&directory, left) {
+            if !is_ours(&directory, owner) {
                 // End no processes and send no report: the coordinator waits for the worker that
                 // owns the attempt.
                 warn!(
                     "{} was left by a worker elsewhere, of which this is a copy; it is removed here",
                     directory.display()
                 );
-                self.discard(&directory);
+                self.remove_directory(&directory);
                 continue;
             }
             match records::read::<AttemptRecord>(&directory, records::ATTEMPT) {
                 Ok(Some(record)) if directory == self.data_directory.attempt(record.lease.attempt) => {
-                    self.take_up(record.found_in(self.data_directory.path()), left)
+                    self.restore_attempt(record.found_in(self.data_directory.path()), owner)
                 }
                 // The directory has no record, so no keeper has run it. The coordinator grants it
                 // again.
                 Ok(None) => {
                     info!("removing {}, which holds no attempt", directory.display());
-                    self.discard(&directory);
+                    self.remove_directory(&directory);
                 }
                 Ok(Some(_)) => warn!("{} holds the record of another attempt", directory.display()),
                 Err(error) => warn!("{} is left alone: {error}", directory.display()),
@@ -53,14 +54,14 @@ impl Agent {
             let held: BTreeSet<String> = self.attempts.keys().copied().map(memory::name).collect();
             groups.remove_others(|name| held.contains(name));
         }
-        previous_starts::note(&self.data_directory, self.boot, &earlier);
-        self.earlier = earlier.boots;
+        previous_starts::record(&self.data_directory, self.boot, &earlier);
+        self.ended_boots = earlier.boots;
         let open = self.attempts.values().filter(|attempt| attempt.is_live());
         let open = open.flat_map(|attempt| attempt.gates.iter().cloned()).collect();
         permissions::settle(self.data_directory.path(), !self.users.is_empty(), &open)?;
         let held: Vec<_> = self.attempts.keys().copied().collect();
         self.files.begin(&held);
-        self.settle_unclaimed();
+        self.finish_unclaimed();
         if let Err(error) = self.keepers.start(&self.data_directory) {
             warn!("no keeper can be started yet: {error}");
         }
@@ -69,13 +70,13 @@ impl Agent {
 
     /// Removes a directory. If it can be neither removed nor moved, it stays, and the worker still
     /// starts.
-    fn discard(&self, directory: &Path) {
+    fn remove_directory(&self, directory: &Path) {
         if let Err(error) = undeletable::discard(self.data_directory.path(), directory) {
             error!("{} can't be removed: {error}", directory.display());
         }
     }
 
-    fn take_up(&mut self, record: AttemptRecord, left: AttemptsOwner) {
+    fn restore_attempt(&mut self, record: AttemptRecord, owner: AttemptsOwner) {
         let attempt = record.lease.attempt;
         let directory = self.data_directory.attempt(attempt);
         let has_ended = directory.join(records::OUTCOME).exists();
@@ -88,22 +89,23 @@ impl Agent {
         } else {
             Stage::InKeeper { keeper: None, is_ending: false }
         };
-        let mut taken = Attempt::new(record.lease, record.spec, stage);
-        taken.user = record.user.and_then(|name| self.users.iter().find(|user| user.name() == name)).cloned();
-        taken.disk = record.disk.map(DiskWatch::new);
-        taken.gates = record.gates;
-        taken.has_lost_power = left == AttemptsOwner::BeforePower;
-        taken.log_length = fs::metadata(directory.join(records::LOG)).map_or(0, |metadata| metadata.len());
+        let mut restored = Attempt::new(record.lease, record.spec, stage);
+        restored.user =
+            record.user.and_then(|name| self.users.iter().find(|user| user.name() == name)).cloned();
+        restored.disk = record.disk.map(DiskWatch::new);
+        restored.gates = record.gates;
+        restored.has_lost_power = owner == AttemptsOwner::BeforeReboot;
+        restored.log_length = fs::metadata(directory.join(records::LOG)).map_or(0, |metadata| metadata.len());
         self.outbox.add(attempt, directory.join(records::LOG), 0);
-        self.attempts.insert(attempt, taken);
+        self.attempts.insert(attempt, restored);
         if has_ended {
             self.build_outcome(attempt);
         }
     }
 
-    /// Concludes attempts without a keeper, after every running keeper has reported its attempt. An
-    /// attempt with an outcome on disk does not need to wait for silent keepers.
-    pub(super) fn settle_unclaimed(&mut self) {
+    /// Builds the outcomes of attempts without a keeper, after every running keeper has reported its attempt. An
+    /// attempt with an outcome on disk does not need to wait for keepers that did not answer.
+    pub(super) fn finish_unclaimed(&mut self) {
         let is_certain = !self.keepers.has_unknown_attempts();
         let unclaimed: Vec<_> = self
             .attempts
@@ -125,11 +127,11 @@ impl Agent {
 }
 
 /// Returns true if an attempt in this directory belongs to this worker.
-fn is_ours(directory: &Path, left: AttemptsOwner) -> bool {
-    match left {
-        AttemptsOwner::Here | AttemptsOwner::BeforePower => true,
-        AttemptsOwner::Copied => false,
-        AttemptsOwner::Unsure => {
+fn is_ours(directory: &Path, owner: AttemptsOwner) -> bool {
+    match owner {
+        AttemptsOwner::ThisWorker | AttemptsOwner::BeforeReboot => true,
+        AttemptsOwner::WorkerOfOriginal => false,
+        AttemptsOwner::Unknown => {
             [records::OUTCOME, records::RESULT].iter().any(|name| directory.join(name).exists())
         }
     }

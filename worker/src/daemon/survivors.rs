@@ -16,20 +16,20 @@ const RECORD: &str = "survivors.json";
 /// The format of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum SurvivorFile {
     /// With the id of the machine's boot: process ids and start times are valid only within it.
-    Of { machine: Option<String>, processes: Vec<(Survivor, u64)> },
+    WithBoot { machine: Option<String>, processes: Vec<(Survivor, u64)> },
     /// Format of an older version.
-    Plain(Vec<(Survivor, u64)>),
+    WithoutBoot(Vec<(Survivor, u64)>),
 }
 
-impl Written {
+impl SurvivorFile {
     /// Returns the processes that may still live.
     fn living(self) -> Vec<(Survivor, u64)> {
         match self {
-            Self::Of { machine, processes } if machine == platform::machine_boot() => processes,
-            Self::Of { .. } => Vec::new(),
-            Self::Plain(processes) => processes,
+            Self::WithBoot { machine, processes } if machine == platform::machine_boot() => processes,
+            Self::WithBoot { .. } => Vec::new(),
+            Self::WithoutBoot(processes) => processes,
         }
     }
 }
@@ -47,9 +47,9 @@ impl Survivors {
             error!("processes that an earlier daemon could not end are not known: {error}");
             None
         });
-        let known = written.map(Written::living).unwrap_or_default();
+        let known = written.map(SurvivorFile::living).unwrap_or_default();
         let mut survivors = Self { directory: directory.to_owned(), known };
-        survivors.look();
+        survivors.remove_ended();
         for (survivor, _) in &survivors.known {
             warn!(
                 pid = survivor.pid,
@@ -69,17 +69,17 @@ impl Survivors {
                 self.known.push(found);
             }
         }
-        self.write_unless(before);
+        self.write_if_changed(before);
     }
 
     /// Removes the processes that have ended.
-    pub(super) fn look(&mut self) {
+    pub(super) fn remove_ended(&mut self) {
         let before = self.known.len();
         self.known.retain(|(survivor, started)| {
             platform::process(survivor.pid)
                 .is_some_and(|process| process.started == *started && !process.zombie)
         });
-        self.write_unless(before);
+        self.write_if_changed(before);
     }
 
     /// Returns the reason to accept no jobs, or `None` if all processes have ended.
@@ -89,14 +89,15 @@ impl Survivors {
         (!names.is_empty()).then(|| format!("processes that could not be ended: {}", names.join(", ")))
     }
 
-    fn write_unless(&self, before: usize) {
+    fn write_if_changed(&self, before: usize) {
         if self.known.len() == before {
             return;
         }
         let written = if self.known.is_empty() {
             fs::remove_file(self.directory.join(RECORD))
         } else {
-            let written = Written::Of { machine: platform::machine_boot(), processes: self.known.clone() };
+            let written =
+                SurvivorFile::WithBoot { machine: platform::machine_boot(), processes: self.known.clone() };
             records::write(&self.directory, RECORD, &written, Durability::Power)
         };
         match written {
@@ -139,7 +140,7 @@ mod tests {
         assert_eq!(Survivors::open(directory.path()).reason(), None);
         child.kill().expect("it runs");
         child.wait().expect("it was ours");
-        next.look();
+        next.remove_ended();
         assert_eq!(next.reason(), None);
         assert_eq!(std::fs::read_dir(directory.path()).expect("it is there").count(), 0);
     }
