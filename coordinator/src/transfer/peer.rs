@@ -95,7 +95,7 @@ impl Peer {
             if let Err(error) = ended {
                 // An error means that the peer has disconnected.
                 let _gone =
-                    pump::Channel::say(&mut channel, Message::Failed { channel: number, error }).await;
+                    pump::Channel::send_step(&mut channel, Message::Failed { channel: number, error }).await;
             }
         });
     }
@@ -149,7 +149,7 @@ impl pump::Channel for Channel {
         self.number
     }
 
-    async fn say(&mut self, step: Message) -> Result<(), Interrupted> {
+    async fn send_step(&mut self, step: Message) -> Result<(), Interrupted> {
         self.out.send(Frame::Step(Box::new(step))).await.map_err(|_| Interrupted)
     }
 

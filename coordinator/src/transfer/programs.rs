@@ -2,7 +2,7 @@
 
 use super::TransferStore;
 use super::peer::Channel;
-use super::serve::{finish, say, told};
+use super::serve::{finish, send_step, told};
 use crate::app_state::AppState;
 use crate::auth::Principal;
 use crate::store::limits::RETAIN_ROOM_BYTES;
@@ -124,6 +124,6 @@ pub(super) async fn send(
         return Err(LinkError::new(ErrorCode::NotFound, text));
     };
     let number = channel.number();
-    say(channel, Message::Begin { channel: number, subject: Subject::Program, blake3, length }).await?;
+    send_step(channel, Message::Begin { channel: number, subject: Subject::Program, blake3, length }).await?;
     pump::send(channel, &path, length, &mut Progress::default()).await.or_else(told)
 }

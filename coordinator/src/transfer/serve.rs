@@ -126,13 +126,13 @@ async fn offer(
             asked => asked,
         }
     });
-    let Some(Lacks { base, ids: lacks }) = lacks.await? else {
+    let Some(MissingParts { base, ids: lacks }) = lacks.await? else {
         return share(&transfers, channel, manifest).await;
     };
     let head = lacks.is_empty();
     // A long list costs more than it saves.
     let lacks = Some(lacks).filter(|lacks| lacks.len() <= BASES_MAX);
-    say(channel, Message::Want { channel: number, base, head, lacks }).await?;
+    send_step(channel, Message::Want { channel: number, base, head, lacks }).await?;
     let (subject, blake3, length) = match channel.next().await {
         Ok(Event::Step(Message::Begin { subject, blake3, length, .. })) => (subject, blake3, length),
         Ok(Event::Step(Message::Failed { .. })) | Err(_) => return Ok(()),
@@ -218,7 +218,7 @@ async fn has_class_room(transfers: &TransferStore, length: u64, most: u64) -> Re
 }
 
 /// The parts of an offered snapshot that the coordinator lacks.
-struct Lacks {
+struct MissingParts {
     /// A tree from the offered bases that the coordinator has.
     base: Option<ObjectId>,
     /// Missing objects of the snapshot's head.
@@ -230,20 +230,20 @@ fn answer(
     store: &TransferStore,
     offered: &Manifest,
     bases: &[ObjectId],
-) -> Result<Option<Lacks>, CacheError> {
+) -> Result<Option<MissingParts>, CacheError> {
     store.has(&offered.project, &record::name(offered));
     let cache = store.looked_at(&offered.project, offered.tree.format())?;
     if cache.manifest(&record::name(offered)).is_some() {
         return Ok(None);
     }
     let base = std::iter::once(&offered.tree).chain(bases).find(|base| cache.has_tree(base)).cloned();
-    let ids = cache.lacks(offered)?;
+    let ids = cache.missing_ids(offered)?;
     if ids.is_empty() && base.as_ref() == Some(&offered.tree) {
         // Only its branch or its ignore patterns are new.
         cache.adopt(offered)?;
         return Ok(None);
     }
-    Ok(Some(Lacks { base, ids }))
+    Ok(Some(MissingParts { base, ids }))
 }
 
 /// Sends a snapshot to a worker.
@@ -265,7 +265,7 @@ async fn snapshot_out(
     let subject = Subject::Snapshot { manifest: Box::new(manifest), base };
     let pack = &outgoing.pack;
     let (blake3, length) = (pack.blake3.clone(), pack.length);
-    say(channel, Message::Begin { channel: channel.number(), subject, blake3, length }).await?;
+    send_step(channel, Message::Begin { channel: channel.number(), subject, blake3, length }).await?;
     match pump::send_open(channel, file, &pack.path, length, &mut Progress::default()).await {
         Ok(()) => {
             outgoing.delivered();
@@ -335,7 +335,7 @@ async fn artifact_out(
     let attempt = done.and_then(|done| done.attempt).unwrap_or_default();
     let attempt = buildpool_protocol::ids::AttemptId { job, number: attempt };
     let subject = Subject::Artifact { lease: Lease { attempt, epoch: 0 }, path: path.to_owned() };
-    say(channel, Message::Begin { channel: channel.number(), subject, blake3, length }).await?;
+    send_step(channel, Message::Begin { channel: channel.number(), subject, blake3, length }).await?;
     pump::send(channel, &file, length, &mut Progress::default()).await.or_else(told)
 }
 
@@ -389,15 +389,15 @@ fn listed(shared: &AppState, job: JobId, path: &str) -> Result<(Checksum, u64), 
     })
 }
 
-pub(super) async fn say(channel: &mut Channel, step: Message) -> Result<(), LinkError> {
+pub(super) async fn send_step(channel: &mut Channel, step: Message) -> Result<(), LinkError> {
     // An error means that the peer has disconnected, which ends its transfers.
-    let _gone = channel.say(step).await;
+    let _gone = channel.send_step(step).await;
     Ok(())
 }
 
 pub(super) async fn finish(channel: &mut Channel) -> Result<(), LinkError> {
     let number = channel.number();
-    say(channel, Message::Done { channel: number }).await
+    send_step(channel, Message::Done { channel: number }).await
 }
 
 /// Converts an error of the transfer into the error for the peer. Errors that the peer caused or

@@ -179,7 +179,7 @@ async fn once(
 ) -> Result<Option<Received>, FetchError> {
     let channel = transfer.number();
     let request = Message::FetchArtifact { channel, job: job.to_owned(), path: entry.path.clone() };
-    pump::Channel::say(transfer, request).await?;
+    pump::Channel::send_step(transfer, request).await?;
     let (blake3, length) = match pump::Channel::next(transfer).await? {
         Event::Step(Message::Begin { blake3, length, .. }) => (blake3, length),
         Event::Step(Message::Failed { error, .. }) => return Err(PumpError::Refused(error).into()),
@@ -194,7 +194,7 @@ async fn once(
     let (target, content) = (target.to_owned(), entry.blake3.clone());
     let is_here = move || has_content(&target, &content);
     let received = pump::receive(transfer, staging.to_owned(), announced, progress, is_here).await?;
-    pump::Channel::say(transfer, Message::Done { channel }).await?;
+    pump::Channel::send_step(transfer, Message::Done { channel }).await?;
     Ok(received)
 }
 

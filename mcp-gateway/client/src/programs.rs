@@ -65,6 +65,6 @@ async fn once(
 ) -> Result<(), PumpError> {
     let (channel, subject) = (transfer.channel(), Subject::Program);
     let begin = Message::Begin { channel, subject, blake3: blake3.clone(), length };
-    pump::Channel::say(transfer, begin).await?;
+    pump::Channel::send_step(transfer, begin).await?;
     pump::send(transfer, path, length, progress).await
 }

@@ -55,7 +55,7 @@ impl Transfer {
     ///
     /// # Errors
     /// [`ClientError::Closed`].
-    pub async fn say(&self, step: Message) -> Result<(), ClientError> {
+    pub async fn send_step(&self, step: Message) -> Result<(), ClientError> {
         self.send(Outgoing::Control(FromClient::Transfer(step))).await
     }
 
@@ -87,8 +87,8 @@ impl pump::Channel for Transfer {
         self.channel
     }
 
-    async fn say(&mut self, step: Message) -> Result<(), Interrupted> {
-        Self::say(self, step).await.map_err(|_| Interrupted)
+    async fn send_step(&mut self, step: Message) -> Result<(), Interrupted> {
+        Self::send_step(self, step).await.map_err(|_| Interrupted)
     }
 
     async fn send(&mut self, position: u64, bytes: &[u8]) -> Result<(), Interrupted> {

@@ -11,7 +11,7 @@ use crate::directory;
 use crate::extent::Extent;
 use crate::git::{Git, GitError, Place};
 use crate::incoming::checksum;
-use crate::pack::{self, Lack, PackFile, Part};
+use crate::pack::{self, MissingObjects, PackFile, Part};
 use crate::trees::Difference;
 use crate::{record, removal, scan};
 use buildpool_protocol::limits::TRANSFER_BYTES_MAX;
@@ -161,7 +161,7 @@ impl ObjectCache {
     ///
     /// # Errors
     /// Fails if git fails.
-    pub fn lacks(&self, manifest: &Manifest) -> Result<Vec<ObjectId>, CacheError> {
+    pub fn missing_ids(&self, manifest: &Manifest) -> Result<Vec<ObjectId>, CacheError> {
         let Some(head) = &manifest.head else { return Ok(Vec::new()) };
         let parts: Vec<Part> = pack::commits_and_tags(head).collect();
         let found = self.look(&parts)?;
@@ -219,14 +219,15 @@ impl ObjectCache {
     fn complete(&self, manifest: &Manifest, base: Option<&ObjectId>) -> Result<(), CacheError> {
         let base = if self.has_tree(&manifest.tree) { Some(&manifest.tree) } else { base };
         let whole = manifest.head.as_ref().map(|head| &head.tree).filter(|tree| self.has_tree(tree));
-        let lack = pack::lack(&self.git, &self.place(), manifest, base, &|id| Some(id) != whole)?;
-        let sizes = self.check_parts(&lack, manifest)?;
-        let extent = match (&lack.tree, base) {
+        let missing =
+            pack::missing_objects(&self.git, &self.place(), manifest, base, &|id| Some(id) != whole)?;
+        let sizes = self.check_parts(&missing, manifest)?;
+        let extent = match (&missing.tree, base) {
             (Some(difference), base) => difference.extent(self.extent_of(base)?, &sizes),
             (None, base) => self.extent_of(base)?,
         };
         extent.check().map_err(GitError::Excess)?;
-        if let (Some(difference), Some(head)) = (&lack.head, &manifest.head) {
+        if let (Some(difference), Some(head)) = (&missing.head, &manifest.head) {
             let extent = difference.extent(extent, &sizes);
             extent.check().map_err(GitError::Excess)?;
             self.note_tree(&head.tree, extent)?;
@@ -259,11 +260,15 @@ impl ObjectCache {
     }
 
     /// Fails if an object is missing. Otherwise returns the sizes of all objects that differ.
-    fn check_parts(&self, lack: &Lack, manifest: &Manifest) -> Result<HashMap<ObjectId, u64>, CacheError> {
-        let mut parts = lack.parts.clone();
-        parts.extend([&lack.tree, &lack.head].into_iter().flatten().flat_map(Difference::gone));
+    fn check_parts(
+        &self,
+        missing: &MissingObjects,
+        manifest: &Manifest,
+    ) -> Result<HashMap<ObjectId, u64>, CacheError> {
+        let mut parts = missing.parts.clone();
+        parts.extend([&missing.tree, &missing.head].into_iter().flatten().flat_map(Difference::gone));
         let found = self.look(&parts)?;
-        let wanted = parts.iter().zip(&found).take(lack.parts.len());
+        let wanted = parts.iter().zip(&found).take(missing.parts.len());
         let mut missing = wanted.filter(|(_, size)| size.is_none()).map(|(part, _)| part);
         if let Some(first) = missing.next() {
             let (tree, object) = (manifest.tree.clone(), first.id.clone());
@@ -322,7 +327,8 @@ impl ObjectCache {
             theirs.extend(head.head.iter().flat_map(pack::commits_and_tags).map(|part| part.id));
             theirs.extend(head.head.iter().map(|head| head.tree.clone()));
         }
-        let parts = pack::lacking(&self.git, &self.place(), &manifest, base, &|id| !theirs.contains(id))?;
+        let parts =
+            pack::missing_parts(&self.git, &self.place(), &manifest, base, &|id| !theirs.contains(id))?;
         let file = pack::write(&self.git, &self.place(), &parts, base, self.content(), into)?;
         Ok((file, manifest, base.cloned()))
     }

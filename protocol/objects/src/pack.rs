@@ -61,7 +61,7 @@ pub struct PackFile {
 
 /// The objects of a snapshot that a receiver lacks.
 #[derive(Debug)]
-pub struct Lack {
+pub struct MissingObjects {
     /// All objects, each once.
     pub parts: Vec<Part>,
     /// Difference from the base to the tree. `None` if both are the same.
@@ -76,13 +76,13 @@ pub struct Lack {
 ///
 /// # Errors
 /// Fails if git fails or an object is missing locally.
-pub fn lack(
+pub fn missing_objects(
     git: &Git,
     place: &Place,
     manifest: &Manifest,
     base: Option<&ObjectId>,
     is_wanted: &dyn Fn(&ObjectId) -> bool,
-) -> Result<Lack, GitError> {
+) -> Result<MissingObjects, GitError> {
     let empty = manifest.tree.format().empty_tree();
     let mut parts = Vec::new();
     let mut compare = |from: Option<&ObjectId>, to: &ObjectId| {
@@ -100,21 +100,21 @@ pub fn lack(
     }
     let mut seen = HashSet::new();
     parts.retain(|part| part.id != empty && seen.insert(part.id.clone()));
-    Ok(Lack { parts, tree, head })
+    Ok(MissingObjects { parts, tree, head })
 }
 
-/// Returns only the objects of [`lack`].
+/// Returns only the objects of [`missing_objects`].
 ///
 /// # Errors
-/// As for [`lack`].
-pub fn lacking(
+/// As for [`missing_objects`].
+pub fn missing_parts(
     git: &Git,
     place: &Place,
     manifest: &Manifest,
     base: Option<&ObjectId>,
     is_wanted: &dyn Fn(&ObjectId) -> bool,
 ) -> Result<Vec<Part>, GitError> {
-    lack(git, place, manifest, base, is_wanted).map(|lack| lack.parts)
+    missing_objects(git, place, manifest, base, is_wanted).map(|missing| missing.parts)
 }
 
 /// Counts the trees and blobs of `to` that are missing locally and differ from `from`. Returns 1 if
@@ -122,7 +122,12 @@ pub fn lacking(
 ///
 /// # Errors
 /// Fails if git cannot be run.
-pub fn absent(git: &Git, place: &Place, from: Option<&ObjectId>, to: &ObjectId) -> Result<usize, GitError> {
+pub fn count_absent(
+    git: &Git,
+    place: &Place,
+    from: Option<&ObjectId>,
+    to: &ObjectId,
+) -> Result<usize, GitError> {
     let parts = match Difference::between(git, place, from, to) {
         Err(GitError::Failed { .. } | GitError::Absent { .. }) => return Ok(1),
         difference => difference?.parts,

@@ -39,7 +39,7 @@ pub trait Channel: Send {
     /// Returns the channel number. Every step contains it.
     fn number(&self) -> u32;
     /// Sends a step.
-    fn say(&mut self, step: Message) -> impl Future<Output = Result<(), Interrupted>> + Send;
+    fn send_step(&mut self, step: Message) -> impl Future<Output = Result<(), Interrupted>> + Send;
     /// Sends bytes. Waits while the link is busy.
     fn send(&mut self, position: u64, bytes: &[u8]) -> impl Future<Output = Result<(), Interrupted>> + Send;
     /// Receives the next event. The future is cancel-safe.
@@ -175,7 +175,7 @@ pub async fn receive<C: Channel>(
         file => file?,
     };
     progress.at(file.offset());
-    channel.say(Message::From { channel: number, offset: file.offset() }).await?;
+    channel.send_step(Message::From { channel: number, offset: file.offset() }).await?;
     while !file.is_full() {
         match channel.next().await? {
             Event::Bytes { position, bytes } => {
@@ -191,9 +191,9 @@ pub async fn receive<C: Channel>(
                 // After an interruption there may be more bytes to read. They should not be sent
                 // again.
                 let _cut_is_seen_by_the_next_read = if fits {
-                    channel.say(Message::Taken { channel: number, offset }).await
+                    channel.send_step(Message::Taken { channel: number, offset }).await
                 } else if before == offset {
-                    channel.say(Message::From { channel: number, offset }).await
+                    channel.send_step(Message::From { channel: number, offset }).await
                 } else {
                     Ok(())
                 };
@@ -338,7 +338,7 @@ mod tests {
             1
         }
 
-        async fn say(&mut self, step: Message) -> Result<(), Interrupted> {
+        async fn send_step(&mut self, step: Message) -> Result<(), Interrupted> {
             self.out.send(Event::Step(step)).await.map_err(|_| Interrupted)
         }
 
@@ -372,10 +372,10 @@ mod tests {
             let received = receive(&mut receiving, into, announced, &mut Progress::default(), || false).await;
             let received = received.map(Option::unwrap);
             match &received {
-                Ok(_) => receiving.say(Message::Done { channel: 1 }).await.unwrap(),
+                Ok(_) => receiving.send_step(Message::Done { channel: 1 }).await.unwrap(),
                 Err(error) => {
                     if let Some(error) = error.for_the_other_side() {
-                        receiving.say(Message::Failed { channel: 1, error }).await.unwrap();
+                        receiving.send_step(Message::Failed { channel: 1, error }).await.unwrap();
                     }
                 }
             }
@@ -433,7 +433,7 @@ mod tests {
             1
         }
 
-        async fn say(&mut self, _: Message) -> Result<(), Interrupted> {
+        async fn send_step(&mut self, _: Message) -> Result<(), Interrupted> {
             Ok(())
         }
 

@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::link::transfers::Transfers;
 use crate::platform::cgroup::DelegatedGroups;
 use crate::records;
-use crate::workspace::{Lacking, SpaceLimits, Workspaces, transfer};
+use crate::workspace::{MissingSnapshot, SpaceLimits, Workspaces, transfer};
 use buildpool_objects::Stop;
 use buildpool_protocol::error::chain;
 use buildpool_protocol::ids::AttemptId;
@@ -77,7 +77,7 @@ impl Files {
         let work = (data_directory, config, grant, users);
         let prepared = self.prepare(work.clone()).await;
         // Retry once: damaged objects have been removed and are fetched again.
-        if prepared.is_err() && matches!(self.lacking(&work.2).await, Ok(Some(_))) {
+        if prepared.is_err() && matches!(self.missing(&work.2).await, Ok(Some(_))) {
             self.fetch_unless_stopped(&work.2, stopped).await?;
             return self.prepare(work).await.map_err(classify);
         }
@@ -110,19 +110,19 @@ impl Files {
         }
     }
 
-    async fn lacking(&self, grant: &Grant) -> Result<Option<Lacking>, StartFailure> {
+    async fn missing(&self, grant: &Grant) -> Result<Option<MissingSnapshot>, StartFailure> {
         // Only a snapshot has parts to fetch, so other sources need no thread for the disk.
         if !matches!(grant.spec.source, Source::Snapshot { .. }) {
             return Ok(None);
         }
         let (workspaces, source) = (self.workspaces.clone(), grant.spec.source.clone());
-        let lacking = tokio::task::spawn_blocking(move || workspaces.lacking(&source)).await;
-        Ok(lacking.map_err(|_| ending())??)
+        let missing = tokio::task::spawn_blocking(move || workspaces.missing(&source)).await;
+        Ok(missing.map_err(|_| ending())??)
     }
 
     async fn fetch(&self, grant: &Grant) -> Result<(), StartFailure> {
-        let Some(lacking) = self.lacking(grant).await? else { return Ok(()) };
-        transfer::fetch(&self.transfers, &self.workspaces, &lacking).await.map_err(|error| {
+        let Some(missing) = self.missing(grant).await? else { return Ok(()) };
+        transfer::fetch(&self.transfers, &self.workspaces, &missing).await.map_err(|error| {
             StartFailure::Workspace { reason: with_causes("the snapshot did not come", &error) }
         })
     }

@@ -4,7 +4,7 @@ use super::agent::Agent;
 use super::drain::DaemonPhase;
 use super::event::Event;
 use crate::upgrade::{self, Restart, Staged, failure, stage};
-use crate::workspace::transfer::{CarryError, fetch_program};
+use crate::workspace::transfer::{TransferError, fetch_program};
 use buildpool_objects::pump::PumpError;
 use buildpool_protocol::error::{ErrorCode, chain};
 use buildpool_protocol::ids::UpgradeId;
@@ -63,15 +63,15 @@ impl NotStaged {
         Self::Failed(chain(error))
     }
 
-    fn not_received(error: &CarryError) -> Self {
+    fn not_received(error: &TransferError) -> Self {
         let text = format!("the program can't be received: {}", chain(error));
         match error {
-            CarryError::Pump(PumpError::Refused(refused))
+            TransferError::Pump(PumpError::Refused(refused))
                 if refused.code == ErrorCode::NotFound || refused.code.is_worth_a_retry() =>
             {
                 Self::Unavailable(text)
             }
-            CarryError::Pump(_) | CarryError::Workspace(_) => Self::Failed(text),
+            TransferError::Pump(_) | TransferError::Workspace(_) => Self::Failed(text),
         }
     }
 }

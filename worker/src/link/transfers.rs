@@ -125,7 +125,7 @@ impl pump::Channel for Channel {
         self.number
     }
 
-    async fn say(&mut self, step: Message) -> Result<(), Interrupted> {
+    async fn send_step(&mut self, step: Message) -> Result<(), Interrupted> {
         self.link.send(Outgoing::Step(FromWorker::Transfer(step))).await.map_err(|_| Interrupted)
     }
 
@@ -165,7 +165,7 @@ mod tests {
         let mut link = transfers.connected();
         transfers.registered();
         let mut channel = opening.await.unwrap();
-        channel.say(Message::Done { channel: channel.number() }).await.unwrap();
+        channel.send_step(Message::Done { channel: channel.number() }).await.unwrap();
         channel.send(7, b"bytes").await.unwrap();
         assert!(matches!(link.recv().await, Some(Outgoing::Step(_))));
         assert!(matches!(link.recv().await, Some(Outgoing::Frame(frame)) if frame.len() == 21));

@@ -73,7 +73,7 @@ impl Prepared {
 
 /// A snapshot that must be fetched before its checkout.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Lacking {
+pub struct MissingSnapshot {
     /// Project of the objects.
     pub project: String,
     /// The snapshot.
@@ -155,7 +155,7 @@ impl Workspaces {
     ///
     /// # Errors
     /// Fails if the source is malformed or the disk fails.
-    pub fn lacking(&self, source: &Source) -> Result<Option<Lacking>, WorkspaceError> {
+    pub fn missing(&self, source: &Source) -> Result<Option<MissingSnapshot>, WorkspaceError> {
         let (Source::Snapshot { project, .. }, Some(name)) = (source, name_of(source)?) else {
             return Ok(None);
         };
@@ -175,13 +175,13 @@ impl Workspaces {
             }
         }
         let known = manifests.iter().take(BASES_MAX).map(record::key).collect();
-        Ok(Some(Lacking { project: project.clone(), name, trees, known }))
+        Ok(Some(MissingSnapshot { project: project.clone(), name, trees, known }))
     }
 
     /// Returns true if the missing snapshot is available now. A disk error counts as no.
-    pub fn holds(&self, lacking: &Lacking) -> bool {
-        let cache = self.share().and_then(|_here| self.cache(&lacking.project, &lacking.name.tree));
-        cache.is_ok_and(|cache| cache.manifest(&lacking.name).is_some())
+    pub fn holds(&self, missing: &MissingSnapshot) -> bool {
+        let cache = self.share().and_then(|_here| self.cache(&missing.project, &missing.name.tree));
+        cache.is_ok_and(|cache| cache.manifest(&missing.name).is_some())
     }
 
     /// Returns the directory for received packs of this project.
@@ -216,7 +216,7 @@ impl Workspaces {
     ///
     /// # Errors
     /// Fails if the snapshot is incomplete, the disk cannot store it, or the command's directory is
-    /// not in it. If objects are damaged, [`Workspaces::lacking`] then returns the snapshot to
+    /// not in it. If objects are damaged, [`Workspaces::missing`] then returns the snapshot to
     /// fetch again.
     pub fn prepare(
         &self,

@@ -2,7 +2,7 @@
 //! next connection and resumes at the length of the receiver's file.
 
 use super::error::WorkspaceError;
-use super::pool::{Lacking, Workspaces};
+use super::pool::{MissingSnapshot, Workspaces};
 use crate::link::transfers::{Channel, Transfers};
 use buildpool_objects::incoming::{IncomingError, Received, remove_stale};
 use buildpool_objects::pump::{self, Announced, Channel as _, Event, Progress, PumpError};
@@ -26,7 +26,7 @@ const PROGRAM_STALE_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Error of a transfer.
 #[derive(Debug, thiserror::Error)]
-pub enum CarryError {
+pub enum TransferError {
     /// The transfer failed.
     #[error(transparent)]
     Pump(PumpError),
@@ -35,7 +35,7 @@ pub enum CarryError {
     Workspace(WorkspaceError),
 }
 
-impl<E: Into<PumpError>> From<E> for CarryError {
+impl<E: Into<PumpError>> From<E> for TransferError {
     fn from(error: E) -> Self {
         Self::Pump(error.into())
     }
@@ -49,24 +49,24 @@ impl<E: Into<PumpError>> From<E> for CarryError {
 pub async fn fetch(
     transfers: &Arc<Transfers>,
     workspaces: &Workspaces,
-    lacking: &Lacking,
-) -> Result<(), CarryError> {
-    let mut patience = Patience::default();
-    let mut lacking = lacking.clone();
+    missing: &MissingSnapshot,
+) -> Result<(), TransferError> {
+    let mut retry = RetryPolicy::default();
+    let mut missing = missing.clone();
     loop {
-        match fetch_once(&mut transfers.open().await, workspaces, &lacking, &mut patience.progress).await {
+        match fetch_once(&mut transfers.open().await, workspaces, &missing, &mut retry.progress).await {
             Ok(()) => return Ok(()),
             // The known objects are missing or damaged, so request all objects.
-            Err(CarryError::Workspace(WorkspaceError::Cache(_)))
-                if !(lacking.trees.is_empty() && lacking.known.is_empty()) =>
+            Err(TransferError::Workspace(WorkspaceError::Cache(_)))
+                if !(missing.trees.is_empty() && missing.known.is_empty()) =>
             {
-                lacking.trees.clear();
-                lacking.known.clear();
+                missing.trees.clear();
+                missing.known.clear();
             }
-            Err(error) => patience.after(error).await?,
+            Err(error) => retry.after(error).await?,
         }
         // Another job may have fetched it in the meantime.
-        let (place, wanted) = (workspaces.clone(), lacking.clone());
+        let (place, wanted) = (workspaces.clone(), missing.clone());
         if pump::on_disk(move || Ok(place.holds(&wanted))).await? {
             return Ok(());
         }
@@ -81,23 +81,23 @@ pub async fn fetch_program(
     transfers: &Arc<Transfers>,
     directory: &Path,
     order: &UpgradeOrder,
-) -> Result<Received, CarryError> {
+) -> Result<Received, TransferError> {
     remove_stale(directory, PROGRAM_STALE_AFTER, SystemTime::now());
-    let mut patience = Patience::default();
+    let mut retry = RetryPolicy::default();
     let mut was_damaged = false;
     loop {
         let mut channel = transfers.open().await;
-        match fetch_program_once(&mut channel, directory, order, &mut patience.progress).await {
+        match fetch_program_once(&mut channel, directory, order, &mut retry.progress).await {
             Ok(received) => return Ok(received),
             Err(error) => {
                 // The first time, the part of an earlier transfer may have been damaged.
                 let is_damaged =
-                    matches!(error, CarryError::Pump(PumpError::Incoming(IncomingError::Mismatch { .. })));
+                    matches!(error, TransferError::Pump(PumpError::Incoming(IncomingError::Mismatch { .. })));
                 if is_damaged && was_damaged {
                     return Err(error);
                 }
                 was_damaged |= is_damaged;
-                patience.after(error).await?;
+                retry.after(error).await?;
             }
         }
     }
@@ -108,9 +108,9 @@ async fn fetch_program_once(
     directory: &Path,
     order: &UpgradeOrder,
     progress: &mut Progress,
-) -> Result<Received, CarryError> {
+) -> Result<Received, TransferError> {
     let number = channel.number();
-    channel.say(Message::FetchProgram { channel: number, blake3: order.blake3.clone() }).await?;
+    channel.send_step(Message::FetchProgram { channel: number, blake3: order.blake3.clone() }).await?;
     let (blake3, length) = match channel.next().await? {
         Event::Step(Message::Begin { subject: Subject::Program, blake3, length, .. }) => (blake3, length),
         Event::Step(Message::Failed { error, .. }) => return Err(PumpError::Refused(error).into()),
@@ -124,7 +124,7 @@ async fn fetch_program_once(
     let announced = Announced { blake3, length, limit: PROGRAM_BYTES_MAX };
     let received = pump::receive(channel, directory.to_owned(), announced, progress, || false).await?;
     let received = received.ok_or(PumpError::Misbehaved("it sent nothing"))?;
-    channel.say(Message::Done { channel: number }).await?;
+    channel.send_step(Message::Done { channel: number }).await?;
     Ok(received)
 }
 
@@ -138,37 +138,37 @@ pub async fn upload(
     lease: Lease,
     entry: &ArtifactEntry,
     path: &Path,
-) -> Result<(), CarryError> {
-    let mut patience = Patience::default();
+) -> Result<(), TransferError> {
+    let mut retry = RetryPolicy::default();
     loop {
-        match upload_once(&mut transfers.open().await, lease, entry, path, &mut patience.progress).await {
+        match upload_once(&mut transfers.open().await, lease, entry, path, &mut retry.progress).await {
             Ok(()) => return Ok(()),
-            Err(error) => patience.after(error).await?,
+            Err(error) => retry.after(error).await?,
         }
     }
 }
 
 /// Retry state of a transfer. The number of tries is reset by progress.
-struct Patience {
+struct RetryPolicy {
     tries: u32,
     pause: Duration,
     progress: Progress,
 }
 
-impl Default for Patience {
+impl Default for RetryPolicy {
     fn default() -> Self {
         Self { tries: 0, pause: PAUSE, progress: Progress::default() }
     }
 }
 
-impl Patience {
+impl RetryPolicy {
     /// Waits until the next retry, or returns the error after the last one.
-    async fn after(&mut self, error: CarryError) -> Result<(), CarryError> {
+    async fn after(&mut self, error: TransferError) -> Result<(), TransferError> {
         match &error {
             // A lost connection does not count as a try, because the transfer was not refused.
-            CarryError::Pump(PumpError::Interrupted) => return Ok(()),
-            CarryError::Pump(pump) if pump.is_worth_a_retry() => {}
-            CarryError::Pump(_) | CarryError::Workspace(_) => return Err(error),
+            TransferError::Pump(PumpError::Interrupted) => return Ok(()),
+            TransferError::Pump(pump) if pump.is_worth_a_retry() => {}
+            TransferError::Pump(_) | TransferError::Workspace(_) => return Err(error),
         }
         if self.progress.has_grown() {
             *self = Self { progress: std::mem::take(&mut self.progress), ..Self::default() };
@@ -186,21 +186,21 @@ impl Patience {
 async fn fetch_once(
     channel: &mut Channel,
     workspaces: &Workspaces,
-    lacking: &Lacking,
+    missing: &MissingSnapshot,
     progress: &mut Progress,
-) -> Result<(), CarryError> {
+) -> Result<(), TransferError> {
     let number = channel.number();
     let request = Message::FetchSnapshot {
         channel: number,
-        project: lacking.project.clone(),
-        tree: lacking.name.tree.clone(),
-        head: lacking.name.head.clone(),
-        trees: lacking.trees.clone(),
+        project: missing.project.clone(),
+        tree: missing.name.tree.clone(),
+        head: missing.name.head.clone(),
+        trees: missing.trees.clone(),
         heads: Vec::new(),
-        manifest: lacking.name.manifest.clone(),
-        known: lacking.known.clone(),
+        manifest: missing.name.manifest.clone(),
+        known: missing.known.clone(),
     };
-    channel.say(request).await?;
+    channel.send_step(request).await?;
     let (subject, blake3, length) = match channel.next().await? {
         Event::Step(Message::Begin { subject, blake3, length, .. }) => (subject, blake3, length),
         Event::Step(Message::Failed { error, .. }) => return Err(PumpError::Refused(error).into()),
@@ -211,13 +211,13 @@ async fn fetch_once(
     let Subject::Snapshot { manifest, base } = subject else {
         return Err(PumpError::Misbehaved("it sent an artifact for a snapshot").into());
     };
-    let is_wanted = manifest.project == lacking.project && record::fits(&lacking.name, &manifest);
+    let is_wanted = manifest.project == missing.project && record::fits(&missing.name, &manifest);
     if !is_wanted || manifest.check().is_err() {
         return Err(PumpError::Misbehaved("it sent another snapshot than the requested one").into());
     }
-    let directory = workspaces.incoming(&lacking.project);
+    let directory = workspaces.incoming(&missing.project);
     let announced = Announced { blake3, length, limit: TRANSFER_BYTES_MAX };
-    let (place, wanted) = (workspaces.clone(), lacking.clone());
+    let (place, wanted) = (workspaces.clone(), missing.clone());
     let received =
         pump::receive(channel, directory, announced, progress, move || place.holds(&wanted)).await?;
     // Without a pack, another job fetched it in the meantime.
@@ -225,9 +225,9 @@ async fn fetch_once(
         let taker = workspaces.clone();
         // The pack stays locked until it is imported and its file removed.
         let taken = pump::on_disk(move || Ok(taker.accept(pack.path(), &manifest, base.as_ref()))).await?;
-        taken.map_err(CarryError::Workspace)?;
+        taken.map_err(TransferError::Workspace)?;
     }
-    Ok(channel.say(Message::Done { channel: number }).await?)
+    Ok(channel.send_step(Message::Done { channel: number }).await?)
 }
 
 async fn upload_once(
@@ -236,10 +236,10 @@ async fn upload_once(
     entry: &ArtifactEntry,
     path: &Path,
     progress: &mut Progress,
-) -> Result<(), CarryError> {
+) -> Result<(), TransferError> {
     let blake3 = entry.blake3.parse().map_err(|_| PumpError::Misbehaved("an artifact has no checksum"))?;
     let subject = Subject::Artifact { lease, path: entry.path.clone() };
     let begin = Message::Begin { channel: channel.number(), subject, blake3, length: entry.bytes };
-    channel.say(begin).await?;
+    channel.send_step(begin).await?;
     Ok(pump::send(channel, path, entry.bytes, progress).await?)
 }

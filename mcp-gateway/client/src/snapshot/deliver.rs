@@ -126,7 +126,7 @@ async fn once(
     let mut bases = if is_base_suspect { Vec::new() } else { snapshot.bases() };
     bases.retain(|base| !gone.contains(base));
     let manifest = Box::new(snapshot.manifest.clone());
-    pump::Channel::say(transfer, Message::Offer { channel, manifest: manifest.clone(), bases }).await?;
+    pump::Channel::send_step(transfer, Message::Offer { channel, manifest: manifest.clone(), bases }).await?;
     let (base, lacks) = match pump::Channel::next(transfer).await? {
         Event::Step(Message::Done { .. }) => return Ok(None),
         Event::Step(Message::Want { .. }) if is_base_suspect => (None, None),
@@ -147,8 +147,11 @@ async fn once(
     let (pack, file) = packed.map_err(DeliverError::Snapshot)?;
     let subject = Subject::Snapshot { manifest, base };
     let (blake3, length) = (pack.blake3.clone(), pack.length);
-    pump::Channel::say(transfer, Message::Begin { channel: transfer.number(), subject, blake3, length })
-        .await?;
+    pump::Channel::send_step(
+        transfer,
+        Message::Begin { channel: transfer.number(), subject, blake3, length },
+    )
+    .await?;
     pump::send_open(transfer, file, &pack.path, pack.length, progress).await?;
     Ok(Some(pack))
 }

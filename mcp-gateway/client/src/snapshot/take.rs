@@ -243,7 +243,7 @@ impl Snapshot {
     /// been in the store of a removed nested repository, or in our own store before a reset.
     fn is_base_gone(&self, base: &ObjectId) -> Result<bool, GitError> {
         let is_unreadable =
-            |base| match pack::lacking(&self.git, &self.place, &self.manifest, base, &|_| false) {
+            |base| match pack::missing_parts(&self.git, &self.place, &self.manifest, base, &|_| false) {
                 Err(GitError::Failed { .. } | GitError::Absent { .. }) => Ok(true),
                 listed => listed.map(|_| false),
             };
@@ -257,7 +257,7 @@ impl Snapshot {
         path: &Path,
     ) -> Result<PackFile, GitError> {
         let is_wanted = |id: &ObjectId| lacks.is_none_or(|lacks| lacks.contains(id));
-        let parts = pack::lacking(&self.git, &self.place, &self.manifest, base, &is_wanted)?;
+        let parts = pack::missing_parts(&self.git, &self.place, &self.manifest, base, &is_wanted)?;
         pack::write(&self.git, &self.place, &parts, base, 0, path)
     }
 
@@ -428,7 +428,7 @@ impl SnapshotTask {
         store: &store::Store,
         notes: &mut Vec<String>,
     ) -> Result<Option<Head>, SnapshotError> {
-        let absent = pack::absent(&self.git, &store.reading_place(), Some(tree), &head.tree)?;
+        let absent = pack::count_absent(&self.git, &store.reading_place(), Some(tree), &head.tree)?;
         if absent == 0 {
             return Ok(Some(head));
         }
@@ -453,7 +453,7 @@ impl SnapshotTask {
         let store = store::Store::open(&self.caches, &self.repository)?;
         let place = store.reading_place();
         if self.is_partial() {
-            let count = pack::absent(&self.git, &place, None, &tree)?;
+            let count = pack::count_absent(&self.git, &place, None, &tree)?;
             if count > 0 {
                 return Err(SnapshotError::Partial { name: name.to_owned(), count });
             }

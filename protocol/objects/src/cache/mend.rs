@@ -103,8 +103,12 @@ impl ObjectCache {
     }
 
     fn is_whole(&self, manifest: &Manifest) -> Result<bool, CacheError> {
-        let lack = pack::lack(&self.git, &self.place(), manifest, None, &|_| true);
-        is_fine(lack.map_err(CacheError::Git).and_then(|lack| self.check_parts(&lack, manifest).map(drop)))
+        let missing = pack::missing_objects(&self.git, &self.place(), manifest, None, &|_| true);
+        is_fine(
+            missing
+                .map_err(CacheError::Git)
+                .and_then(|missing| self.check_parts(&missing, manifest).map(drop)),
+        )
     }
 
     /// Removes everything except the lock, which this process holds, and the records, which are

@@ -66,7 +66,7 @@ impl Source {
     }
 
     fn pack(&self, manifest: &Manifest, base: Option<&ObjectId>) -> pack::PackFile {
-        let parts = pack::lacking(&self.git, &self.place(), manifest, base, &|_| true).unwrap();
+        let parts = pack::missing_parts(&self.git, &self.place(), manifest, base, &|_| true).unwrap();
         pack::write(&self.git, &self.place(), &parts, base, 0, &self.root.path().join("out.pack")).unwrap()
     }
 
@@ -128,7 +128,7 @@ fn a_snapshot_comes_whole_and_the_next_one_as_its_difference() {
     let full = source.pack(&first, None);
     cache.accept(&full.path, &first, None).unwrap();
     assert_eq!(cache.manifest(&name(&first)), Some(first.clone()));
-    assert_eq!(cache.lacks(&first).unwrap(), []);
+    assert_eq!(cache.missing_ids(&first).unwrap(), []);
 
     let second = source.commit(&[("src/dir3/file3.rs", "content 3\n".repeat(41))]);
     let thin = source.pack(&second, Some(&first.tree));
@@ -166,11 +166,12 @@ fn tags_branch_and_ignore_patterns_make_another_snapshot_that_costs_only_what_is
     };
     let tagged = Manifest { head: Some(head.clone()), ..first.clone() };
     assert_eq!(cache.manifest(&name(&tagged)), None);
-    assert_eq!(cache.lacks(&tagged).unwrap(), [earlier, tag]);
+    assert_eq!(cache.missing_ids(&tagged).unwrap(), [earlier, tag]);
     assert!(matches!(cache.adopt(&tagged), Err(CacheError::Incomplete { count: 2, .. })));
-    let lacks = cache.lacks(&tagged).unwrap();
+    let lacks = cache.missing_ids(&tagged).unwrap();
     let tree = Some(&first.tree);
-    let parts = pack::lacking(&source.git, &source.place(), &tagged, tree, &|id| lacks.contains(id)).unwrap();
+    let parts =
+        pack::missing_parts(&source.git, &source.place(), &tagged, tree, &|id| lacks.contains(id)).unwrap();
     let pack =
         pack::write(&source.git, &source.place(), &parts, tree, 0, &source.root.path().join("t")).unwrap();
     assert!(pack.length < 500, "{}", pack.length);
@@ -181,7 +182,7 @@ fn tags_branch_and_ignore_patterns_make_another_snapshot_that_costs_only_what_is
     // A switch of the branch needs no objects, and the worker gets as little as the cache.
     let branch = Head { branch: Some("other".into()), ..head };
     let switched = Manifest { head: Some(branch), excludes: "/prod\n".into(), ..first.clone() };
-    assert_eq!(cache.lacks(&switched).unwrap(), []);
+    assert_eq!(cache.missing_ids(&switched).unwrap(), []);
     cache.adopt(&switched).unwrap();
     let into = source.root.path().join("w");
     for (manifest, most) in [(&tagged, 500), (&switched, 0)] {
@@ -225,7 +226,7 @@ fn a_pack_that_does_not_bring_everything_or_has_no_base_here_is_refused() {
     let thin = source.pack(&second, Some(&first.tree));
     assert!(matches!(cache.accept(&thin.path, &second, Some(&first.tree)), Err(CacheError::NoBase(_))));
 
-    let mut parts = pack::lacking(&source.git, &source.place(), &first, None, &|_| true).unwrap();
+    let mut parts = pack::missing_parts(&source.git, &source.place(), &first, None, &|_| true).unwrap();
     let removed = parts.iter().position(|part| part.path.ends_with(b"file7.rs")).unwrap();
     let removed = parts.remove(removed);
     let pack =
@@ -268,10 +269,13 @@ fn tidying_keeps_what_is_used_and_pinned_and_drops_the_rest() {
         let call = cache.git().run(&cache.place()).args(["ls-tree", "-r", manifest.tree.as_str()]);
         assert!(call.text().unwrap().contains("a/b"));
         let head = manifest.head.as_ref().unwrap();
-        assert_eq!(cache.lacks(manifest).unwrap(), []);
+        assert_eq!(cache.missing_ids(manifest).unwrap(), []);
         cache.git().run(&cache.place()).args(["cat-file", "commit", head.commit.as_str()]).output().unwrap();
     }
-    assert_eq!(cache.lacks(&manifests[5]).unwrap(), [manifests[5].head.as_ref().unwrap().commit.clone()]);
+    assert_eq!(
+        cache.missing_ids(&manifests[5]).unwrap(),
+        [manifests[5].head.as_ref().unwrap().commit.clone()]
+    );
     let next = source.commit(&[("c", "other".into())]);
     let pack = source.pack(&next, base.as_ref());
     cache.accept(&pack.path, &next, base.as_ref()).unwrap();

@@ -45,7 +45,7 @@ impl ObjectCache {
         let mut previous: Option<&ObjectId> = None;
         let mut whole: BTreeSet<PathBuf> = BTreeSet::new();
         for (record, manifest) in &kept {
-            parts.extend(pack::lacking(&self.git, &self.place(), manifest, previous, &|_| true)?);
+            parts.extend(pack::missing_parts(&self.git, &self.place(), manifest, previous, &|_| true)?);
             previous = Some(&manifest.tree);
             whole.extend([record.clone(), self.mark(&manifest.tree)]);
             whole.extend(manifest.head.iter().map(|head| self.mark(&head.tree)));

@@ -127,12 +127,12 @@ impl Bench {
             head: commit,
             manifest: Some(record::key(&manifest).to_string()),
         };
-        if let Some(lacking) = self.workspaces.lacking(&source).unwrap() {
-            let base = lacking.trees.first();
-            let parts = pack::lacking(&self.git, &place, &manifest, base, &|_| true).unwrap();
+        if let Some(missing) = self.workspaces.missing(&source).unwrap() {
+            let base = missing.trees.first();
+            let parts = pack::missing_parts(&self.git, &place, &manifest, base, &|_| true).unwrap();
             let file = pack::write(&self.git, &place, &parts, base, 0, &self.root.path().join("p")).unwrap();
             self.workspaces.accept(&file.path, &manifest, base).unwrap();
-            assert!(!file.path.exists() && self.workspaces.lacking(&source).unwrap().is_none());
+            assert!(!file.path.exists() && self.workspaces.missing(&source).unwrap().is_none());
         }
         source
     }
@@ -303,7 +303,7 @@ fn no_class_has_the_workspace_or_the_objects_of_another() {
     bench.workspaces.release(attempt(1)).unwrap();
     assert_eq!(bench.workspaces.warm_projects(), ["submitter:ada example.org/team/app"]);
     let others = bench.workspaces.of_class("submitter:eve");
-    assert!(others.lacking(&source).unwrap().is_some(), "the objects are ada's");
+    assert!(others.missing(&source).unwrap().is_some(), "the objects are ada's");
     assert!(others.prepare(attempt(2), &source, false, bench.root.path()).is_err());
     bench.workspaces = others;
     let theirs = bench.prepare(3, &bench.deliver());
@@ -435,7 +435,7 @@ fn a_tree_that_reaches_into_git_is_not_laid_out() {
             bytes: 1,
         };
         let place = Place { git_dir: Some(bench.home().join(".git")), ..Place::default() };
-        let parts = pack::lacking(&bench.git, &place, &manifest, None, &|_| true).unwrap();
+        let parts = pack::missing_parts(&bench.git, &place, &manifest, None, &|_| true).unwrap();
         let file = pack::write(&bench.git, &place, &parts, None, 0, &bench.root.path().join("p")).unwrap();
         bench.workspaces.accept(&file.path, &manifest, None).unwrap();
         let (project, directory) = ("p".into(), String::new());

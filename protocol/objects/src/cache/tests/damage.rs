@@ -119,7 +119,7 @@ fn an_empty_head_or_configuration_is_written_again() {
     let bench = Damaged::new();
     for name in ["HEAD", "config"] {
         fs::write(bench.cache.directory().join(name), "").unwrap();
-        bench.cache.lacks(&bench.first).ok();
-        assert_eq!(bench.source.cache("cache").lacks(&bench.first).unwrap(), [], "{name}");
+        bench.cache.missing_ids(&bench.first).ok();
+        assert_eq!(bench.source.cache("cache").missing_ids(&bench.first).unwrap(), [], "{name}");
     }
 }

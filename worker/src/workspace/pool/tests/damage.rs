@@ -30,8 +30,8 @@ fn objects_that_are_gone_are_fetched_anew_before_a_job_fails_of_them() {
         let bench = bench();
         let source = bench.deliver();
         packs(&bench).iter().for_each(|pack| damage(pack));
-        let lacking = bench.workspaces.lacking(&source).unwrap().unwrap();
-        assert_eq!((lacking.trees.len(), lacking.known.len()), (0, 0), "everything");
+        let missing = bench.workspaces.missing(&source).unwrap().unwrap();
+        assert_eq!((missing.trees.len(), missing.known.len()), (0, 0), "everything");
         bench.write("b", "b");
         assert!(bench.run(2).join("b").exists());
     }
@@ -52,10 +52,10 @@ fn a_job_that_finds_objects_spoilt_has_them_fetched_anew_but_not_from_under_anot
     let lease = bench.workspaces.project("example.org/team/app").join("checkouts/1/lease");
     fs::write(&lease, attempt(9).to_string()).unwrap();
     assert!(prepare(2).unwrap_err().may_be_damage());
-    assert_eq!(bench.workspaces.lacking(&source).unwrap(), None, "another job reads from them");
+    assert_eq!(bench.workspaces.missing(&source).unwrap(), None, "another job reads from them");
     bench.workspaces.release(attempt(9)).unwrap();
     assert!(prepare(3).unwrap_err().may_be_damage());
-    assert!(bench.workspaces.lacking(&source).unwrap().is_some());
+    assert!(bench.workspaces.missing(&source).unwrap().is_some());
     let source = bench.deliver();
     let laid = bench.workspaces.prepare(attempt(4), &source, true, bench.root.path()).unwrap();
     assert_eq!(fs::read(laid.root.join("a")).unwrap(), fs::read(bench.home().join("a")).unwrap());

@@ -128,7 +128,7 @@ fn a_project_that_a_job_is_about_to_use_is_not_removed_for_its_age() {
     let limits =
         SpaceLimits { bytes_max: None, free_min_bytes: Some(0), idle_max: Duration::from_secs(u64::MAX) };
     age(&project);
-    assert_eq!(bench.workspaces.lacking(&source).unwrap(), None);
+    assert_eq!(bench.workspaces.missing(&source).unwrap(), None);
     bench.workspaces.collect_space(&limits).unwrap();
     bench.prepare(1, &source);
     bench.workspaces.release(attempt(1)).unwrap();
