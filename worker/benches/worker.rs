@@ -174,7 +174,7 @@ impl Keeper {
 
 struct Link {
     socket: WebSocketStream<TcpStream>,
-    worker: tokio::task::JoinHandle<buildpool_worker::Finish>,
+    worker: tokio::task::JoinHandle<buildpool_worker::WorkerExit>,
     shutdown: buildpool_worker::ShutdownHandle,
 }
 

@@ -43,7 +43,7 @@ use crate::isolation::hidden::Hidden;
 use crate::limits::{BACKOFF_MAX, BACKOFF_MIN, CONTROL_QUEUE, EVENT_QUEUE, FAILOVER_PAUSE_MAX};
 use crate::link::connect::{ConnectError, DiallerError};
 use crate::link::outbox::Outbox;
-use crate::link::renewed::Renewed;
+use crate::link::reloading_dialler::ReloadingDialler;
 use crate::link::session::{self, Incoming};
 use crate::link::transfers::Transfers;
 use crate::upgrade::Staged;
@@ -87,7 +87,7 @@ pub enum WorkerError {
 
 /// Why a worker ended.
 #[derive(Debug)]
-pub enum Finish {
+pub enum WorkerExit {
     /// A shutdown was requested.
     Shutdown,
     /// It registered, in the trial of a new program.
@@ -101,7 +101,7 @@ pub enum Finish {
 ///
 /// # Errors
 /// Fails if the configuration, the data directory or the token is invalid.
-pub async fn run(mut config: Config, shutdown: Shutdown) -> Result<Finish, WorkerError> {
+pub async fn run(mut config: Config, shutdown: Shutdown) -> Result<WorkerExit, WorkerError> {
     config.check().map_err(WorkerError::Config)?;
     let users = config.users().map_err(WorkerError::Config)?;
     crate::platform::guard_memory();
@@ -112,7 +112,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> Result<Finish, Worke
         // Find the programs now, before a job can put its own into a directory of `PATH`.
         debug!("{name}: {:?}", programs::find(name));
     }
-    let dialler = Renewed::new(&config).map_err(WorkerError::Dialler)?;
+    let dialler = ReloadingDialler::new(&config).map_err(WorkerError::Dialler)?;
     if config.keeper_command.is_empty() {
         let own = crate::platform::own_executable().map_err(WorkerError::Startup)?;
         config.keeper_command = vec![own.into(), crate::keeper::SUBCOMMAND.into()];
@@ -142,14 +142,14 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> Result<Finish, Worke
     agent.recover().map_err(WorkerError::Startup)?;
     tokio::select! {
         finish = agent.run(incoming, shutdown) => Ok(finish),
-        ended = stay_connected(dialler, &outbox, &transfers, &events) => ended.map(|()| Finish::Shutdown),
+        ended = stay_connected(dialler, &outbox, &transfers, &events) => ended.map(|()| WorkerExit::Shutdown),
     }
 }
 
 /// Connects, serves the connection, and reconnects forever. Returns only if the coordinator will
 /// certainly never accept this worker.
 async fn stay_connected(
-    mut dialler: Renewed,
+    mut dialler: ReloadingDialler,
     outbox: &Outbox,
     transfers: &Transfers,
     events: &mpsc::Sender<Event>,
@@ -163,11 +163,11 @@ async fn stay_connected(
                 if events.send(Event::Connected(control)).await.is_err() {
                     return Ok(());
                 }
-                let mut welcome = Welcome::None;
+                let mut answer = RegistrationAnswer::None;
                 let lost =
                     session::serve(socket, receiver, outbox, transfers, events, |incoming| match incoming {
                         Incoming::Message(message) => {
-                            note_welcome(&mut welcome, &message);
+                            note_answer(&mut answer, &message);
                             Event::Incoming(message)
                         }
                         Incoming::Stdin { position, content } => Event::Stdin { position, content },
@@ -178,22 +178,22 @@ async fn stay_connected(
                     return Ok(());
                 }
                 info!("{lost}");
-                match welcome {
-                    Welcome::Given => {
+                match answer {
+                    RegistrationAnswer::Accepted => {
                         route.connected();
                         backoff.reset();
                         backoff.pause(random())
                     }
-                    Welcome::Elsewhere(url) => match dialler.current().leader(&url) {
+                    RegistrationAnswer::Redirected(url) => match dialler.current().leader(&url) {
                         Some(leader) if route.redirect(leader.clone()) => {
                             // If the leader is lost, another one leads soon.
                             backoff.limit(FAILOVER_PAUSE_MAX);
                             continue;
                         }
-                        _ => after_failure(&mut route, &mut backoff),
+                        _ => pause_after_failure(&mut route, &mut backoff),
                     },
-                    Welcome::None => after_failure(&mut route, &mut backoff),
-                    Welcome::Refused => backoff.long_pause(random()),
+                    RegistrationAnswer::None => pause_after_failure(&mut route, &mut backoff),
+                    RegistrationAnswer::Refused => backoff.long_pause(random()),
                 }
             }
             Err(error @ ConnectError::WrongRole(_)) => return Err(WorkerError::Token(error)),
@@ -203,7 +203,7 @@ async fn stay_connected(
             }
             Err(error) => {
                 warn!("{}: {error}", route.current());
-                after_failure(&mut route, &mut backoff)
+                pause_after_failure(&mut route, &mut backoff)
             }
         };
         tokio::time::sleep(pause).await;
@@ -211,24 +211,24 @@ async fn stay_connected(
 }
 
 /// Returns the pause before the next attempt. It is zero until each coordinator was tried.
-fn after_failure(route: &mut Route, backoff: &mut Backoff) -> Duration {
+fn pause_after_failure(route: &mut Route, backoff: &mut Backoff) -> Duration {
     if route.failed() { backoff.pause(random()) } else { Duration::ZERO }
 }
 
 /// The coordinator's answer to a registration.
 #[derive(Clone, PartialEq, Eq)]
-enum Welcome {
+enum RegistrationAnswer {
     None,
-    Given,
+    Accepted,
     Refused,
     /// The coordinator is a standby. The leader has this URL.
-    Elsewhere(String),
+    Redirected(String),
 }
 
-fn note_welcome(welcome: &mut Welcome, message: &ToWorker) {
+fn note_answer(answer: &mut RegistrationAnswer, message: &ToWorker) {
     match message {
-        ToWorker::Registered { .. } => *welcome = Welcome::Given,
-        ToWorker::Redirect { url } => *welcome = Welcome::Elsewhere(url.clone()),
+        ToWorker::Registered { .. } => *answer = RegistrationAnswer::Accepted,
+        ToWorker::Redirect { url } => *answer = RegistrationAnswer::Redirected(url.clone()),
         ToWorker::Refused { error } => {
             error!("the coordinator refuses this worker: {error}");
             let is_lasting = matches!(
@@ -240,7 +240,7 @@ fn note_welcome(welcome: &mut Welcome, message: &ToWorker) {
                     | ErrorCode::Invalid
             );
             if is_lasting {
-                *welcome = Welcome::Refused;
+                *answer = RegistrationAnswer::Refused;
             }
         }
         ToWorker::Desired { .. }

@@ -20,5 +20,5 @@ pub mod upgrade;
 pub mod workspace;
 
 pub use config::{Config, ConfigError};
-pub use daemon::{Finish, Shutdown, ShutdownHandle, ShutdownRequest, WorkerError, run};
+pub use daemon::{Shutdown, ShutdownHandle, ShutdownRequest, WorkerError, WorkerExit, run};
 pub use keeper::keeper_main;

@@ -4,6 +4,6 @@
 
 pub mod connect;
 pub mod outbox;
-pub mod renewed;
+pub mod reloading_dialler;
 pub mod session;
 pub mod transfers;

@@ -17,4 +17,4 @@ pub mod transfer;
 pub use collection::SpaceLimits;
 pub use error::WorkspaceError;
 pub use names::{NameProblem, Wrong};
-pub use pool::{Lacking, Prepared, Workspaces};
+pub use pool::{MissingSnapshot, Prepared, Workspaces};

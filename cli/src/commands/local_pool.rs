@@ -9,7 +9,7 @@ use buildpool_coordinator::auth::{JobsAfter, LOCAL, LOCAL_WORKER};
 use buildpool_coordinator::{Activity, Coordinator};
 use buildpool_protocol::client_link::Role;
 use buildpool_protocol::limits::LOCAL_POOL_IDLE;
-use buildpool_worker::{Finish, Shutdown, ShutdownRequest, WorkerError};
+use buildpool_worker::{Shutdown, ShutdownRequest, WorkerError, WorkerExit};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -110,7 +110,7 @@ async fn serve(pool: LocalPool, lock: Lock, idle_limit: Duration) -> Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-fn worker_failure(ended: Result<Result<Finish, WorkerError>, tokio::task::JoinError>) -> Failure {
+fn worker_failure(ended: Result<Result<WorkerExit, WorkerError>, tokio::task::JoinError>) -> Failure {
     match ended {
         Ok(Ok(_)) => Failure::new(POOL, "the worker ended without a request"),
         Ok(Err(error)) => Failure::while_doing(POOL, "the worker ended", &error),

@@ -10,7 +10,7 @@ use buildpool_client::local::{LocalError, LocalPool};
 use buildpool_worker::environment;
 use buildpool_worker::isolation::Isolation;
 use buildpool_worker::upgrade::{self, FileId, Restart, replace::replace};
-use buildpool_worker::{Config, Finish, Shutdown, ShutdownHandle, WorkerError};
+use buildpool_worker::{Config, Shutdown, ShutdownHandle, WorkerError, WorkerExit};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -25,9 +25,9 @@ pub(crate) fn run(arguments: WorkerArguments) -> Result<ExitCode, Failure> {
         let (handle, shutdown) = Shutdown::new();
         let working = async {
             match buildpool_worker::run(config, shutdown.clone()).await.map_err(|error| of_worker(&error))? {
-                Finish::Shutdown => Ok(()),
-                Finish::Registered => terminal::print(&format!("{}\n", upgrade::REGISTERED)),
-                Finish::Replace(staged) => replace(*staged, shutdown)
+                WorkerExit::Shutdown => Ok(()),
+                WorkerExit::Registered => terminal::print(&format!("{}\n", upgrade::REGISTERED)),
+                WorkerExit::Replace(staged) => replace(*staged, shutdown)
                     .await
                     .map_err(|error| Failure::while_doing(POOL, "the worker can't be started again", &error)),
             }

@@ -1,6 +1,6 @@
 //! The agent: the only place with the daemon's state, and the events that change it.
 
-use super::Finish;
+use super::WorkerExit;
 use super::attempt::Attempt;
 use super::class_home;
 use super::data_directory::DataDirectory;
@@ -149,7 +149,11 @@ impl Agent {
     }
 
     /// Runs until shutdown is requested and all work is done, or another program should run.
-    pub(super) async fn run(mut self, mut events: mpsc::Receiver<Event>, mut shutdown: Shutdown) -> Finish {
+    pub(super) async fn run(
+        mut self,
+        mut events: mpsc::Receiver<Event>,
+        mut shutdown: Shutdown,
+    ) -> WorkerExit {
         while !self.can_exit() && !self.has_passed_trial && !self.is_ready_for_upgrade() {
             let wake_at = self.wake_at();
             tokio::select! {
@@ -165,7 +169,7 @@ impl Agent {
             self.run_due_tasks();
         }
         if self.has_passed_trial {
-            return Finish::Registered;
+            return WorkerExit::Registered;
         }
         // Work on the disk uses the data directory, which the next program locks.
         while self.is_ready_for_upgrade() && !self.phase.is_shutdown() {
@@ -175,8 +179,8 @@ impl Agent {
             }
         }
         match self.upgrade {
-            Upgrading::Ready(staged) if !self.phase.is_shutdown() => Finish::Replace(staged),
-            _ => Finish::Shutdown,
+            Upgrading::Ready(staged) if !self.phase.is_shutdown() => WorkerExit::Replace(staged),
+            _ => WorkerExit::Shutdown,
         }
     }
 
@@ -254,7 +258,7 @@ impl Agent {
         let Some(link) = &self.link else { return };
         if now >= link.report_at {
             self.survivors.remove_ended();
-            self.outbox.try_unreadable();
+            self.outbox.retry_unreadable();
             self.resend_stalled_logs(now);
             self.report();
         } else if link.settle_at.is_some_and(|at| now >= at) {
@@ -318,16 +322,16 @@ impl Agent {
 
     fn resend_stalled_logs(&mut self, now: Instant) {
         let Some(link) = &mut self.link else { return };
-        let open: BTreeMap<_, _> = self.outbox.on_the_way().into_iter().collect();
+        let open: BTreeMap<_, _> = self.outbox.in_flight().into_iter().collect();
         link.log_progress.retain(|attempt, _| open.contains_key(attempt));
-        for (attempt, taken) in open {
-            let moved = link.log_progress.entry(attempt).or_insert((taken, now));
-            if moved.0 != taken {
-                *moved = (taken, now);
-            } else if now >= moved.1 + STALLED_AFTER {
+        for (attempt, stored) in open {
+            let last_progress = link.log_progress.entry(attempt).or_insert((stored, now));
+            if last_progress.0 != stored {
+                *last_progress = (stored, now);
+            } else if now >= last_progress.1 + STALLED_AFTER {
                 warn!(job = %attempt.job, attempt = attempt.number, "nothing of a log was taken for a while; it is sent again");
-                *moved = (taken, now);
-                self.outbox.begin(attempt, taken);
+                *last_progress = (stored, now);
+                self.outbox.start_sending(attempt, stored);
             }
         }
     }

@@ -151,14 +151,16 @@ impl Agent {
             return;
         };
         match desired {
-            Desired::Continue { position, .. } if is_first => self.outbox.begin(lease.attempt, position),
+            Desired::Continue { position, .. } if is_first => {
+                self.outbox.start_sending(lease.attempt, position)
+            }
             Desired::Continue { position, .. } => {
                 self.on_stored(lease.attempt, position);
-                self.outbox.complete_again(lease.attempt, Instant::now().into_std());
+                self.outbox.resend_complete(lease.attempt, Instant::now().into_std());
             }
             Desired::Cancel { by, reason, .. } => {
                 self.end_attempt(lease.attempt, Acted::Cancelled { by, reason });
-                self.outbox.complete_again(lease.attempt, Instant::now().into_std());
+                self.outbox.resend_complete(lease.attempt, Instant::now().into_std());
             }
             Desired::Fenced { .. } | Desired::Forget { .. } => {
                 attempt.is_fenced = true;
@@ -191,7 +193,7 @@ impl Agent {
             return self.decline(lease, "the worker has no user that is free for it");
         }
         self.outbox.add(lease.attempt, self.data_directory.attempt(lease.attempt).join(records::LOG), 0);
-        self.outbox.begin(lease.attempt, 0);
+        self.outbox.start_sending(lease.attempt, 0);
         let (stop, stopped) = watch::channel(false);
         let stage = Stage::Preparing { secrets: grant.secrets.clone(), stop };
         let mut attempt = Attempt::new(lease, grant.spec.clone(), stage);
@@ -232,12 +234,12 @@ impl Agent {
             return;
         }
         if self.on_stored(lease.attempt, position).is_some_and(|before| position <= before) {
-            self.outbox.begin(lease.attempt, position);
+            self.outbox.start_sending(lease.attempt, position);
         }
     }
 
     pub(super) fn on_stored(&mut self, attempt: AttemptId, position: u64) -> Option<u64> {
-        let before = self.outbox.taken(attempt, position)?;
+        let before = self.outbox.note_stored(attempt, position)?;
         if position > before
             && let Some(keeper) = self.keepers.of_attempt(attempt)
         {

@@ -38,17 +38,17 @@ struct Log {
     /// Position sent on this connection. `None` until the coordinator has sent the start position.
     sent: Option<u64>,
     /// Position stored by the coordinator.
-    taken: u64,
+    stored: u64,
     /// Message to send after the whole log.
     complete: Option<FromWorker>,
     /// Time when it was sent on this connection.
-    complete_said_at: Option<Instant>,
+    complete_sent_at: Option<Instant>,
     /// True after a read error: the log waits for a retry and does not block others.
     is_unreadable: bool,
 }
 
 /// The next item to send.
-pub enum Parcel {
+pub enum OutboxItem {
     /// A part of a log.
     Part(Part),
     /// The whole log was sent.
@@ -66,16 +66,16 @@ pub struct Part {
 }
 
 impl Outbox {
-    /// Adds a log with its written length. It waits for [`Self::begin`].
+    /// Adds a log with its written length. It waits for [`Self::start_sending`].
     pub fn add(&self, attempt: AttemptId, path: PathBuf, written: u64) {
         let log = Log {
             path,
             file: None,
             written,
             sent: None,
-            taken: 0,
+            stored: 0,
             complete: None,
-            complete_said_at: None,
+            complete_sent_at: None,
             is_unreadable: false,
         };
         self.logs().by_attempt.entry(attempt).or_insert(log);
@@ -107,11 +107,11 @@ impl Outbox {
 
     /// Sets the position from which the coordinator requests the log on this connection. Bytes sent
     /// beyond it are sent again.
-    pub fn begin(&self, attempt: AttemptId, position: u64) {
+    pub fn start_sending(&self, attempt: AttemptId, position: u64) {
         self.change(attempt, |log| {
             log.sent = Some(position.min(log.written));
-            log.taken = position;
-            log.complete_said_at = None;
+            log.stored = position;
+            log.complete_sent_at = None;
             log.is_unreadable = false;
         });
     }
@@ -122,7 +122,7 @@ impl Outbox {
     }
 
     /// Retries logs that could not be read.
-    pub fn try_unreadable(&self) {
+    pub fn retry_unreadable(&self) {
         for log in self.logs().by_attempt.values_mut() {
             log.is_unreadable = false;
         }
@@ -130,32 +130,32 @@ impl Outbox {
     }
 
     /// Records the position stored by the coordinator. Returns the previous one.
-    pub fn taken(&self, attempt: AttemptId, position: u64) -> Option<u64> {
-        let before = self.logs().by_attempt.get(&attempt).map(|log| log.taken);
-        self.change(attempt, |log| log.taken = log.taken.max(position));
+    pub fn note_stored(&self, attempt: AttemptId, position: u64) -> Option<u64> {
+        let before = self.logs().by_attempt.get(&attempt).map(|log| log.stored);
+        self.change(attempt, |log| log.stored = log.stored.max(position));
         before
     }
 
     /// Sends the final message again if the coordinator still lists the attempt and the message was
     /// sent some time ago.
-    pub fn complete_again(&self, attempt: AttemptId, now: Instant) {
+    pub fn resend_complete(&self, attempt: AttemptId, now: Instant) {
         self.change(attempt, |log| {
-            log.complete_said_at = log.complete_said_at.filter(|at| now.duration_since(*at) < REPEAT_AFTER);
+            log.complete_sent_at = log.complete_sent_at.filter(|at| now.duration_since(*at) < REPEAT_AFTER);
         });
     }
 
     /// Returns the stored position of each log with unacknowledged bytes.
-    pub fn on_the_way(&self) -> Vec<(AttemptId, u64)> {
+    pub fn in_flight(&self) -> Vec<(AttemptId, u64)> {
         let logs = self.logs();
-        let open = logs.by_attempt.iter().filter(|(_, log)| log.sent.is_some_and(|sent| sent > log.taken));
-        open.map(|(attempt, log)| (*attempt, log.taken)).collect()
+        let open = logs.by_attempt.iter().filter(|(_, log)| log.sent.is_some_and(|sent| sent > log.stored));
+        open.map(|(attempt, log)| (*attempt, log.stored)).collect()
     }
 
     /// Handles a lost connection: each log waits for a start position on the next one.
     pub fn disconnected(&self) {
         for log in self.logs().by_attempt.values_mut() {
             log.sent = None;
-            log.complete_said_at = None;
+            log.complete_sent_at = None;
         }
     }
 
@@ -165,31 +165,31 @@ impl Outbox {
     }
 
     /// Returns the next item to send. The logs take turns.
-    pub fn next(&self) -> Option<Parcel> {
+    pub fn next(&self) -> Option<OutboxItem> {
         let mut logs = self.logs();
-        let on_the_way: u64 = logs
+        let in_flight: u64 = logs
             .by_attempt
             .values()
-            .filter_map(|log| log.sent.map(|sent| sent.saturating_sub(log.taken)))
+            .filter_map(|log| log.sent.map(|sent| sent.saturating_sub(log.stored)))
             .sum();
-        let window = OUTPUT_WINDOW_BYTES.saturating_sub(on_the_way);
+        let window = OUTPUT_WINDOW_BYTES.saturating_sub(in_flight);
         let after = logs.last;
         let is_later = |attempt: &AttemptId| after.is_none_or(|after| *attempt > after);
         let attempt = logs
             .by_attempt
             .iter()
-            .filter(|(_, log)| log.has_something(window))
+            .filter(|(_, log)| log.has_next(window))
             .map(|(attempt, _)| *attempt)
             .min_by_key(|attempt| (!is_later(attempt), *attempt))?;
         logs.last = Some(attempt);
         let log = logs.by_attempt.get_mut(&attempt)?;
         let sent = log.sent?;
         if sent >= log.written {
-            log.complete_said_at = Some(Instant::now());
-            return log.complete.clone().map(|message| Parcel::Complete(attempt, message));
+            log.complete_sent_at = Some(Instant::now());
+            return log.complete.clone().map(|message| OutboxItem::Complete(attempt, message));
         }
         let bytes_max = usize::try_from(log.written - sent).unwrap_or(usize::MAX).min(FRAME_LOG_BYTES);
-        Some(Parcel::Part(Part {
+        Some(OutboxItem::Part(Part {
             attempt,
             path: log.path.clone(),
             file: log.file.clone(),
@@ -223,12 +223,12 @@ impl Outbox {
 }
 
 impl Log {
-    fn has_something(&self, window: u64) -> bool {
+    fn has_next(&self, window: u64) -> bool {
         match self.sent {
             None => false,
             _ if self.is_unreadable => false,
             Some(sent) if sent < self.written => window > 0,
-            Some(_) => self.complete.is_some() && self.complete_said_at.is_none(),
+            Some(_) => self.complete.is_some() && self.complete_sent_at.is_none(),
         }
     }
 }
@@ -276,7 +276,7 @@ fn whole_chunks(bytes: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Outbox, Parcel};
+    use super::{Outbox, OutboxItem};
     use buildpool_protocol::ids::{AttemptId, JobId, Lease};
     use buildpool_protocol::output::{ChunkHeader, ChunkKind, Stream};
     use buildpool_protocol::worker_link::FromWorker;
@@ -307,32 +307,32 @@ mod tests {
 
     fn next_frame(outbox: &Outbox) -> Option<Vec<u8>> {
         match outbox.next()? {
-            Parcel::Part(part) => Some(part.read(outbox).expect("readable")),
-            Parcel::Complete(..) => None,
+            OutboxItem::Part(part) => Some(part.read(outbox).expect("readable")),
+            OutboxItem::Complete(..) => None,
         }
     }
 
     #[test]
-    fn nothing_goes_out_before_the_coordinator_says_from_where() {
+    fn nothing_is_sent_before_the_coordinator_states_the_position() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("log");
         let length = write_log(&path, attempt(1), &[b"one", b"three"]);
         let outbox = Outbox::default();
         outbox.add(attempt(1), path, length);
         assert!(outbox.next().is_none());
-        outbox.begin(attempt(1), 51);
+        outbox.start_sending(attempt(1), 51);
         let frame = next_frame(&outbox).expect("the second chunk");
         assert_eq!(frame.len() as u64, 16 + length - 51);
         assert_eq!(frame[8], 51);
         assert!(outbox.next().is_none());
-        outbox.begin(attempt(1), 0);
+        outbox.start_sending(attempt(1), 0);
         assert_eq!(next_frame(&outbox).expect("all of it").len() as u64, 16 + length);
         outbox.disconnected();
         assert!(outbox.next().is_none());
     }
 
     #[test]
-    fn the_end_is_said_after_the_log_and_once_a_connection() {
+    fn the_end_is_sent_after_the_log_and_once_a_connection() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("log");
         let length = write_log(&path, attempt(1), &[b"one"]);
@@ -340,19 +340,19 @@ mod tests {
         let message = FromWorker::Decline { lease, reason: String::new() };
         let outbox = Outbox::default();
         outbox.add(attempt(1), path, 0);
-        outbox.begin(attempt(1), 0);
+        outbox.start_sending(attempt(1), 0);
         outbox.complete(attempt(1), length, message);
         assert!(next_frame(&outbox).is_some());
-        assert!(matches!(outbox.next(), Some(Parcel::Complete(..))));
+        assert!(matches!(outbox.next(), Some(OutboxItem::Complete(..))));
         assert!(outbox.next().is_none());
         let now = std::time::Instant::now();
-        outbox.complete_again(attempt(1), now);
+        outbox.resend_complete(attempt(1), now);
         assert!(outbox.next().is_none(), "it was sent a moment ago");
-        outbox.complete_again(attempt(1), now + crate::limits::REPEAT_AFTER);
-        assert!(matches!(outbox.next(), Some(Parcel::Complete(..))));
+        outbox.resend_complete(attempt(1), now + crate::limits::REPEAT_AFTER);
+        assert!(matches!(outbox.next(), Some(OutboxItem::Complete(..))));
         outbox.disconnected();
-        outbox.begin(attempt(1), length);
-        assert!(matches!(outbox.next(), Some(Parcel::Complete(..))));
+        outbox.start_sending(attempt(1), length);
+        assert!(matches!(outbox.next(), Some(OutboxItem::Complete(..))));
     }
 
     #[test]
@@ -364,10 +364,10 @@ mod tests {
             let path = directory.path().join(number.to_string());
             let length = write_log(&path, attempt(number), &[&big[..]; 8]);
             outbox.add(attempt(number), path, length);
-            outbox.begin(attempt(number), 0);
+            outbox.start_sending(attempt(number), 0);
         }
         let mut order = Vec::new();
-        while let Some(Parcel::Part(part)) = outbox.next() {
+        while let Some(OutboxItem::Part(part)) = outbox.next() {
             order.push(part.attempt.number);
             let frame = part.read(&outbox).expect("readable");
             assert_eq!((frame.len() - 16) % 60_048, 0, "whole chunks only");

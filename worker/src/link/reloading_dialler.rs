@@ -6,12 +6,12 @@ use std::fs;
 use tracing::{error, info, warn};
 
 /// A client with the newest token of the worker's `token_file`.
-pub struct Renewed {
+pub struct ReloadingDialler {
     config: Config,
     dialler: Dialler,
 }
 
-impl Renewed {
+impl ReloadingDialler {
     /// Creates the first client.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl Renewed {
 
 #[cfg(test)]
 mod tests {
-    use super::Renewed;
+    use super::ReloadingDialler;
     use crate::config::Config;
 
     #[test]
@@ -60,7 +60,7 @@ mod tests {
         let mut config = Config::new("ws://127.0.0.1:1", directory.path());
         config.token = Some("bp_1_old".to_owned());
         config.token_file = Some(file.clone());
-        let mut renewed = Renewed::new(&config).expect("dialled");
+        let mut renewed = ReloadingDialler::new(&config).expect("dialled");
         for (text, expected) in [
             (None, "bp_1_old"),
             (Some("bp_1_new\n"), "bp_1_new"),

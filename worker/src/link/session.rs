@@ -1,6 +1,6 @@
 //! One connection: received messages go to the daemon, control messages are sent before bulk data.
 
-use super::outbox::{Outbox, Parcel};
+use super::outbox::{Outbox, OutboxItem};
 use super::transfers::{Outgoing, Transfers};
 use buildpool_dial::Socket;
 use buildpool_objects::pump::Event;
@@ -20,11 +20,11 @@ use tracing::warn;
 
 /// Reason for the end of a connection.
 #[derive(Debug)]
-pub enum Lost {
+pub enum Disconnect {
     /// The other end closed it, with its reason if it sent one.
     Closed(String),
     /// No message within [`SILENCE_MAX`].
-    Silent,
+    TimedOut,
     /// The connection broke.
     Broken(Box<tungstenite::Error>),
     /// The other end sent an invalid message.
@@ -33,12 +33,12 @@ pub enum Lost {
     Ended,
 }
 
-impl fmt::Display for Lost {
+impl fmt::Display for Disconnect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Closed(reason) if reason.is_empty() => f.write_str("the coordinator closed the connection"),
             Self::Closed(reason) => write!(f, "the coordinator closed the connection: {reason}"),
-            Self::Silent => write!(f, "nothing from the coordinator for {} s", SILENCE_MAX.as_secs()),
+            Self::TimedOut => write!(f, "nothing from the coordinator for {} s", SILENCE_MAX.as_secs()),
             Self::Broken(error) => write!(f, "the connection broke: {error}"),
             Self::Malformed(error) => write!(f, "from the coordinator: {error}"),
             Self::Ended => f.write_str("the worker closed the connection"),
@@ -46,7 +46,7 @@ impl fmt::Display for Lost {
     }
 }
 
-/// What the daemon gets from a connection.
+/// Data that the daemon receives from a connection.
 #[derive(Debug)]
 pub enum Incoming {
     /// A control message.
@@ -70,19 +70,19 @@ pub async fn serve<E>(
     transfers: &Transfers,
     events: &mpsc::Sender<E>,
     wrap: impl FnMut(Incoming) -> E,
-) -> Lost {
+) -> Disconnect {
     let (mut sink, mut stream) = socket.split();
     let mut bulk = transfers.connected();
-    let lost = tokio::select! {
-        lost = read(&mut stream, transfers, events, wrap) => lost,
-        lost = write(&mut sink, &mut control, outbox, &mut bulk) => lost,
+    let disconnect = tokio::select! {
+        disconnect = read(&mut stream, transfers, events, wrap) => disconnect,
+        disconnect = write(&mut sink, &mut control, outbox, &mut bulk) => disconnect,
     };
     transfers.disconnected();
-    if matches!(lost, Lost::Ended | Lost::Malformed(_)) {
+    if matches!(disconnect, Disconnect::Ended | Disconnect::Malformed(_)) {
         // An error is ignored: the peer may be gone.
         let _ = timeout(SILENCE_MAX / 30, sink.send(Message::Close(None))).await;
     }
-    lost
+    disconnect
 }
 
 async fn read<E>(
@@ -90,12 +90,12 @@ async fn read<E>(
     transfers: &Transfers,
     events: &mpsc::Sender<E>,
     mut wrap: impl FnMut(Incoming) -> E,
-) -> Lost {
+) -> Disconnect {
     loop {
         let message = match timeout(SILENCE_MAX, stream.next()).await {
-            Err(_) => return Lost::Silent,
-            Ok(None) => return Lost::Closed(String::new()),
-            Ok(Some(Err(error))) => return Lost::Broken(Box::new(error)),
+            Err(_) => return Disconnect::TimedOut,
+            Ok(None) => return Disconnect::Closed(String::new()),
+            Ok(Some(Err(error))) => return Disconnect::Broken(Box::new(error)),
             Ok(Some(Ok(message))) => message,
         };
         match message {
@@ -106,13 +106,15 @@ async fn read<E>(
                         transfers.registered();
                     }
                     if events.send(wrap(Incoming::Message(message))).await.is_err() {
-                        return Lost::Ended;
+                        return Disconnect::Ended;
                     }
                 }
-                Err(error) => return Lost::Malformed(error),
+                Err(error) => return Disconnect::Malformed(error),
             },
             Message::Close(frame) => {
-                return Lost::Closed(frame.map(|frame| frame.reason.as_str().to_owned()).unwrap_or_default());
+                return Disconnect::Closed(
+                    frame.map(|frame| frame.reason.as_str().to_owned()).unwrap_or_default(),
+                );
             }
             Message::Binary(frame) => match BinaryHeader::decode(&frame) {
                 Ok((BinaryHeader { kind: BinaryKind::Transfer, channel, position }, _)) => {
@@ -122,12 +124,12 @@ async fn read<E>(
                 Ok((BinaryHeader { kind: BinaryKind::Stdin, position, .. }, _)) => {
                     let content = frame.slice(BINARY_HEADER_BYTES..);
                     if events.send(wrap(Incoming::Stdin { position, content })).await.is_err() {
-                        return Lost::Ended;
+                        return Disconnect::Ended;
                     }
                 }
                 // The coordinator sends no other bulk data.
                 Ok(_) => {}
-                Err(error) => return Lost::Malformed(error),
+                Err(error) => return Disconnect::Malformed(error),
             },
             Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
         }
@@ -139,14 +141,14 @@ async fn write(
     control: &mut mpsc::Receiver<FromWorker>,
     outbox: &Outbox,
     bulk: &mut mpsc::Receiver<Outgoing>,
-) -> Lost {
+) -> Disconnect {
     loop {
         let message = match control.try_recv() {
             Ok(message) => text(&message),
-            Err(mpsc::error::TryRecvError::Disconnected) => return Lost::Ended,
+            Err(mpsc::error::TryRecvError::Disconnected) => return Disconnect::Ended,
             Err(mpsc::error::TryRecvError::Empty) => match outbox.next() {
-                Some(Parcel::Complete(_, message)) => text(&message),
-                Some(Parcel::Part(part)) => {
+                Some(OutboxItem::Complete(_, message)) => text(&message),
+                Some(OutboxItem::Part(part)) => {
                     let attempt = part.attempt;
                     match part.read(outbox) {
                         Ok(frame) => Message::Binary(frame.into()),
@@ -162,7 +164,7 @@ async fn write(
                         biased;
                         message = control.recv() => match message {
                             Some(message) => text(&message),
-                            None => return Lost::Ended,
+                            None => return Disconnect::Ended,
                         },
                         () = outbox.changed() => continue,
                         Some(outgoing) = bulk.recv() => match outgoing {
@@ -174,7 +176,7 @@ async fn write(
             },
         };
         if let Err(error) = sink.send(message).await {
-            return Lost::Broken(Box::new(error));
+            return Disconnect::Broken(Box::new(error));
         }
     }
 }

@@ -334,14 +334,14 @@ fn an_exit_that_was_seen_is_not_ours() {
 
 #[test]
 fn what_outlives_the_command_is_noted_and_ended() {
-    for (pipes_closed, patience) in [(true, SETTLE), (false, PIPE_DRAIN)] {
+    for (pipes_closed, retry) in [(true, SETTLE), (false, PIPE_DRAIN)] {
         let mut bench = Bench::running(plan());
         if pipes_closed {
             bench.feed(Input::PipesClosed);
         }
         bench.feed(Input::Exited);
         bench.feed(Input::TreeCounted { left: 1 });
-        bench.pass(patience - Duration::from_millis(1));
+        bench.pass(retry - Duration::from_millis(1));
         bench.feed(Input::TreeCounted { left: 1 });
         assert!(!bench.take().contains(&Effect::NoteLeaked));
         bench.pass(Duration::from_millis(1));

@@ -356,7 +356,7 @@ async fn serve(stream: TcpStream, mut orders: mpsc::UnboundedReceiver<Order>, bo
 pub(crate) struct Worker {
     pub(crate) config: Config,
     pub(crate) shutdown: ShutdownHandle,
-    pub(crate) task: JoinHandle<Result<buildpool_worker::Finish, buildpool_worker::WorkerError>>,
+    pub(crate) task: JoinHandle<Result<buildpool_worker::WorkerExit, buildpool_worker::WorkerError>>,
 }
 
 impl Drop for Worker {
