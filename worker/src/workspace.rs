@@ -16,5 +16,5 @@ pub mod transfer;
 
 pub use collection::SpaceLimits;
 pub use error::WorkspaceError;
-pub use names::{NameProblem, Wrong};
+pub use names::{NameError, NameFault};
 pub use pool::{MissingSnapshot, Prepared, Workspaces};

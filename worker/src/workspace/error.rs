@@ -1,27 +1,31 @@
 //! Errors of workspaces.
 
-use super::names::NameProblem;
+use super::names::NameError;
 use buildpool_objects::{CacheError, GitError};
 use buildpool_protocol::error::chain;
 use buildpool_protocol::outcome::StartFailure;
 use buildpool_protocol::transfer::ObjectId;
 use nix::errno::Errno;
-use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
 /// Error of a workspace.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
     /// git failed.
-    Git(GitError),
+    #[error("the workspace could not be laid out: {0}")]
+    Git(#[from] GitError),
     /// The project's object cache failed.
-    Cache(CacheError),
+    #[error("the project's objects can't be used: {0}")]
+    Cache(#[from] CacheError),
     /// The snapshot is incomplete on this worker.
+    #[error("the snapshot {0} is not on this worker; submit the job again")]
     Missing(ObjectId),
     /// This disk cannot store the tree.
-    Names(NameProblem),
+    #[error(transparent)]
+    Names(NameError),
     /// The command's directory is not in the tree.
+    #[error("the directory `{}` of the snapshot can't be used: {reason}", .path.escape_debug())]
     Directory {
         /// The directory as requested.
         path: String,
@@ -29,14 +33,24 @@ pub enum WorkspaceError {
         reason: String,
     },
     /// The spec contains an invalid value.
-    Malformed {
-        /// The value.
-        what: &'static str,
+    #[error("the job's {field} is invalid: {reason}")]
+    Invalid {
+        /// Name of the field of the spec.
+        field: &'static str,
+        /// The value and the valid ones.
+        reason: String,
+    },
+    /// Each possible checkout of the project exists and is in use.
+    #[error("all {limit} checkouts of the project on this worker are in use; submit the job again when other jobs have ended")]
+    TooManyCheckouts {
+        /// Limit on the checkouts of a project.
+        limit: u32,
     },
     /// The disk failed.
+    #[error("{operation} {} failed", .path.display())]
     Io {
         /// The operation.
-        what: &'static str,
+        operation: &'static str,
         /// The file.
         path: PathBuf,
         /// The system error.
@@ -45,9 +59,9 @@ pub enum WorkspaceError {
 }
 
 impl WorkspaceError {
-    pub(super) fn io(what: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+    pub(super) fn io(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        move |source| Self::Io { what, path, source }
+        move |source| Self::Io { operation, path, source }
     }
 
     /// Returns true if the cause may be missing or unreadable objects.
@@ -58,7 +72,8 @@ impl WorkspaceError {
             Self::Missing(_)
             | Self::Names(_)
             | Self::Directory { .. }
-            | Self::Malformed { .. }
+            | Self::Invalid { .. }
+            | Self::TooManyCheckouts { .. }
             | Self::Io { .. } => false,
         }
     }
@@ -77,43 +92,6 @@ impl WorkspaceError {
         );
         let is_of_process = [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM];
         !is_elsewhere && !is_of_process.iter().any(|errno| source.raw_os_error() == Some(*errno as i32))
-    }
-}
-
-impl fmt::Display for WorkspaceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Git(error) => write!(f, "the workspace could not be laid out: {error}"),
-            Self::Cache(error) => write!(f, "the project's objects can't be used: {error}"),
-            Self::Missing(tree) => write!(f, "the snapshot {tree} is not on this worker"),
-            Self::Names(problem) => problem.fmt(f),
-            Self::Directory { path, reason } => write!(f, "the directory `{path}` of the snapshot: {reason}"),
-            Self::Malformed { what } => write!(f, "the job's {what} is malformed"),
-            Self::Io { what, path, .. } => write!(f, "{what} {}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for WorkspaceError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Git(error) => std::error::Error::source(error),
-            Self::Cache(error) => std::error::Error::source(error),
-            Self::Io { source, .. } => Some(source),
-            Self::Missing(_) | Self::Names(_) | Self::Directory { .. } | Self::Malformed { .. } => None,
-        }
-    }
-}
-
-impl From<GitError> for WorkspaceError {
-    fn from(error: GitError) -> Self {
-        Self::Git(error)
-    }
-}
-
-impl From<CacheError> for WorkspaceError {
-    fn from(error: CacheError) -> Self {
-        Self::Cache(error)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Checks if this disk can store a tree without collisions or unsafe paths. Pure.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use unicode_normalization::UnicodeNormalization as _;
@@ -30,28 +29,43 @@ pub(super) struct Disk {
 const NAME_BYTES_MAX: usize = 255;
 
 /// A tree that cannot be stored on this disk.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NameProblem {
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{}` {fault}", .path.escape_debug())]
+pub struct NameError {
     /// The path in git.
     pub path: String,
-    /// The problem.
-    pub what: Wrong,
+    /// The reason.
+    pub fault: NameFault,
 }
 
-/// Problem of a path.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Wrong {
+/// Reason why a path cannot be stored, as the predicate of a sentence about the path.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NameFault {
     /// It leads out of the workspace or into git's own files.
+    #[error("leads out of the workspace or into git's own files; remove it from the tree")]
     Escapes,
     /// It is not UTF-8, which the disk requires.
+    #[error("is not UTF-8, and this worker's disk stores only UTF-8 names; rename it")]
     NotText,
     /// It exceeds the disk's limit.
-    TooLong,
+    #[error(
+        "is too long for this worker's disk: a name may have {NAME_BYTES_MAX} bytes, and a path {path_bytes_max}; shorten it"
+    )]
+    TooLong {
+        /// Limit on the whole path, in bytes.
+        path_bytes_max: usize,
+    },
     /// On this disk it is the same as another path.
+    #[error(
+        "and `{}` are one file on this worker's disk, which ignores case or Unicode normalization; label the job for a worker with a disk that distinguishes them",
+        .0.escape_debug()
+    )]
     SameAs(String),
     /// The tree contains it twice, which git never does.
+    #[error("is in the tree twice; take the snapshot again")]
     Twice,
     /// An entry kind that no snapshot contains.
+    #[error("has the mode {0:o}; valid are 100644, 100755, 120000, 40000 and 160000")]
     Mode(u32),
 }
 
@@ -80,26 +94,6 @@ impl Disk {
     }
 }
 
-impl fmt::Display for NameProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = self.path.escape_debug();
-        match &self.what {
-            Wrong::Escapes => write!(f, "`{path}` leads out of the workspace or into git's own files"),
-            Wrong::NotText => write!(f, "`{path}` is not UTF-8, and this worker's disk takes no other names"),
-            Wrong::Twice => write!(f, "`{path}` is in the tree twice"),
-            Wrong::TooLong => write!(f, "`{path}` is longer than this worker's disk takes"),
-            Wrong::SameAs(other) => write!(
-                f,
-                "`{path}` and `{}` are one file on this worker's disk, which ignores case or Unicode normalization; label the job for a worker with a disk that distinguishes them",
-                other.escape_debug()
-            ),
-            Wrong::Mode(mode) => write!(f, "`{path}` has the mode {mode:o}, which no snapshot has"),
-        }
-    }
-}
-
-impl std::error::Error for NameProblem {}
-
 /// Checks a tree's entries: all paths, directories and files, in git's order.
 ///
 /// # Errors
@@ -107,32 +101,32 @@ impl std::error::Error for NameProblem {}
 pub(super) fn check<'a>(
     entries: impl Iterator<Item = (u32, &'a [u8])>,
     disk: Disk,
-) -> Result<(), NameProblem> {
+) -> Result<(), NameError> {
     let mut folded: HashMap<String, &'a [u8]> = HashMap::new();
     let mut seen: HashSet<&'a [u8]> = HashSet::new();
     for (mode, path) in entries {
-        let problem = |what| NameProblem { path: String::from_utf8_lossy(path).into_owned(), what };
+        let error = |fault| NameError { path: String::from_utf8_lossy(path).into_owned(), fault };
         if !matches!(mode, 0o100_644 | 0o100_755 | 0o120_000 | 0o040_000 | 0o160_000) {
-            return Err(problem(Wrong::Mode(mode)));
+            return Err(error(NameFault::Mode(mode)));
         }
         if path.is_empty() || path.contains(&0) || path.split(|byte| *byte == b'/').any(is_forbidden) {
-            return Err(problem(Wrong::Escapes));
+            return Err(error(NameFault::Escapes));
         }
         let longest = path.split(|byte| *byte == b'/').map(<[u8]>::len).max().unwrap_or(0);
         if path.len() > disk.path_bytes_max || longest > NAME_BYTES_MAX {
-            return Err(problem(Wrong::TooLong));
+            return Err(error(NameFault::TooLong { path_bytes_max: disk.path_bytes_max }));
         }
         let text = std::str::from_utf8(path);
         if disk.utf8_only && text.is_err() {
-            return Err(problem(Wrong::NotText));
+            return Err(error(NameFault::NotText));
         }
         if !seen.insert(path) {
-            return Err(problem(Wrong::Twice));
+            return Err(error(NameFault::Twice));
         }
         if disk.ignores_case || disk.ignores_form {
             let key = disk.key(&String::from_utf8_lossy(path));
             if let Some(other) = folded.insert(key, path) {
-                return Err(problem(Wrong::SameAs(String::from_utf8_lossy(other).into_owned())));
+                return Err(error(NameFault::SameAs(String::from_utf8_lossy(other).into_owned())));
             }
         }
     }
@@ -159,7 +153,7 @@ fn is_ignored_by_hfs(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Disk, Wrong, check};
+    use super::{Disk, NameFault, check};
 
     const LINUX: Disk = Disk {
         ignores_case: false,
@@ -173,8 +167,8 @@ mod tests {
     const MAC: Disk =
         Disk { ignores_case: true, ignores_form: true, utf8_only: true, path_bytes_max: 1000, ..LINUX };
 
-    fn wrong(paths: &[&[u8]], disk: Disk) -> Option<Wrong> {
-        check(paths.iter().map(|path| (0o100_644, *path)), disk).err().map(|problem| problem.what)
+    fn fault_of(paths: &[&[u8]], disk: Disk) -> Option<NameFault> {
+        check(paths.iter().map(|path| (0o100_644, *path)), disk).err().map(|error| error.fault)
     }
 
     #[test]
@@ -195,37 +189,38 @@ mod tests {
             ".git::$INDEX_ALLOCATION",
             "",
         ] {
-            assert_eq!(wrong(&[path.as_bytes()], LINUX), Some(Wrong::Escapes), "{path:?}");
+            assert_eq!(fault_of(&[path.as_bytes()], LINUX), Some(NameFault::Escapes), "{path:?}");
         }
         for path in ["..a", "a..", ".gitignore", ".github/x", "git", "a b", "ü", "con", "a\\b"] {
-            assert_eq!(wrong(&[path.as_bytes()], LINUX), None, "{path:?}");
+            assert_eq!(fault_of(&[path.as_bytes()], LINUX), None, "{path:?}");
         }
-        assert_eq!(wrong(&[b"a\0b"], LINUX), Some(Wrong::Escapes));
+        assert_eq!(fault_of(&[b"a\0b"], LINUX), Some(NameFault::Escapes));
     }
 
     #[test]
     fn what_one_disk_takes_another_does_not() {
-        assert_eq!(wrong(&[b"Readme", b"README"], LINUX), None);
-        assert_eq!(wrong(&[b"Readme", b"README"], MAC), Some(Wrong::SameAs("Readme".into())));
-        assert_eq!(wrong(&["Ä".as_bytes(), "ä".as_bytes()], MAC), Some(Wrong::SameAs("Ä".into())));
+        assert_eq!(fault_of(&[b"Readme", b"README"], LINUX), None);
+        assert_eq!(fault_of(&[b"Readme", b"README"], MAC), Some(NameFault::SameAs("Readme".into())));
+        assert_eq!(fault_of(&["Ä".as_bytes(), "ä".as_bytes()], MAC), Some(NameFault::SameAs("Ä".into())));
         for [one, other] in [["caf\u{e9}", "cafe\u{301}"], ["stra\u{df}e", "STRASSE"], ["\u{fb01}x", "FIX"]] {
             let paths = [one.as_bytes(), other.as_bytes()];
-            assert_eq!(wrong(&paths, LINUX), None);
-            assert_eq!(wrong(&paths, MAC), Some(Wrong::SameAs(one.into())), "{one} {other}");
+            assert_eq!(fault_of(&paths, LINUX), None);
+            assert_eq!(fault_of(&paths, MAC), Some(NameFault::SameAs(one.into())), "{one} {other}");
         }
         let sensitive = Disk { ignores_case: false, ..MAC };
-        assert_eq!(wrong(&[b"Readme", b"README"], sensitive), None);
+        assert_eq!(fault_of(&[b"Readme", b"README"], sensitive), None);
         let composed = ["\u{e9}/a".as_bytes(), "e\u{301}/a".as_bytes()];
-        assert_eq!(wrong(&composed, sensitive), Some(Wrong::SameAs("\u{e9}/a".into())));
-        assert_eq!(wrong(&[b"caf\xe9"], LINUX), None);
-        assert_eq!(wrong(&[b"caf\xe9"], MAC), Some(Wrong::NotText));
-        assert_eq!(wrong(&[&[b'a'; 256]], LINUX), Some(Wrong::TooLong));
-        assert_eq!(wrong(&["d/".repeat(501).trim_end_matches('/').as_bytes()], MAC), Some(Wrong::TooLong));
+        assert_eq!(fault_of(&composed, sensitive), Some(NameFault::SameAs("\u{e9}/a".into())));
+        assert_eq!(fault_of(&[b"caf\xe9"], LINUX), None);
+        assert_eq!(fault_of(&[b"caf\xe9"], MAC), Some(NameFault::NotText));
+        let too_long = |disk: Disk| Some(NameFault::TooLong { path_bytes_max: disk.path_bytes_max });
+        assert_eq!(fault_of(&[&[b'a'; 256]], LINUX), too_long(LINUX));
+        assert_eq!(fault_of(&["d/".repeat(501).trim_end_matches('/').as_bytes()], MAC), too_long(MAC));
     }
 
     #[test]
     fn a_name_that_a_tree_has_twice_is_refused() {
-        assert_eq!(wrong(&[b"a", b"b", b"a"], LINUX), Some(Wrong::Twice));
+        assert_eq!(fault_of(&[b"a", b"b", b"a"], LINUX), Some(NameFault::Twice));
     }
 
     #[test]
@@ -234,8 +229,8 @@ mod tests {
         assert!(check(entries.into_iter(), MAC).is_err());
         assert!(check(entries.into_iter(), LINUX).is_ok());
         assert!(matches!(
-            check([(0o100_600, b"a".as_slice())].into_iter(), LINUX).unwrap_err().what,
-            Wrong::Mode(0o100_600)
+            check([(0o100_600, b"a".as_slice())].into_iter(), LINUX).unwrap_err().fault,
+            NameFault::Mode(0o100_600)
         ));
     }
 }

@@ -229,8 +229,12 @@ impl Workspaces {
             Source::InPlace { directory } => {
                 let directory = PathBuf::from(directory);
                 if !directory.is_absolute() {
-                    return Err(WorkspaceError::Malformed {
-                        what: "directory, which must be absolute in place,",
+                    return Err(WorkspaceError::Invalid {
+                        field: "directory",
+                        reason: format!(
+                            "`{}` is relative, and a job in place needs an absolute path",
+                            directory.display().to_string().escape_debug()
+                        ),
                     });
                 }
                 let root = directory.clone();
@@ -244,7 +248,10 @@ impl Workspaces {
                 Ok(Prepared { root, directory, derived_data: None, objects: None, is_in_place: false })
             }
             Source::Snapshot { project, directory, .. } => {
-                let name = name_of(source)?.ok_or(WorkspaceError::Malformed { what: "snapshot" })?;
+                let name = name_of(source)?.ok_or(WorkspaceError::Invalid {
+                    field: "snapshot",
+                    reason: "its source has no object id of a tree".to_owned(),
+                })?;
                 let _here = self.share()?;
                 let prepared = self.prepare_snapshot(attempt, project, &name, directory, clean);
                 if prepared.as_ref().is_err_and(WorkspaceError::may_be_damage) {
@@ -370,7 +377,10 @@ fn lock_file(path: &Path) -> Result<File, WorkspaceError> {
 }
 
 pub(super) fn name_of(source: &Source) -> Result<Option<SnapshotName>, WorkspaceError> {
-    SnapshotName::from_source(source).map_err(|_| WorkspaceError::Malformed { what: "snapshot id" })
+    SnapshotName::from_source(source).map_err(|error| WorkspaceError::Invalid {
+        field: "snapshot id",
+        reason: error.to_string(),
+    })
 }
 
 /// Returns the name of the directory with the files: some tools name their products after it.

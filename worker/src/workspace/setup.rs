@@ -157,11 +157,14 @@ fn key(cache: &ObjectCache, tree: &ObjectId, setup: &Setup) -> Result<String, Wo
 }
 
 fn globs(inputs: &[String]) -> Result<GlobSet, WorkspaceError> {
-    let malformed = |_| WorkspaceError::Malformed { what: "glob of setup_inputs" };
+    let invalid = |error: globset::Error| WorkspaceError::Invalid {
+        field: "`setup_inputs`",
+        reason: format!("{error}; a glob is valid, such as `package-lock.json` or `src/**/*.toml`"),
+    };
     let mut globs = GlobSetBuilder::new();
     for input in inputs {
         let input = input.strip_prefix("./").unwrap_or(input);
-        globs.add(GlobBuilder::new(input).literal_separator(true).build().map_err(malformed)?);
+        globs.add(GlobBuilder::new(input).literal_separator(true).build().map_err(invalid)?);
     }
-    globs.build().map_err(malformed)
+    globs.build().map_err(invalid)
 }

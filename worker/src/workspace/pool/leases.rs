@@ -53,7 +53,7 @@ impl Workspaces {
                 Err(error) => return Err(WorkspaceError::io("creating", &checkout.directory)(error)),
             }
         }
-        Err(WorkspaceError::Malformed { what: "project, which has too many checkouts," })
+        Err(WorkspaceError::TooManyCheckouts { limit: CHECKOUTS_MAX })
     }
 
     /// Releases the checkout of an ended attempt. Does nothing for an attempt without one.

@@ -398,7 +398,7 @@ fn nothing_runs_on_a_snapshot_that_is_not_whole_or_in_a_directory_outside() {
         bench.workspaces.prepare(attempt(9), &source, false, bench.root.path())
     };
     assert!(matches!(at(&"0".repeat(40), ""), Err(WorkspaceError::Missing(_))));
-    assert!(matches!(at("nonsense", ""), Err(WorkspaceError::Malformed { .. })));
+    assert!(matches!(at("nonsense", ""), Err(WorkspaceError::Invalid { .. })));
     for directory in ["..", "/etc", "sub/../..", "out", "sub/a", "nowhere"] {
         assert!(matches!(at(&id, directory), Err(WorkspaceError::Directory { .. })), "{directory}");
     }
