@@ -7,7 +7,6 @@ use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::worker_link::PATH;
 use buildpool_trust::{AuthoritiesError, Distrust, Trust, client_config, is_loopback};
 use rustls::ClientConfig;
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +33,7 @@ pub enum DiallerError {
     /// The token would leave this machine unencrypted.
     #[error(
         "the token would go to {0} unencrypted; give wss:// in place of ws://, or, where the network itself is \
-         encrypted, say `--insecure-plain-text` (`insecure_plain_text = true` in the worker's configuration)"
+         encrypted, give `--insecure-plain-text` (`insecure_plain_text = true` in the worker's configuration)"
     )]
     PlainBeyondLoopback(PoolUrl),
     /// Neither a fingerprint nor a file of authorities is configured.
@@ -54,27 +53,39 @@ pub enum DiallerError {
 }
 
 /// Error of a connection attempt.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// An HTTP error status, from the coordinator or a proxy.
+    #[error("the coordinator answered {0}")]
     Refused(StatusCode),
     /// Another HTTP status, for example from a proxy while the coordinator restarts.
+    #[error("{}", status_text(*.0, .1.as_deref()))]
     Unexpected(StatusCode, Option<String>),
     /// The token is unknown, expired or revoked.
+    #[error("the coordinator does not know this token, or it has ended; give the worker a new one")]
     Unknown,
     /// The token has another role, with the coordinator's message. A retry never succeeds.
+    #[error(
+        "{0}; make one with `buildpool token create --role worker --name NAME` on the coordinator's machine"
+    )]
     WrongRole(String),
     /// No connection within this time.
+    #[error("no connection within {} s", .0.as_secs())]
     TooSlow(Duration),
     /// TCP failed, or the transport below the TLS handshake.
+    #[error("no connection: {0}")]
     Io(io::Error),
     /// The TLS handshake failed: see [`Distrust::from_error`].
+    #[error("{}", tls_text(.0))]
     Tls(io::Error),
     /// The host name cannot be in a certificate.
+    #[error("`{0}` can't be the name of a host in a certificate; give another URL of the coordinator")]
     Name(String),
     /// The other end does not answer plain HTTP.
+    #[error("the server does not accept plain HTTP; for a coordinator with TLS use wss://")]
     NoHttp,
     /// The other end does not support WebSocket.
+    #[error("no WebSocket: {0}")]
     WebSocket(Box<tungstenite::Error>),
 }
 
@@ -85,42 +96,25 @@ impl ConnectError {
     }
 }
 
-impl fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown => f.write_str(
-                "the coordinator does not know this token, or it has ended; give the worker a new one",
-            ),
-            Self::WrongRole(said) => write!(
-                f,
-                "{said}; make one with `buildpool token create --role worker --name NAME` on the coordinator's machine"
-            ),
-            Self::Refused(status) => write!(f, "the coordinator answered {status}"),
-            Self::Unexpected(status, Some(reason)) => write!(f, "the server answered {status}: {reason}"),
-            Self::Unexpected(status, None) => {
-                write!(f, "no WebSocket: the server answered {status}, as a proxy does while the coordinator is away")
-            }
-            Self::TooSlow(within) => write!(f, "no connection within {} s", within.as_secs()),
-            Self::Io(error) => write!(f, "no connection: {error}"),
-            Self::Tls(error) => match Distrust::from_error(error) {
-                Distrust::NoTls => f.write_str(
-                    "the server does not use TLS; for a coordinator without TLS use ws://",
-                ),
-                Distrust::AnotherCertificate => f.write_str(
-                    "the coordinator's certificate does not have the fingerprint in the token or the configuration",
-                ),
-                Distrust::Unvouched => write!(f, "the coordinator is not trusted: {error}"),
-            },
-            Self::Name(host) => write!(f, "`{host}` is no name that a certificate could have"),
-            Self::NoHttp => f.write_str(
-                "the server does not accept plain HTTP; for a coordinator with TLS use wss://",
-            ),
-            Self::WebSocket(error) => write!(f, "no WebSocket: {error}"),
-        }
+fn status_text(status: StatusCode, reason: Option<&str>) -> String {
+    match reason {
+        Some(reason) => format!("the server answered {status}: {reason}"),
+        None => format!(
+            "no WebSocket: the server answered {status}, as a proxy does while the coordinator is away"
+        ),
     }
 }
 
-impl std::error::Error for ConnectError {}
+fn tls_text(error: &io::Error) -> String {
+    match Distrust::from_error(error) {
+        Distrust::NoTls => "the server does not use TLS; for a coordinator without TLS use ws://".to_owned(),
+        Distrust::AnotherCertificate => {
+            "the coordinator's certificate does not have the fingerprint in the token or the configuration"
+                .to_owned()
+        }
+        Distrust::Unvouched => format!("the coordinator is not trusted: {error}"),
+    }
+}
 
 impl Dialler {
     /// Creates the client for the coordinator in this configuration.

@@ -41,7 +41,9 @@ pub enum WorkspaceError {
         reason: String,
     },
     /// Each possible checkout of the project exists and is in use.
-    #[error("all {limit} checkouts of the project on this worker are in use; submit the job again when other jobs have ended")]
+    #[error(
+        "all {limit} checkouts of the project on this worker are in use; submit the job again when other jobs have ended"
+    )]
     TooManyCheckouts {
         /// Limit on the checkouts of a project.
         limit: u32,

@@ -98,10 +98,7 @@ impl Disk {
 ///
 /// # Errors
 /// The first entry that cannot be stored.
-pub(super) fn check<'a>(
-    entries: impl Iterator<Item = (u32, &'a [u8])>,
-    disk: Disk,
-) -> Result<(), NameError> {
+pub(super) fn check<'a>(entries: impl Iterator<Item = (u32, &'a [u8])>, disk: Disk) -> Result<(), NameError> {
     let mut folded: HashMap<String, &'a [u8]> = HashMap::new();
     let mut seen: HashSet<&'a [u8]> = HashSet::new();
     for (mode, path) in entries {

@@ -377,10 +377,8 @@ fn lock_file(path: &Path) -> Result<File, WorkspaceError> {
 }
 
 pub(super) fn name_of(source: &Source) -> Result<Option<SnapshotName>, WorkspaceError> {
-    SnapshotName::from_source(source).map_err(|error| WorkspaceError::Invalid {
-        field: "snapshot id",
-        reason: error.to_string(),
-    })
+    SnapshotName::from_source(source)
+        .map_err(|error| WorkspaceError::Invalid { field: "snapshot id", reason: error.to_string() })
 }
 
 /// Returns the name of the directory with the files: some tools name their products after it.
