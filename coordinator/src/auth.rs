@@ -20,7 +20,7 @@ use crate::store::{AUTH, Database, Disk, Server, StoreError, locked, make_direct
 use buildpool_protocol::TokenId;
 use buildpool_protocol::client_link::{Role, TokenCreated, TokenSummary};
 use buildpool_protocol::spec::{Restriction, check_name};
-use buildpool_protocol::token::{self, FormError, PREFIX, SECRET_DIGITS};
+use buildpool_protocol::token::{self, PREFIX, SECRET_DIGITS, TokenFormError};
 use rows::{StoredToken, audit, read};
 use std::collections::HashMap;
 use std::fmt;
@@ -455,7 +455,7 @@ pub fn fingerprint_of(token: &str) -> Option<&str> {
 fn parse(bearer: &str) -> Result<(TokenId, &str), AuthError> {
     match token::parse(bearer) {
         Ok(parts) => Ok((parts.id, parts.secret)),
-        Err(FormError::Empty) => Err(AuthError::Missing),
+        Err(TokenFormError::Empty) => Err(AuthError::Missing),
         Err(error) => Err(AuthError::Malformed(error)),
     }
 }

@@ -31,11 +31,11 @@ pub struct Parts<'a> {
 /// # Errors
 /// The problem with its format. The error does not repeat the text, because it may still be a
 /// secret.
-pub fn parse(text: &str) -> Result<Parts<'_>, FormError> {
+pub fn parse(text: &str) -> Result<Parts<'_>, TokenFormError> {
     if text.is_empty() {
-        return Err(FormError::Empty);
+        return Err(TokenFormError::Empty);
     }
-    let rest = text.strip_prefix(PREFIX).ok_or(FormError::Prefix)?;
+    let rest = text.strip_prefix(PREFIX).ok_or(TokenFormError::Prefix)?;
     let mut parts = rest.split('_');
     let mut part = |name, digits| {
         let part: Option<&str> = parts.next();
@@ -43,17 +43,17 @@ pub fn parse(text: &str) -> Result<Parts<'_>, FormError> {
             if is_hex(part, digits) {
                 Ok(part)
             } else {
-                Err(FormError::Part { name, digits, found: part.len() })
+                Err(TokenFormError::Part { name, digits, found: part.len() })
             }
         })
         .transpose()
     };
-    let missing = |name, digits| FormError::Part { name, digits, found: 0 };
+    let missing = |name, digits| TokenFormError::Part { name, digits, found: 0 };
     let id = part("id", ID_DIGITS)?.ok_or_else(|| missing("id", ID_DIGITS))?;
     let secret = part("secret", SECRET_DIGITS)?.ok_or_else(|| missing("secret", SECRET_DIGITS))?;
     let fingerprint = part("fingerprint", FINGERPRINT_DIGITS)?;
     if parts.next().is_some() {
-        return Err(FormError::More);
+        return Err(TokenFormError::More);
     }
     let said = fingerprint.map_or(text, |fingerprint| &text[..text.len() - fingerprint.len() - 1]);
     let id = id.parse().map_err(|_| missing("id", ID_DIGITS))?;
@@ -70,14 +70,21 @@ impl fmt::Debug for Parts<'_> {
     }
 }
 
+/// The end of each [`TokenFormError`].
+const VALID_FORM: &str =
+    "a valid one is as `buildpool token create` prints it, bp_ID_SECRET or bp_ID_SECRET_FINGERPRINT";
+
 /// Reason why a text is not a token.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FormError {
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum TokenFormError {
     /// It is empty.
+    #[error("it is empty; {VALID_FORM}")]
     Empty,
     /// It has another prefix.
+    #[error("it does not begin with `{PREFIX}`; {VALID_FORM}")]
     Prefix,
     /// A part does not have the required number of hexadecimal digits.
+    #[error("{}; {VALID_FORM}", part_text(.name, *.digits, *.found))]
     Part {
         /// Name of the part.
         name: &'static str,
@@ -87,31 +94,21 @@ pub enum FormError {
         found: usize,
     },
     /// There is text after the last part.
+    #[error("there is text after its fingerprint; {VALID_FORM}")]
     More,
 }
 
-impl fmt::Display for FormError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("it is empty")?,
-            Self::Prefix => write!(f, "it does not begin with `{PREFIX}`")?,
-            Self::Part { name, digits, found } if found == digits => {
-                write!(f, "its {name} has characters that are not hexadecimal digits")?;
-            }
-            Self::Part { name, digits, found } => {
-                write!(f, "its {name} has {found} characters, and {digits} hexadecimal digits are valid")?;
-            }
-            Self::More => f.write_str("something stands behind its fingerprint")?,
-        }
-        f.write_str("; a valid one is as `buildpool token create` prints it, bp_ID_SECRET or bp_ID_SECRET_FINGERPRINT")
+fn part_text(name: &str, digits: usize, found: usize) -> String {
+    if found == digits {
+        format!("its {name} has characters that are not hexadecimal digits")
+    } else {
+        format!("its {name} has {found} characters, and {digits} hexadecimal digits are valid")
     }
 }
 
-impl std::error::Error for FormError {}
-
 #[cfg(test)]
 mod tests {
-    use super::{FINGERPRINT_DIGITS, FormError, ID_DIGITS, SECRET_DIGITS, parse};
+    use super::{FINGERPRINT_DIGITS, ID_DIGITS, SECRET_DIGITS, TokenFormError, parse};
 
     fn whole() -> (String, String) {
         let said = format!("bp_{}_{}", "0a".repeat(ID_DIGITS / 2), "B7".repeat(SECRET_DIGITS / 2));
@@ -145,13 +142,13 @@ mod tests {
             ),
             (said[..35].to_owned(), "its secret has 0 characters"),
             (format!("{said}_beef"), "its fingerprint has 4 characters"),
-            (format!("{token}_1"), "something stands behind"),
+            (format!("{token}_1"), "there is text after its fingerprint"),
             (format!("bp_é_{}", &said[36..]), "its id has 2 characters"),
         ] {
             let shown = parse(&text).unwrap_err().to_string();
             assert!(shown.contains(expected) && shown.contains("token create"), "{text}: {shown}");
             assert!(text.len() < 20 || !shown.contains(&text), "{shown}");
         }
-        assert_eq!(parse(""), Err(FormError::Empty));
+        assert_eq!(parse(""), Err(TokenFormError::Empty));
     }
 }

@@ -4,7 +4,7 @@ use crate::store::StoreError;
 use buildpool_protocol::client_link::Role;
 use buildpool_protocol::error::{ErrorCode, LinkError, chain};
 use buildpool_protocol::spec::SpecError;
-use buildpool_protocol::token::FormError;
+use buildpool_protocol::token::TokenFormError;
 
 /// Reason why authentication or the management of a token failed.
 #[derive(Debug, thiserror::Error)]
@@ -14,7 +14,7 @@ pub enum AuthError {
     Missing,
     /// The text does not have the form of a token.
     #[error("this is no token: {0}")]
-    Malformed(FormError),
+    Malformed(TokenFormError),
     /// The token does not exist, or the secret is wrong.
     #[error("the token is not known here")]
     Unknown,

@@ -12,7 +12,6 @@ use buildpool_protocol::ids::{BuildId, TokenId};
 use buildpool_protocol::limits::BUILD_JOBS_MAX;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::fmt;
 use std::str::FromStr;
 
 /// Kind of an event.
@@ -58,17 +57,13 @@ impl EventKind {
 }
 
 /// The text is not the name of a kind.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{}` is not a kind of event; valid are {}", .0.escape_debug(), kind_names())]
 pub struct UnknownKind(String);
 
-impl fmt::Display for UnknownKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = EventKind::ALL.map(EventKind::name).join(", ");
-        write!(f, "`{}` is not a kind of event; valid are {names}", self.0.escape_debug())
-    }
+fn kind_names() -> String {
+    EventKind::ALL.map(EventKind::name).join(", ")
 }
-
-impl std::error::Error for UnknownKind {}
 
 impl FromStr for EventKind {
     type Err = UnknownKind;

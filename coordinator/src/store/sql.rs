@@ -9,34 +9,45 @@ mod value;
 
 pub(crate) use value::{Column, Raw, ToValue, Value};
 
+use buildpool_protocol::error::chain;
 use rusqlite::types::ValueRef;
-use std::fmt;
 use std::ops::Deref;
 
 /// Result of a database operation.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
 /// Reason why a database operation failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// SQLite returned an error.
+    #[error(transparent)]
     Sqlite(rusqlite::Error),
     /// The PostgreSQL server returned an error, or the connection to it failed.
+    // The text has the whole chain of causes.
+    #[error("{}", server_text(.0))]
     Server(tokio_postgres::Error),
     /// The PostgreSQL server did not answer in time.
+    #[error("the PostgreSQL server did not answer in time")]
     Late,
     /// Another coordinator is the leader now, so this one may not write.
+    #[error("another coordinator is the leader now")]
     Fenced,
     /// The server has lost commits of this leader: it is a standby server that did not receive them.
+    #[error(
+        "the PostgreSQL server lost the last commits of this leader, so it is a standby server that did not receive them"
+    )]
     Rewound,
     /// The statement returned no row.
+    #[error("the statement returned no row")]
     NoRow,
     /// A column has another type than expected.
+    #[error("column {index} has an unexpected type")]
     Column {
         /// Index of the column, from 0.
         index: usize,
     },
     /// A stored value does not parse.
+    #[error("the value of column {index} does not parse")]
     Value {
         /// Index of the column, from 0.
         index: usize,
@@ -74,35 +85,10 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Sqlite(error) => error.fmt(f),
-            // The text of the server's error is in its source.
-            Self::Server(error) => match error.as_db_error() {
-                Some(error) => f.write_str(error.message()),
-                None => error.fmt(f),
-            },
-            Self::Late => f.write_str("the PostgreSQL server did not answer in time"),
-            Self::Fenced => f.write_str("another coordinator is the leader now"),
-            Self::Rewound => f.write_str(
-                "the PostgreSQL server lost the last commits of this leader, so it is a standby server that did not receive them",
-            ),
-            Self::NoRow => f.write_str("the statement returned no row"),
-            Self::Column { index } => write!(f, "column {index} has an unexpected type"),
-            Self::Value { index, .. } => write!(f, "the value of column {index} does not parse"),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Sqlite(error) => error.source(),
-            Self::Server(error) => error.source(),
-            Self::Value { source, .. } => Some(&**source),
-            Self::Late | Self::Fenced | Self::Rewound | Self::NoRow | Self::Column { .. } => None,
-        }
+fn server_text(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(error) => format!("{} (SQLSTATE {})", error.message(), error.code().code()),
+        None => chain(error),
     }
 }
 

@@ -227,7 +227,7 @@ fn from_dial(endpoint: &Endpoint, error: DialError) -> ClientError {
     match error {
         DialError::Io(error) => unreachable(&url, error),
         DialError::Tls(source) | DialError::Name(source) => {
-            ClientError::Untrusted { url, source: Arc::new(source) }
+            ClientError::Untrusted { url, cause: Arc::new(source) }
         }
         DialError::NoHttp => ClientError::NoHttp { url },
         DialError::Refused { status: StatusCode::UNAUTHORIZED, .. } => unauthorized(endpoint),

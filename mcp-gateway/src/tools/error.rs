@@ -5,55 +5,53 @@ use buildpool_client::project::ChooseError;
 use buildpool_client::{ClientError, chain};
 use buildpool_protocol::ErrorCode;
 use buildpool_protocol::spec::SpecError;
-use std::fmt;
 use std::path::PathBuf;
 
 /// Limit on the text of an error, in bytes. Clients cut longer texts.
 const TEXT_BYTES_MAX: usize = 8_000;
 
 /// A failed call. A failed build is not a failed call.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum ToolError {
     /// Invalid arguments.
-    Argument(ArgumentError),
+    #[error(transparent)]
+    Argument(#[from] ArgumentError),
     /// No command for `run_tests` or `build` was found.
-    Choose(ChooseError),
+    #[error(transparent)]
+    Choose(#[from] ChooseError),
     /// The directory can't be used.
+    #[error("`cwd`: {} can't be used: {reason}", .path.display())]
     Directory { path: PathBuf, reason: String },
     /// A field of the job spec exceeds a limit.
-    Spec(SpecError),
+    #[error(transparent)]
+    Spec(#[from] SpecError),
     /// The snapshot could not be taken.
+    #[error("the working tree could not be taken: {0}")]
     Snapshot(String),
     /// The pool failed. If there is a job, it continues.
+    #[error("{}", pool_text(.error, .job.as_deref()))]
     Pool { error: ClientError, job: Option<String> },
     /// The pool is older than `stdin`.
+    #[error(
+        "`stdin` is not supported by this pool: its coordinator is older. Write the input to a file of the working tree and read it in the command, as in `tool < input.txt`"
+    )]
     NoStdin,
     /// Too many concurrent calls.
+    #[error(
+        "this gateway already serves as many calls as it may, for this caller or for all callers; try again later"
+    )]
     Busy,
     /// The pool did not answer in time.
+    #[error("{}", late_text(.job.as_deref()))]
     Late { job: Option<String> },
     /// There is no job yet at the end of the wait.
+    #[error(
+        "the wait ended before there was a job: connecting to the pool, or taking and sending the working tree, continues; the same call returns its job, or the reason of a failure"
+    )]
     Starting,
     /// The caller cancelled the call.
+    #[error("{}", cancelled_text(.job.as_deref()))]
     Cancelled { job: Option<String> },
-}
-
-impl From<ArgumentError> for ToolError {
-    fn from(error: ArgumentError) -> Self {
-        Self::Argument(error)
-    }
-}
-
-impl From<ChooseError> for ToolError {
-    fn from(error: ChooseError) -> Self {
-        Self::Choose(error)
-    }
-}
-
-impl From<SpecError> for ToolError {
-    fn from(error: SpecError) -> Self {
-        Self::Spec(error)
-    }
 }
 
 impl From<ClientError> for ToolError {
@@ -61,56 +59,6 @@ impl From<ClientError> for ToolError {
         Self::Pool { error, job: None }
     }
 }
-
-impl fmt::Display for ToolError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Argument(error) => error.fmt(f),
-            Self::Choose(error) => error.fmt(f),
-            Self::Directory { path, reason } => {
-                write!(f, "`cwd`: {} can't be used: {reason}", path.display())
-            }
-            Self::Spec(error) => error.fmt(f),
-            Self::Snapshot(reason) => write!(f, "the working tree could not be taken: {reason}"),
-            Self::Pool { error, job } => {
-                f.write_str(&chain(error))?;
-                if let Some(job) = job {
-                    write!(f, ". Job {job} goes on: get_job {{\"job_id\":\"{job}\"}}")?;
-                }
-                write!(f, ". {}", advice(error))
-            }
-            Self::NoStdin => f.write_str(
-                "`stdin` is not supported by this pool: its coordinator is older. Write the input to a file of the working \
-                 tree and read it in the command, as in `tool < input.txt`",
-            ),
-            Self::Busy => f.write_str(
-                "as many calls are under way already as this gateway takes, of this caller or of all; try again later",
-            ),
-            Self::Late { job } => {
-                f.write_str("the pool did not answer in time")?;
-                if let Some(job) = job {
-                    write!(f, "; job {job} goes on, get_job {{\"job_id\":\"{job}\"}} asks again")?;
-                }
-                f.write_str(". The same call may work later; `buildpool doctor` finds out more")
-            }
-            Self::Starting => f.write_str(
-                "the time is over before there is a job: reaching the pool, or taking and sending the working tree, goes on; \
-                 the same call finds its job, or what went wrong",
-            ),
-            Self::Cancelled { job: Some(job) } => {
-                write!(
-                    f,
-                    "the request was cancelled; job {job} goes on: cancel_job {{\"job_id\":\"{job}\"}} ends it"
-                )
-            }
-            Self::Cancelled { job: None } => {
-                f.write_str("the request was cancelled before a job was submitted")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ToolError {}
 
 impl ToolError {
     /// Returns the text for the caller, short enough for every client.
@@ -133,6 +81,30 @@ const FLAGS: [(&str, &str); 3] = [
 
 fn in_parameters(text: &str) -> String {
     FLAGS.iter().fold(text.to_owned(), |text, (flag, parameter)| text.replace(flag, parameter))
+}
+
+fn pool_text(error: &ClientError, job: Option<&str>) -> String {
+    let goes_on =
+        job.map_or_else(String::new, |job| format!(". Job {job} goes on: get_job {{\"job_id\":\"{job}\"}}"));
+    format!("{}{goes_on}. {}", chain(error), advice(error))
+}
+
+fn late_text(job: Option<&str>) -> String {
+    let goes_on = job.map_or_else(String::new, |job| {
+        format!("; job {job} goes on, get_job {{\"job_id\":\"{job}\"}} asks again")
+    });
+    format!(
+        "the pool did not answer in time{goes_on}. The same call may work later; `buildpool doctor` finds out more"
+    )
+}
+
+fn cancelled_text(job: Option<&str>) -> String {
+    match job {
+        Some(job) => format!(
+            "the request was cancelled; job {job} goes on: cancel_job {{\"job_id\":\"{job}\"}} ends it"
+        ),
+        None => "the request was cancelled before a job was submitted".to_owned(),
+    }
 }
 
 /// Returns the next step for the caller.

@@ -407,7 +407,7 @@ fn a_caller_has_so_many_calls_under_way_and_takes_none_from_others() {
         }
         has_all
     });
-    assert!(list(&one)["content"][0]["text"].as_str().unwrap().contains("as many calls are under way"));
+    assert!(list(&one)["content"][0]["text"].as_str().unwrap().contains("already serves as many calls"));
     assert_eq!(list(&other)["structuredContent"]["jobs"][0]["job_id"], job);
     drop(connections);
     wait_until("calls that are cut are over", || list(&one)["isError"] != true);

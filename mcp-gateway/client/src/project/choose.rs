@@ -4,7 +4,6 @@ use super::config::Configuration;
 use super::configured::configured;
 use super::directory::Directory;
 use super::tools::{self, Detected, Parallel, Refusal};
-use std::fmt;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
@@ -59,9 +58,10 @@ pub struct Chosen {
 }
 
 /// Reason why no command can be chosen.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ChooseError {
     /// No file in the directory or above indicates a tool for the goal.
+    #[error("{}", nothing_text(.directory, .goal, .unfit, .below))]
     Nothing {
         /// Where the search began.
         directory: PathBuf,
@@ -73,6 +73,7 @@ pub enum ChooseError {
         below: Vec<String>,
     },
     /// The project's tool does not support an option of the call.
+    #[error("{marker}: {reason}")]
     Option {
         /// The file that indicates the tool.
         marker: String,
@@ -80,6 +81,10 @@ pub enum ChooseError {
         reason: String,
     },
     /// The configured command has no placeholder for an option of the call.
+    #[error(
+        "{}: {goal}: the command has no placeholder for `{option}`; add {{{option}}} to it, or give the whole command as `command`",
+        .file.display()
+    )]
     NoPlace {
         /// The configuration file.
         file: PathBuf,
@@ -89,6 +94,10 @@ pub enum ChooseError {
         option: &'static str,
     },
     /// The configured command has a placeholder inside quotes or a here-document.
+    #[error(
+        "{}: {goal}: {{{option}}} stands inside quotes or a here-document; put it outside, because the value is inserted as one quoted argument",
+        .file.display()
+    )]
     Quoted {
         /// The configuration file.
         file: PathBuf,
@@ -98,41 +107,23 @@ pub enum ChooseError {
         option: &'static str,
     },
     /// The configuration of the command is invalid.
+    #[error(transparent)]
     Configuration(super::ConfigProblem),
 }
 
-impl fmt::Display for ChooseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Nothing { directory, goal, unfit, below } => {
-                write!(f, "no command to {goal} `{}` is known", directory.display())?;
-                if !unfit.is_empty() {
-                    write!(f, " ({})", unfit.join("; "))?;
-                }
-                if !below.is_empty() {
-                    write!(f, "; projects below it: {}; give one as `cwd`", below.join(", "))?;
-                }
-                write!(f, "; give a command as `command`, or set `{goal}: \"…\"` in .buildpool/config.yaml")
-            }
-            Self::Option { marker, reason } => write!(f, "{marker}: {reason}"),
-            Self::NoPlace { file, goal, option } => write!(
-                f,
-                "{}: {goal}: the command has no placeholder for `{option}`; add {{{option}}} to it, or give the whole \
-                 command as `command`",
-                file.display()
-            ),
-            Self::Quoted { file, goal, option } => write!(
-                f,
-                "{}: {goal}: {{{option}}} stands inside quotes or a here-document; put it outside, because the value is \
-                 inserted as one quoted argument",
-                file.display()
-            ),
-            Self::Configuration(problem) => problem.fmt(f),
-        }
+fn nothing_text(directory: &Path, goal: &str, unfit: &[String], below: &[String]) -> String {
+    let mut text = format!("no command to {goal} `{}` is known", directory.display());
+    if !unfit.is_empty() {
+        text.push_str(&format!(" ({})", unfit.join("; ")));
     }
+    if !below.is_empty() {
+        text.push_str(&format!("; projects below it: {}; give one as `cwd`", below.join(", ")));
+    }
+    text.push_str(&format!(
+        "; give a command as `command`, or set `{goal}: \"…\"` in .buildpool/config.yaml"
+    ));
+    text
 }
-
-impl std::error::Error for ChooseError {}
 
 /// Chooses a command: the configured one, else that of the nearest tool at or above `directory`,
 /// else pytest if the directory has test files for it. Directories above `top` are outside the

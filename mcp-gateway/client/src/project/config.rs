@@ -5,7 +5,6 @@ use buildpool_protocol::limits::LIST_MAX;
 use buildpool_protocol::spec::check_setup_input;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,7 +35,8 @@ pub type Commands = BTreeMap<String, String>;
 pub type SetupEntry<'a> = (&'a str, Option<&'a [String]>);
 
 /// A problem in a configuration file. The valid parts of the file still apply.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{}: {}{reason}", .file.display(), key_prefix(.key))]
 pub struct ConfigProblem {
     /// Path of the file.
     pub file: PathBuf,
@@ -46,17 +46,10 @@ pub struct ConfigProblem {
     pub reason: String,
 }
 
-impl fmt::Display for ConfigProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.key.is_empty() {
-            write!(f, "{}: {}", self.file.display(), self.reason)
-        } else {
-            write!(f, "{}: {}: {}", self.file.display(), self.key, self.reason)
-        }
-    }
+/// Returns the part of a message that names the key, or nothing for a problem of the whole file.
+fn key_prefix(key: &str) -> String {
+    if key.is_empty() { String::new() } else { format!("{key}: ") }
 }
-
-impl std::error::Error for ConfigProblem {}
 
 /// The configuration for a directory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

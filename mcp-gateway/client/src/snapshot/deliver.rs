@@ -8,7 +8,6 @@ use buildpool_objects::pack::{self, PackFile};
 use buildpool_objects::pump::{self, Channel as _, Event, Progress, PumpError};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::transfer::{Message, ObjectId, Subject};
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,34 +20,17 @@ const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Reason why a snapshot could not be delivered.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum DeliverError {
     /// An error of the link.
-    Client(ClientError),
+    #[error("the snapshot could not be sent: {0}")]
+    Client(#[source] ClientError),
     /// An error during the transfer.
-    Pump(PumpError),
+    #[error("the snapshot could not be sent: {0}")]
+    Pump(#[source] PumpError),
     /// The snapshot could not be taken or packed.
+    #[error(transparent)]
     Snapshot(SnapshotError),
-}
-
-impl fmt::Display for DeliverError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Client(error) => write!(f, "the snapshot could not be sent: {error}"),
-            Self::Pump(error) => write!(f, "the snapshot could not be sent: {error}"),
-            Self::Snapshot(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for DeliverError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Client(error) => std::error::Error::source(error),
-            Self::Pump(error) => std::error::Error::source(error),
-            Self::Snapshot(error) => std::error::Error::source(error),
-        }
-    }
 }
 
 impl<E: Into<PumpError>> From<E> for DeliverError {

@@ -2,16 +2,18 @@
 
 use crate::git::GitError;
 use buildpool_protocol::transfer::ObjectId;
-use std::fmt;
 
 /// Error of a cache operation.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum CacheError {
     /// git or the disk failed.
-    Git(GitError),
+    #[error("{}", git_text(.0))]
+    Git(#[from] GitError),
     /// The base tree of a pack is not in the cache.
+    #[error("the pack builds on the tree {0}, which is not here; send a pack without a base")]
     NoBase(ObjectId),
     /// The pack does not contain all required objects.
+    #[error("the snapshot {tree} lacks {count} objects, the first is {object}")]
     Incomplete {
         /// Tree of the snapshot.
         tree: ObjectId,
@@ -21,35 +23,14 @@ pub enum CacheError {
         count: usize,
     },
     /// The snapshot is not in the cache.
+    #[error("the snapshot {0} is not here")]
     Unknown(ObjectId),
 }
 
-impl fmt::Display for CacheError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Git(GitError::Excess(excess)) => excess.fmt(f),
-            Self::Git(_) => f.write_str("the object cache's git failed"),
-            Self::NoBase(base) => write!(f, "the pack builds on the tree {base}, which is not here"),
-            Self::Incomplete { tree, object, count } => {
-                write!(f, "the snapshot {tree} lacks {count} objects, the first is {object}")
-            }
-            Self::Unknown(tree) => write!(f, "the snapshot {tree} is not here"),
-        }
-    }
-}
-
-impl std::error::Error for CacheError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Git(GitError::Excess(_)) => None,
-            Self::Git(source) => Some(source),
-            Self::NoBase(_) | Self::Incomplete { .. } | Self::Unknown(_) => None,
-        }
-    }
-}
-
-impl From<GitError> for CacheError {
-    fn from(error: GitError) -> Self {
-        Self::Git(error)
+/// A limit on snapshots is the fault of the snapshot, and every other error that of this machine.
+fn git_text(error: &GitError) -> String {
+    match error {
+        GitError::Excess(excess) => excess.to_string(),
+        _ => "the object cache's git failed".to_owned(),
     }
 }
