@@ -1,5 +1,7 @@
 //! The attempt of a keeper: feeds system events to the supervisor and carries out its effects.
 
+mod effects;
+mod events;
 mod outcome;
 
 use super::capture::Capture;
@@ -7,15 +9,14 @@ use super::disk_block::DiskBlock;
 use super::keeper_directory;
 use super::mask::Masker;
 use super::messages::{HeldAttempt, Run};
-use super::reap::{ChildrenLeft, Reaped, add};
-use super::spawn::{Spawned, set_nonblocking, spawn};
+use super::spawn::{Spawned, spawn};
 use super::spool::{LogLimits, Spool};
 use super::stdin::Stdin;
 use super::tree::Tree;
-use crate::limits::{DISK_FULL_MAX, DISK_FULL_RETRY, OBSERVE_EVERY};
-use crate::platform::{self, Now, cgroup};
+use crate::limits::OBSERVE_EVERY;
+use crate::platform::{self, Now};
 use crate::records::{self, Durability};
-use crate::supervisor::{Effect, Input, Plan, Supervisor};
+use crate::supervisor::{Input, Plan, Supervisor};
 use crate::workspace::setup::SetupPlan;
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::ids::{AttemptId, Lease};
@@ -24,14 +25,10 @@ use buildpool_protocol::outcome::{Acted, Ending, Outcome, OutputHeld, SetupOutco
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{Survivor, Usage};
 use buildpool_protocol::spec::OutputPolicy;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::mem;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 /// An attempt from its start to its outcome.
@@ -304,229 +301,6 @@ impl RunningAttempt {
         }
         self.spool.note_stored(position);
         self.note_blocking(now);
-    }
-
-    /// Reaps statuses, reads output, and advances the time. Statuses come first, so that an end
-    /// that already happened is not attributed to the pool. A due decision waits for one status,
-    /// and a due kill for no status. If a tree forks and exits continuously, this process gets
-    /// little processor time, and each step before the kill would let the tree continue.
-    pub(super) fn process_events(&mut self, now: Now, buffer: &mut Vec<u8>) {
-        self.kill_if_due();
-        self.reap(now);
-        self.kill_if_due();
-        let elapsed_ms = self.elapsed_ms(now);
-        if let Some(stdin) = &mut self.stdin {
-            stdin.write();
-        }
-        let mut has_read = false;
-        for capture in &mut self.captures {
-            has_read |= capture.read(&mut self.spool, elapsed_ms, buffer);
-        }
-        if has_read {
-            self.supervisor.handle(now, Input::Output);
-        }
-        self.note_blocking(now);
-        self.note_closed(now);
-        // Use a time read before statuses and output, so that later events are handled before the
-        // next decision.
-        self.handle(now, Input::Tick);
-        self.observe(now);
-    }
-
-    /// Performs the kill after a grace period without waiting for other work.
-    fn kill_if_due(&mut self) {
-        let now = Now::read();
-        if self.supervisor.is_kill_due(now) {
-            self.handle(now, Input::Tick);
-        }
-    }
-
-    /// Returns the time when long work must stop, by the running clock.
-    fn work_deadline(&self, now: Now) -> Duration {
-        let left = self.supervisor.work_deadline().until(now);
-        left.map_or(Duration::MAX, |left| now.running.saturating_add(left))
-    }
-
-    fn reap(&mut self, now: Now) {
-        self.has_unread_statuses = false;
-        let until = self.work_deadline(now);
-        let Some(process) = self.process.as_mut().filter(|_| self.outcome.is_none()) else { return };
-        let mut all = Vec::new();
-        // An error here does not prove that there are no children. The next turn tries again.
-        let left = process.tree.reap(until, |one| all.push(one)).unwrap_or(ChildrenLeft::Running);
-        self.has_unread_statuses = left == ChildrenLeft::Unchecked;
-        let is_childless = left == ChildrenLeft::None;
-        let has_reaped = !all.is_empty();
-        for one in all {
-            self.on_reaped(now, one);
-        }
-        if has_reaped && is_childless && self.process.as_ref().is_some_and(|process| process.tree.adopts()) {
-            self.handle(now, Input::TreeCounted { left: 0 });
-        }
-    }
-
-    fn on_reaped(&mut self, now: Now, one: Reaped) {
-        self.stack_printers.remove(&one.pid);
-        add(&mut self.usage, &one.usage);
-        if self.process.as_ref().is_none_or(|process| process.pid != one.pid) {
-            return;
-        }
-        self.ending = Some(one.ending);
-        self.spool.begin_closing();
-        self.handle(now, Input::Exited);
-    }
-
-    /// Records the processes in the tree. Some may leave the tree unnoticed on systems without
-    /// orphan adoption. The ids also match crash files and kernel messages to the job.
-    fn observe(&mut self, now: Now) {
-        if now.running < self.observe_at {
-            return;
-        }
-        self.observe_at = now.running + OBSERVE_EVERY;
-        let until = self.work_deadline(now);
-        if let Some(process) = &mut self.process {
-            self.has_new_processes |= process.tree.observe(until);
-        }
-    }
-
-    fn note_blocking(&mut self, now: Now) {
-        let is_blocked = !self.spool.wants_more();
-        if is_blocked != self.is_blocked {
-            self.is_blocked = is_blocked;
-            self.supervisor.handle(now, if is_blocked { Input::Blocked } else { Input::Unblocked });
-        }
-        self.disk_block.note(now.running, self.spool.write_error().filter(|_| is_blocked));
-        let Some(error) = self.spool.write_error() else {
-            self.disk_full_since = None;
-            self.retry_at = self.retry_at.filter(|_| self.outcome.is_some());
-            return;
-        };
-        let since = *self.disk_full_since.get_or_insert(now.running);
-        if now.running >= since + DISK_FULL_MAX {
-            let reason =
-                format!("the worker's disk refused output for {} s: {error}", DISK_FULL_MAX.as_secs());
-            self.handle(now, Input::End(Acted::OutputLimit { reason }));
-        } else if self.retry_at.is_none_or(|at| now.running >= at) {
-            self.retry_at = Some(now.running + DISK_FULL_RETRY);
-            self.spool.flush();
-        }
-    }
-
-    fn note_closed(&mut self, now: Now) {
-        if !self.captures.is_empty() && self.captures.iter().all(Capture::is_closed) {
-            self.captures.clear();
-            self.handle(now, Input::PipesClosed);
-        }
-    }
-
-    fn perform_effects(&mut self, now: Now) {
-        while let Some(effect) = self.supervisor.poll_effect() {
-            match effect {
-                Effect::Record(mut acted) => {
-                    if let Acted::Timeout { after, held } = &mut acted {
-                        *held = self.disk_block.during_timeout(now.running, *after);
-                    }
-                    self.acted = Some(acted);
-                    // On a full disk, the keeper still has it in memory and writes it with the
-                    // outcome.
-                    let _ = self.write_state(Durability::Power);
-                }
-                Effect::NoteLeaked => {
-                    self.leaked =
-                        self.process.as_mut().map(|process| process.tree.list()).unwrap_or_default();
-                }
-                Effect::RequestStacks => {
-                    let until = self.work_deadline(now);
-                    let may_attach_debugger = self.may_attach_debugger;
-                    let process = self.process.as_mut();
-                    let requested = process
-                        .map(|process| process.tree.request_stacks(until, may_attach_debugger))
-                        .unwrap_or_default();
-                    let examined = requested
-                        .printers
-                        .iter()
-                        .filter(|(program, arguments)| self.print_stacks(program, arguments));
-                    let examined = examined.count();
-                    let processes = requested.signaled + examined;
-                    let are_examined = examined > 0;
-                    self.supervisor.handle(now, Input::StacksRequested { processes, are_examined });
-                }
-                Effect::Terminate => {
-                    self.end_stack_printers();
-                    let until = self.work_deadline(now);
-                    if let Some(process) = &mut self.process {
-                        process.tree.terminate(until);
-                    }
-                }
-                Effect::Kill => self.kill(now),
-                Effect::CountTree => self.count_tree(now),
-                Effect::ClosePipes => {
-                    let elapsed_ms = self.elapsed_ms(now);
-                    for capture in &mut self.captures {
-                        capture.close(&mut self.spool, elapsed_ms);
-                    }
-                    self.note_closed(now);
-                }
-                Effect::Finish { survivors } => {
-                    self.has_survivors = survivors;
-                    self.finish(now);
-                }
-            }
-        }
-    }
-
-    /// Starts a program that prints the stacks of a process. Its output becomes part of stderr. It is
-    /// a process of the tree, so it ends with the tree.
-    fn print_stacks(&mut self, program: &Path, arguments: &[String]) -> bool {
-        if self.captures.is_empty() {
-            return false;
-        }
-        let Ok((output, write)) = io::pipe() else { return false };
-        if set_nonblocking(&output).is_err() {
-            return false;
-        }
-        let mut command = Command::new(program);
-        command.args(arguments).env_clear().current_dir("/");
-        command.stdin(Stdio::null()).stdout(write).stderr(Stdio::null());
-        // The tree reaps all children of the keeper.
-        let Ok(printer) = command.spawn() else { return false };
-        self.stack_printers.extend(i32::try_from(printer.id()));
-        self.captures.push(Capture::new(Stream::Stderr, output, self.masker.clone()));
-        true
-    }
-
-    /// Kills the programs that still print stacks. A debugger stops the process that it examines, so
-    /// the process could not end by itself in its grace period.
-    fn end_stack_printers(&mut self) {
-        for pid in mem::take(&mut self.stack_printers) {
-            // An examiner that has ended is not reaped yet, so the pid is still its own.
-            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
-        }
-    }
-
-    fn kill(&mut self, now: Now) {
-        let Some(process) = &mut self.process else { return };
-        if let Some(group) = &process.group {
-            cgroup::kill(group);
-        }
-        let mut all = Vec::new();
-        process.tree.kill(|one| all.push(one));
-        for one in all {
-            self.on_reaped(now, one);
-        }
-    }
-
-    fn count_tree(&mut self, now: Now) {
-        let until = self.work_deadline(now);
-        let Some(process) = &mut self.process else { return };
-        let mut all = Vec::new();
-        // An unreadable process table proves nothing: count one process, and the next round checks
-        // again.
-        let left = process.tree.count(until, |one| all.push(one)).unwrap_or(1);
-        for one in all {
-            self.on_reaped(now, one);
-        }
-        self.supervisor.handle(now, Input::TreeCounted { left });
     }
 
     /// Returns true if its directory exists. A removed directory never comes back.
