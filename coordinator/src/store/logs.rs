@@ -12,6 +12,7 @@ mod excess;
 mod keep;
 mod layout;
 mod objects;
+mod open_log;
 mod pack;
 mod read;
 mod registry;

@@ -1,8 +1,8 @@
 //! Checks and copies logs from outside their coordinator, while it runs.
 
-use super::append::OpenLog;
 use super::error::LogError;
 use super::layout::LogFiles;
+use super::open_log::OpenLog;
 use super::pack::Growth;
 use super::read::{LogReader, each_chunk};
 use crate::store::disk::Disk;

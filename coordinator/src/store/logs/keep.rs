@@ -3,9 +3,9 @@
 //! It compresses full segments, and writes a short log to a file if it stays open. It also fills
 //! the ring, and moves the write-ahead log into the database.
 
-use super::append::OpenLog;
 use super::error::LogError;
 use super::layout::RawSegment;
+use super::open_log::OpenLog;
 use super::pack::Growth;
 use super::registry::Logs;
 use crate::priority::{Niceness, give_way};

@@ -1,7 +1,7 @@
 //! Reads a log from any position, while it grows and after its end.
 
-use super::append::OpenLog;
 use super::error::LogError;
+use super::open_log::OpenLog;
 use super::pack::{Block, PackFile};
 use crate::store::limits::{BLOCK_BYTES, READ_BYTES_MAX};
 use crate::store::ring::{CompletedLog, first_within};

@@ -1,9 +1,10 @@
 //! Registry of all logs of a data directory.
 
-use super::append::{LogWriter, OpenLog};
+use super::append::LogWriter;
 use super::error::LogError;
 use super::keep::Keeper;
 use super::layout::LogFiles;
+use super::open_log::OpenLog;
 use super::read::LogReader;
 use crate::store::disk::Disk;
 use crate::store::limits::{READ_BYTES_MAX, RING_LOG_BYTES_MAX};

@@ -1,8 +1,9 @@
 //! The unstored part of a log, if the disk refuses it. The part is read but not stored, so that its
 //! job can end. The seal counts it as a gap and keeps its last bytes.
 
-use super::append::{Appended, Appender, LogWriter, Sealed, follow, hash, seals};
+use super::append::{Appended, LogWriter, Sealed, follow, hash, seals};
 use super::error::{LogError, SealError};
+use super::open_log::Appender;
 use crate::store::limits::{INLINE_BYTES_MAX, UNSTORED_TAIL_BYTES};
 use buildpool_protocol::AttemptId;
 use buildpool_protocol::outcome::Seal;
