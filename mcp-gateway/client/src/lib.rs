@@ -12,14 +12,16 @@
 //! that a job made, [`local`] finds or starts the pool of this machine, and [`project`] reads the
 //! configuration of a project and detects its test and build commands.
 
+mod administration;
 mod api;
 pub mod artifacts;
 mod channel;
+mod client;
 mod dial;
 pub mod directories;
 mod endpoint;
 mod error;
-mod handle;
+mod job_events;
 mod link;
 pub mod local;
 mod pending;
@@ -36,10 +38,11 @@ pub use api::{Api, Event, Events, query_value};
 pub use buildpool_dial::{PoolUrl, UrlError};
 pub use buildpool_protocol::error::chain;
 pub use channel::JobEvent;
+pub use client::{Client, FollowQuery, new_job_id};
 pub use dial::{PoolInfo, connect};
 pub use endpoint::{AccessToken, Endpoint, TokenError};
 pub use error::{ClientError, Misbehaviour};
-pub use handle::{Client, FollowQuery, JobEvents, new_job_id};
+pub use job_events::JobEvents;
 pub use link::LinkStatus;
 pub use reader::{Chunk, Output};
 pub use request::Request;

@@ -1,7 +1,7 @@
 //! Standard input for a submitted job: kept until the coordinator has it on its disk, so that a reconnect loses nothing.
 
+use super::client::Client;
 use super::error::ClientError;
-use super::handle::Client;
 use super::link::Command;
 use super::pending::Outgoing;
 use buildpool_protocol::client_link::FromClient;

@@ -1,8 +1,8 @@
 //! A channel for the steps and bytes of one transfer. Its owner interprets the steps; see
 //! [`buildpool_protocol::transfer`].
 
+use super::client::Client;
 use super::error::ClientError;
-use super::handle::Client;
 use super::link::Command;
 use super::pending::Outgoing;
 use buildpool_objects::pump::{self, Event, Interrupted};

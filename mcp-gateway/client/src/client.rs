@@ -1,26 +1,20 @@
-//! The client handle: one typed call for each message.
+//! The client handle: one typed call for each message about jobs.
 
-use super::channel::{JobEvent, Opening};
+use super::channel::Opening;
 use super::dial::PoolInfo;
 use super::error::{ClientError, Misbehaviour};
+use super::job_events::JobEvents;
 use super::link::{Command, Link, LinkStatus};
 use super::pending::{self, Call, Pending};
-use super::request::{
-    Answer, ApproveWorker, Cancel, CreateToken, Drain, Explain, ForgetWorker, GetFinding, GetJob, ListJobs,
-    ListTokens, ListWorkers, ReadAudit, ReadLogs, Request, Retry, RevokeToken, RotateToken, UpgradeWorker,
-};
+use super::request::{Answer, Cancel, Explain, GetFinding, GetJob, ListJobs, ReadLogs, Request, Retry};
 use super::stdin::{Feed, StdinWriter};
 use super::target::Target;
 use super::transfer::Transfer;
 use buildpool_protocol::client_link::{
-    AuditEntry, Cursor, JobQuery, JobSummary, LogAnswer, LogQuery, Progress, Role, StreamChoice,
-    SubmitMessage, TokenCreated, TokenSummary, View, WorkerSummary,
+    Cursor, JobQuery, JobSummary, LogAnswer, LogQuery, Progress, StreamChoice, SubmitMessage, View,
 };
 use buildpool_protocol::ids::{BuildId, JobId};
-use buildpool_protocol::limits::FOLLOW_WINDOW_BYTES;
 use buildpool_protocol::report::{Finding, JobResult, JobState};
-use buildpool_protocol::spec::Restriction;
-use buildpool_protocol::upgrade::UpgradeOrder;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -29,8 +23,6 @@ use tokio::task::JoinHandle;
 
 /// Capacity of the command channel to the task.
 const COMMANDS: usize = 64;
-/// Bytes after which taken output is acknowledged, so that a fast reader causes few messages.
-const TAKEN_EVERY: u64 = FOLLOW_WINDOW_BYTES / 4;
 
 /// Returns a new, unused job id. Ids sort by creation time.
 pub fn new_job_id() -> JobId {
@@ -245,146 +237,6 @@ impl Client {
         self.call(Cancel { job: job.to_owned(), reason: reason.to_owned() }).await
     }
 
-    /// Returns the workers, sorted by name.
-    ///
-    /// # Errors
-    /// Errors of the link.
-    pub async fn workers(&self) -> Result<Vec<WorkerSummary>, ClientError> {
-        let mut all: Vec<WorkerSummary> = Vec::new();
-        loop {
-            let offset = u32::try_from(all.len()).unwrap_or(u32::MAX);
-            let page = self.call(ListWorkers { offset }).await?;
-            // An answer without progress would repeat for ever.
-            let is_last = !page.more || page.workers.is_empty();
-            all.extend(page.workers);
-            if is_last {
-                return Ok(all);
-            }
-        }
-    }
-
-    /// Drains a worker, or resumes it.
-    ///
-    /// # Errors
-    /// `not_found`, `forbidden`, and errors of the link.
-    pub async fn drain(
-        &self,
-        worker: &str,
-        draining: bool,
-        deadline: Option<Duration>,
-    ) -> Result<Vec<WorkerSummary>, ClientError> {
-        Ok(self.call(Drain { worker: worker.to_owned(), draining, deadline }).await?.workers)
-    }
-
-    /// Creates a token. The request is sent at most once: after [`ClientError::Interrupted`], check
-    /// the list.
-    ///
-    /// # Errors
-    /// `forbidden`, `conflict`, `invalid`, and errors of the link.
-    pub async fn token_create(
-        &self,
-        role: Role,
-        name: &str,
-        expires: Option<Duration>,
-    ) -> Result<TokenCreated, ClientError> {
-        self.token_create_restricted(role, name, expires, Restriction::default()).await
-    }
-
-    /// As [`Client::token_create`], with limits on where the jobs of the token may run.
-    ///
-    /// # Errors
-    /// As [`Client::token_create`].
-    pub async fn token_create_restricted(
-        &self,
-        role: Role,
-        name: &str,
-        expires: Option<Duration>,
-        only: Restriction,
-    ) -> Result<TokenCreated, ClientError> {
-        self.call(CreateToken { role, name: name.to_owned(), expires, only }).await
-    }
-
-    /// Returns the tokens, in the order of their creation.
-    ///
-    /// # Errors
-    /// `forbidden`, and errors of the link.
-    pub async fn tokens(&self) -> Result<Vec<TokenSummary>, ClientError> {
-        self.call(ListTokens {}).await
-    }
-
-    /// Revokes a token and returns the remaining tokens. The jobs that were submitted with it end,
-    /// unless `keep_jobs`.
-    ///
-    /// # Errors
-    /// `not_found`, `forbidden`, and errors of the link.
-    pub async fn token_revoke(&self, token: &str, keep_jobs: bool) -> Result<Vec<TokenSummary>, ClientError> {
-        self.call(RevokeToken { token: token.to_owned(), keep_jobs }).await
-    }
-
-    /// Rotates a token: replaces it by a new one with the same name and role. The request is sent
-    /// at most once: after [`ClientError::Interrupted`], check the list.
-    ///
-    /// # Errors
-    /// `not_found`, `ambiguous`, `forbidden`, and errors of the link.
-    pub async fn token_rotate(
-        &self,
-        token: &str,
-        grace: Duration,
-        expires: Option<Duration>,
-    ) -> Result<TokenCreated, ClientError> {
-        self.call(RotateToken { token: token.to_owned(), grace, expires }).await
-    }
-
-    /// Approves a worker that waits for an operator's approval.
-    ///
-    /// # Errors
-    /// `not_found`, `forbidden`, and errors of the link.
-    pub async fn approve(&self, worker: &str) -> Result<Vec<WorkerSummary>, ClientError> {
-        Ok(self.call(ApproveWorker { worker: worker.to_owned() }).await?.workers)
-    }
-
-    /// Frees the name of a worker that will not return.
-    ///
-    /// # Errors
-    /// `not_found`, `conflict` while the worker may return to jobs, `forbidden`, and errors of the
-    /// link.
-    pub async fn forget_worker(&self, worker: &str) -> Result<Vec<WorkerSummary>, ClientError> {
-        Ok(self.call(ForgetWorker { worker: worker.to_owned() }).await?.workers)
-    }
-
-    /// Passes an order to replace its program to a drained worker. The program was sent by [`crate::programs::send`].
-    ///
-    /// # Errors
-    /// `not_found`, `conflict` for a worker that is not drained, `forbidden`, and errors of the link.
-    pub async fn upgrade(
-        &self,
-        worker: &str,
-        order: UpgradeOrder,
-    ) -> Result<Vec<WorkerSummary>, ClientError> {
-        Ok(self.call(UpgradeWorker { worker: worker.to_owned(), order }).await?.workers)
-    }
-
-    /// Returns the last lines of the audit log, newest first. Reads as many pages as necessary.
-    ///
-    /// # Errors
-    /// `forbidden`, and errors of the link.
-    pub async fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, ClientError> {
-        let mut entries: Vec<AuditEntry> = Vec::new();
-        loop {
-            let left = limit.saturating_sub(u32::try_from(entries.len()).unwrap_or(u32::MAX));
-            let before = entries.last().map(|entry| entry.seq);
-            // A coordinator that sends no sequence numbers has no further page.
-            if left == 0 || before == Some(0) {
-                return Ok(entries);
-            }
-            let page = self.call(ReadAudit { limit: left, before }).await?;
-            if page.is_empty() {
-                return Ok(entries);
-            }
-            entries.extend(page);
-        }
-    }
-
     /// Opens a channel for a transfer. The caller handles its steps.
     ///
     /// # Errors
@@ -464,59 +316,5 @@ impl Drop for Asked<'_> {
         if !self.is_answered {
             self.client.forget(self.request);
         }
-    }
-}
-
-/// The events of one submitted or followed job. A call of `next` acknowledges the previous output
-/// and lets more arrive. A reader that stops calling it stops only its own output.
-#[derive(Debug)]
-pub struct JobEvents {
-    client: Client,
-    request: u32,
-    receiver: mpsc::Receiver<JobEvent>,
-    /// Attempt and end position of the last returned output.
-    shown: Option<(u32, u64)>,
-    /// Position up to which output was acknowledged.
-    acknowledged: u64,
-}
-
-impl JobEvents {
-    /// Returns the next event, or `None` after the last one. Dropping the future loses nothing.
-    pub async fn next(&mut self) -> Option<JobEvent> {
-        self.acknowledge().await;
-        let event = self.receiver.recv().await?;
-        match &event {
-            JobEvent::Output(output) => {
-                if self.shown.is_none_or(|(attempt, _)| attempt != output.attempt) {
-                    self.acknowledged = output.from;
-                }
-                self.shown = Some((output.attempt, output.to));
-            }
-            JobEvent::Accepted { .. }
-            | JobEvent::Progress(_)
-            | JobEvent::Attempt(_)
-            | JobEvent::End(_)
-            | JobEvent::OutputLost(_)
-            | JobEvent::Complete(_)
-            | JobEvent::Failed(_) => {}
-        }
-        Some(event)
-    }
-
-    async fn acknowledge(&mut self) {
-        let Some((attempt, position)) = self.shown else { return };
-        if position.saturating_sub(self.acknowledged) < TAKEN_EVERY {
-            return;
-        }
-        let command = Command::Taken { request: self.request, attempt, position };
-        if self.client.send(command).await.is_ok() {
-            self.acknowledged = position;
-        }
-    }
-}
-
-impl Drop for JobEvents {
-    fn drop(&mut self) {
-        self.client.forget(self.request);
     }
 }
