@@ -22,6 +22,7 @@ mod index_file;
 mod left_behind;
 mod nested;
 mod not_sent;
+mod packing;
 mod repository;
 mod scan;
 mod secrets;
