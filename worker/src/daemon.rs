@@ -118,9 +118,9 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> Result<WorkerExit, W
         config.keeper_command = vec![own.into(), crate::keeper::SUBCOMMAND.into()];
     }
     let data_directory = DataDirectory::lock(&config.data_dir).map_err(WorkerError::DataDirectory)?;
-    let covered = config.covered().map_err(WorkerError::Config)?;
+    let hidden_paths = config.hidden_paths().map_err(WorkerError::Config)?;
     let own = [data_directory.path().to_owned()].into_iter().chain(data_directory.short_socket_directory());
-    let hidden = Hidden::find(own.chain(covered))
+    let hidden = Hidden::find(own.chain(hidden_paths))
         .map_err(|(path, source)| WorkerError::DataDirectory(DataDirectoryError::Io { path, source }))?
         .renewing(&config.renewed);
     let outbox = Arc::new(Outbox::default());

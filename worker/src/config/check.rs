@@ -67,7 +67,7 @@ impl Config {
     /// Checks if jobs can run as the configured users, and if the isolation is effective.
     fn check_isolation(&self) -> Result<(), ConfigError> {
         let invalid = |field, reason: String| Err(ConfigError::Invalid { field, reason });
-        self.covered()?;
+        self.hidden_paths()?;
         if self.isolation != Isolation::User {
             if self.job_users.is_empty() {
                 return Ok(());
@@ -126,13 +126,13 @@ impl Config {
     ///
     /// # Errors
     /// Fails if a file that may contain the token is in a directory that jobs need.
-    pub fn covered(&self) -> Result<Vec<PathBuf>, ConfigError> {
+    pub fn hidden_paths(&self) -> Result<Vec<PathBuf>, ConfigError> {
         if !self.isolation.hides_paths() {
             return Ok(Vec::new());
         }
-        let mut covered = self.hidden.clone();
+        let mut hidden_paths = self.hidden.clone();
         for file in &self.secret_files {
-            covered.push(directory_of(file).map_err(|directory| ConfigError::Invalid {
+            hidden_paths.push(directory_of(file).map_err(|directory| ConfigError::Invalid {
                 field: "isolation",
                 reason: format!(
                     "{} would hide all of {} from jobs; put it into a directory of its own",
@@ -141,7 +141,7 @@ impl Config {
                 ),
             })?);
         }
-        Ok(covered)
+        Ok(hidden_paths)
     }
 
     /// Returns the users that jobs run as. Empty if they run as the worker's user.
