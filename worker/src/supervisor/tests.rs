@@ -1,7 +1,9 @@
 //! Tests of the supervisor: inputs and effects.
 
+mod stacks;
+
 use super::{Effect, Input, Plan, Supervisor};
-use crate::limits::{EXAMINED_QUIET, KILL_FOR, LEAK_GRACE, SETTLE, STACKS_FOR, STACKS_QUIET};
+use crate::limits::{KILL_FOR, LEAK_GRACE, SETTLE};
 use crate::platform::Now;
 use buildpool_protocol::limits::PIPE_DRAIN;
 use buildpool_protocol::outcome::Acted;
@@ -102,60 +104,6 @@ fn limits_are_recorded_before_the_first_signal() {
         bench.feed(Input::StacksRequested { processes: 0, are_examined: false });
         assert_eq!(bench.take(), if is_timeout { vec![Effect::Terminate] } else { vec![] });
     }
-}
-
-/// A supervisor after a timeout that has requested the stacks of the tree.
-fn printing_stacks() -> Bench {
-    let after = Duration::from_secs(60);
-    let mut bench = Bench::running(Plan { timeout: Some(after), ..plan() });
-    bench.pass(after);
-    bench.feed(Input::StacksRequested { processes: 2, are_examined: false });
-    assert_eq!(bench.take(), [Effect::Record(Acted::Timeout { after, held: None }), Effect::RequestStacks]);
-    bench
-}
-
-#[test]
-fn after_a_timeout_stacks_are_printed_for_a_limited_time() {
-    let mut silent = printing_stacks();
-    silent.pass(STACKS_FOR - Duration::from_millis(1));
-    assert_eq!(silent.take(), []);
-    silent.pass(Duration::from_millis(1));
-    assert_eq!(silent.take(), [Effect::Terminate]);
-
-    let mut quick = printing_stacks();
-    quick.pass(Duration::from_millis(10));
-    quick.feed(Input::Output);
-    assert_eq!(quick.supervisor.next_deadline().until(quick.now), Some(STACKS_QUIET));
-    quick.pass(STACKS_QUIET);
-    assert_eq!(quick.take(), [Effect::Terminate], "it has printed all");
-
-    let mut examined = printing_stacks();
-    examined.feed(Input::StacksRequested { processes: 1, are_examined: true });
-    examined.pass(Duration::from_millis(10));
-    examined.feed(Input::Output);
-    assert_eq!(examined.supervisor.next_deadline().until(examined.now), Some(EXAMINED_QUIET));
-
-    let mut dead = printing_stacks();
-    dead.feed(Input::Exited);
-    assert_eq!(dead.take(), [Effect::Terminate, Effect::CountTree], "a Go program exits after its stacks");
-    dead.feed(Input::TreeCounted { left: 0 });
-    dead.feed(Input::PipesClosed);
-    assert_eq!(dead.take(), [Effect::Finish { survivors: false }]);
-
-    let mut skipped = printing_stacks();
-    skipped.feed(Input::SkipGrace);
-    assert_eq!(skipped.take(), [Effect::Kill]);
-    let mut fenced = printing_stacks();
-    fenced.feed(Input::End(Acted::Fenced));
-    assert_eq!(fenced.take(), [Effect::Kill]);
-}
-
-#[test]
-fn a_timeout_without_a_grace_asks_for_no_stacks() {
-    let after = Duration::from_secs(60);
-    let mut bench = Bench::running(Plan { timeout: Some(after), grace: Duration::ZERO, ..plan() });
-    bench.pass(after);
-    assert_eq!(bench.take(), [Effect::Record(Acted::Timeout { after, held: None }), Effect::Kill]);
 }
 
 #[test]

@@ -2,18 +2,19 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 #![expect(clippy::result_large_err, reason = "the type is the WebSocket library's own")]
 
+mod errors;
+mod transfers;
+
 use buildpool_client::{
-    Client, ClientError, Endpoint, FollowQuery, JobEvent, JobEvents, Target, TransferEvent, chain, new_job_id,
+    Client, ClientError, Endpoint, FollowQuery, JobEvent, JobEvents, Target, chain, new_job_id,
 };
-use buildpool_protocol::client_link::{Cursor, FromClient, Role, SubmitMessage, ToClient, TokenCreated};
-use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::client_link::{Cursor, FromClient, Role, SubmitMessage, ToClient};
 use buildpool_protocol::frame::{BinaryHeader, BinaryKind, decode_control, encode_control};
-use buildpool_protocol::ids::{AttemptId, JobId, TokenId};
+use buildpool_protocol::ids::{AttemptId, JobId};
 use buildpool_protocol::limits::{CHUNK_BYTES_MAX, FOLLOW_WINDOW_BYTES};
 use buildpool_protocol::output::{ChunkHeader, ChunkKind, Stream};
 use buildpool_protocol::report::{JobResult, JobState, Verdict};
 use buildpool_protocol::spec::{Command, JobSpec, Source};
-use buildpool_protocol::transfer::Message as Step;
 use futures_util::{SinkExt, StreamExt};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -383,152 +384,4 @@ async fn a_rotation_is_not_sent_again_after_the_link_broke() {
         peer.say(&ToClient::Tokens { request, tokens: Vec::new() }).await;
     });
     assert_eq!(tokens.unwrap(), []);
-}
-
-#[tokio::test]
-async fn refusals_and_wrong_answers_are_errors_of_their_own() {
-    let (played, endpoint) = Played::new().await;
-    let (client, mut peer) = connect(&played, endpoint).await;
-    let error = LinkError::new(ErrorCode::UnknownJob, "no job begins with `zz`");
-    let (refused, ()) = tokio::join!(client.cancel("zz", ""), async {
-        let FromClient::Cancel { request, .. } = peer.hear().await else { panic!("no cancel") };
-        peer.say(&ToClient::Error { request: Some(request), error: error.clone() }).await;
-    });
-    assert_eq!(refused.unwrap_err().code(), Some(ErrorCode::UnknownJob));
-    let (wrong, ()) = tokio::join!(client.tokens(), async {
-        let FromClient::TokenList { request } = peer.hear().await else { panic!("no list") };
-        let id = TokenId::from_uuid(uuid::Uuid::nil());
-        let created = TokenCreated { token: String::new(), id, role: Role::Admin, name: String::new() };
-        peer.say(&ToClient::Token { request, created }).await;
-    });
-    assert!(matches!(wrong.unwrap_err(), ClientError::Misbehaved(_)));
-}
-
-#[tokio::test]
-async fn what_can_not_be_connected_to_says_why() {
-    // No listener.
-    let (played, endpoint) = Played::new().await;
-    drop(played);
-    let error = Client::connect(Target::Named(endpoint), "test").await.unwrap_err();
-    assert!(matches!(error, ClientError::Unreachable { .. }) && error.is_worth_a_retry(), "{error:?}");
-
-    // A wrong token, and a missing one.
-    for token in [Some("bp_1_wrong".parse().unwrap()), None] {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("ws://{}", listener.local_addr().unwrap()).parse().unwrap();
-        let endpoint =
-            Endpoint { url, token: token.clone(), ca_file: None, certificate: None, allow_plain: false };
-        let (connected, ()) = tokio::join!(Client::connect(Target::Named(endpoint), "test"), async {
-            let (stream, _) = listener.accept().await.unwrap();
-            let refuse = |_: &Request, _: Response| {
-                let mut refusal = ErrorResponse::new(None);
-                *refusal.status_mut() = 401.try_into().unwrap();
-                Err(refusal)
-            };
-            let _ = tokio_tungstenite::accept_hdr_async(stream, refuse).await;
-        });
-        let error = connected.unwrap_err();
-        assert!(
-            matches!(error, ClientError::Unauthorized { with_token, .. } if with_token == token.is_some())
-        );
-    }
-
-    // No common protocol version.
-    let (played, endpoint) = Played::new().await;
-    let (connected, ()) = tokio::join!(Client::connect(Target::Named(endpoint), "test"), async {
-        let mut peer = played.accept_silently().await;
-        peer.hear().await;
-        let error = LinkError::new(ErrorCode::VersionMismatch, "I speak 7 to 9");
-        peer.say(&ToClient::Error { request: None, error }).await;
-    });
-    assert!(
-        matches!(connected.unwrap_err(), ClientError::VersionMismatch { said, .. } if said == "I speak 7 to 9")
-    );
-
-    // Not a coordinator.
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("ws://{}", listener.local_addr().unwrap()).parse().unwrap();
-    let endpoint = Endpoint { url, token: None, ca_file: None, certificate: None, allow_plain: false };
-    let (connected, ()) = tokio::join!(Client::connect(Target::Named(endpoint), "test"), async {
-        use tokio::io::{AsyncReadExt, AsyncWriteExt};
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let mut request = [0; 1024];
-        let _ = stream.read(&mut request).await.unwrap();
-        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
-    });
-    assert!(matches!(connected.unwrap_err(), ClientError::NotAPool { status: Some(200), .. }));
-}
-
-#[tokio::test]
-async fn a_transfer_is_begun_again_by_its_owner() {
-    let (played, endpoint) = Played::new().await;
-    let (client, mut peer) = connect(&played, endpoint).await;
-    let fetch = |channel| Step::FetchArtifact { channel, job: "0".into(), path: "out".into() };
-    let mut transfer = client.transfer().await.unwrap();
-    transfer.say(fetch(transfer.channel())).await.unwrap();
-    assert_eq!(peer.hear().await, FromClient::Transfer(fetch(transfer.channel())));
-    drop(peer);
-    assert!(matches!(transfer.next().await, Some(TransferEvent::Interrupted)));
-    assert!(transfer.next().await.is_none());
-    let mut transfer = client.transfer().await.unwrap();
-    let channel = transfer.channel();
-    transfer.say(fetch(channel)).await.unwrap();
-    transfer.send_bytes(7, b"bytes").await.unwrap();
-    let mut peer = played.accept().await;
-    assert_eq!(peer.hear().await, FromClient::Transfer(fetch(channel)));
-    let Some(Ok(Message::Binary(frame))) = peer.socket.next().await else { panic!("no frame") };
-    let (header, content) = BinaryHeader::decode(&frame).unwrap();
-    let expected = BinaryHeader { kind: BinaryKind::Transfer, channel, position: 7 };
-    assert_eq!((header, content), (expected, &b"bytes"[..]));
-    peer.socket.send(Message::Binary(frame)).await.unwrap();
-    peer.say(&ToClient::Transfer(Step::Done { channel })).await;
-    assert!(matches!(transfer.next().await, Some(TransferEvent::Bytes { position: 7, .. })));
-    assert!(matches!(transfer.next().await, Some(TransferEvent::Step(Step::Done { .. }))));
-    assert!(transfer.next().await.is_none());
-}
-
-#[tokio::test]
-async fn a_transfer_that_its_owner_leaves_ends_at_the_pool_and_one_that_is_over_ends_once() {
-    let (played, endpoint) = Played::new().await;
-    let (client, mut peer) = connect(&played, endpoint).await;
-    let fetch = |channel| Step::FetchArtifact { channel, job: "0".into(), path: "out".into() };
-    for last in [None, Some(true), Some(false)] {
-        let mut transfer = client.transfer().await.unwrap();
-        let channel = transfer.channel();
-        transfer.say(fetch(channel)).await.unwrap();
-        assert_eq!(peer.hear().await, FromClient::Transfer(fetch(channel)));
-        match last {
-            // Both sides may send the last message.
-            Some(true) => transfer.say(Step::Done { channel }).await.unwrap(),
-            Some(false) => {
-                peer.say(&ToClient::Transfer(Step::Done { channel })).await;
-                assert!(matches!(transfer.next().await, Some(TransferEvent::Step(Step::Done { .. }))));
-            }
-            None => {}
-        }
-        drop(transfer);
-        match last {
-            Some(true) => assert_eq!(peer.hear().await, FromClient::Transfer(Step::Done { channel })),
-            Some(false) => {}
-            None => {
-                let heard = peer.hear().await;
-                assert!(
-                    matches!(&heard, FromClient::Transfer(Step::Failed { channel: of, .. }) if *of == channel),
-                    "{heard:?}"
-                );
-            }
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_revoked_token_ends_what_is_open() {
-    let (played, endpoint) = Played::new().await;
-    let (client, mut peer) = connect(&played, endpoint).await;
-    let (workers, ()) = tokio::join!(client.workers(), async {
-        peer.hear().await;
-        let error = LinkError::new(ErrorCode::Unauthorized, "the token was revoked");
-        peer.say(&ToClient::Error { request: None, error }).await;
-    });
-    assert!(matches!(workers.unwrap_err(), ClientError::Unauthorized { .. }));
 }
