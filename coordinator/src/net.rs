@@ -4,6 +4,7 @@
 pub(crate) mod admission;
 mod api;
 pub(crate) mod client_conn;
+mod client_socket;
 pub(crate) mod descriptors;
 pub(crate) mod follow;
 pub(crate) mod forward;
@@ -18,7 +19,8 @@ pub(crate) mod outbox;
 mod page;
 pub(crate) mod queries;
 pub(crate) mod rate;
-pub(crate) mod requests;
+pub(crate) mod request_context;
+mod requests;
 pub(crate) mod router;
 pub(crate) mod sign_in;
 pub(crate) mod standby;

@@ -1,7 +1,8 @@
 //! Admission of submits. An already accepted job is always accepted again; a new one only while
 //! there is room for its records.
 
-use super::client_conn::{Back, Submitted};
+use super::client_conn::Submitted;
+use super::request_context::Back;
 use super::requests::submitter;
 use crate::app_state::{AppState, internal};
 use crate::runtime::Command;

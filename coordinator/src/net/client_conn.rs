@@ -1,94 +1,31 @@
-//! Connection of one client. Each request runs in its own task. Control messages are sent before
-//! bulk frames.
+//! The requests of one client. Each request runs in its own task.
 
 use super::admission::Again;
-use super::outbox::{Outbox, Queued, Room, text_of};
-use super::{LAST_WORD_WITHIN, admission, agree, follow, requests, stdin};
-use crate::app_state::{AppState, VERSION};
-use crate::auth::{Actor, Principal};
+use super::outbox::{Outbox, Queued};
+use super::request_context::Back;
+use super::{admission, follow, requests, stdin};
+use crate::app_state::AppState;
+use crate::auth::Principal;
 use crate::connections::Reply;
-use crate::transfer::{self, Frame, Peer, Who};
-use axum::extract::ws::{Message, Utf8Bytes, WebSocket};
+use crate::transfer::{self, Peer, Who};
+use axum::extract::ws::Message;
 use buildpool_protocol::client_link::{FromClient, Role, ToClient};
 use buildpool_protocol::error::{ErrorCode, LinkError};
-use buildpool_protocol::frame::{self, BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
+use buildpool_protocol::frame::{BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
 use buildpool_protocol::ids::JobId;
-use buildpool_protocol::limits::{REGISTER_WITHIN, SILENCE_MAX};
 use buildpool_protocol::version::FOLLOW_OF_ONE_STREAM;
 use bytes::Bytes;
-use futures_util::stream::{SplitSink, SplitStream};
-use futures_util::{SinkExt, StreamExt};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 /// Limit on concurrent requests of one connection, including followed logs.
 const REQUESTS_MAX: usize = 1024;
 /// Capacity of the queue of bulk frames.
 const BULK_MAX: usize = 4;
-
-/// Context of a request's task.
-#[derive(Clone)]
-pub(crate) struct Back {
-    pub(crate) shared: Arc<AppState>,
-    pub(crate) principal: Principal,
-    pub(crate) connection: u64,
-    /// Address that the connection comes from.
-    pub(crate) peer: IpAddr,
-    /// Whether a result that is sent counts as delivered to its submitter.
-    pub(crate) delivers: bool,
-    control: Outbox,
-    bulk: mpsc::Sender<Message>,
-}
-
-impl Back {
-    /// Returns the party that the audit log names for requests of this connection.
-    pub(crate) fn actor(&self) -> Actor<'_> {
-        Actor { name: &self.principal.name, peer: Some(self.peer) }
-    }
-
-    /// Sends a control message. Does nothing if the client has disconnected.
-    pub(crate) async fn say(&self, message: ToClient) {
-        let _gone = self.try_say(message).await;
-    }
-
-    /// Sends a control message. Returns false if the client has disconnected.
-    pub(crate) async fn try_say(&self, message: ToClient) -> bool {
-        self.control.send(&message).await
-    }
-
-    /// Waits for the room of an answer of at most this size. `None` if the connection ends.
-    pub(crate) async fn room(&self, bytes: usize) -> Option<Room> {
-        self.control.room(bytes).await
-    }
-
-    /// Sends a large answer. Returns false if the client has disconnected.
-    pub(crate) async fn answer(&self, room: Room, message: ToClient) -> bool {
-        self.control.send_in(room, &message).await
-    }
-
-    /// Sends an answer that is encoded already. Returns false if the client has disconnected.
-    pub(crate) async fn answer_text(&self, room: Room, text: Utf8Bytes) -> bool {
-        self.control.send_text(room, text).await
-    }
-
-    pub(crate) async fn refuse(&self, request: u32, error: LinkError) {
-        self.say(ToClient::Error { request: Some(request), error }).await;
-    }
-
-    /// Sends a bulk frame. Returns false if the client has disconnected.
-    pub(crate) async fn bulk(&self, frame: Bytes) -> bool {
-        self.bulk.send(Message::Binary(frame)).await.is_ok()
-    }
-
-    /// Sends a control message in order with the bulk frames.
-    pub(crate) async fn say_in_order(&self, message: &ToClient) {
-        let _gone = self.bulk.send(Message::Text(text_of(message))).await;
-    }
-}
 
 /// A submit that waits for the pool's reply.
 pub(crate) struct Submitted {
@@ -104,137 +41,20 @@ pub(crate) struct Submitted {
     pub(crate) watch: watch::Receiver<crate::connections::JobEvent>,
 }
 
-pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<AppState>, principal: Principal, peer: IpAddr) {
-    let protocol = match register(&mut socket, &shared, &principal).await {
-        Ok(protocol) => protocol,
-        Err(error) => return refuse(&mut socket, error).await,
-    };
-    let (mut connection, ClientQueues { control, bulk, transfers }) =
-        ClientConnection::open(&shared, principal, peer, protocol);
-    let (sink, stream) = socket.split();
-    let (cut, last_word) = oneshot::channel();
-    let writer = tokio::spawn(async move {
-        let mut out = SocketOut { sink, control, bulk, transfers };
-        tokio::select! {
-            biased;
-            Ok(error) = last_word => out.cut(error).await,
-            () = out.write() => {}
-        }
-    });
-    let revoked = connection.run(stream).await;
-    drop(connection);
-    // All senders are dropped. The last queued message, the reason for the end, is still sent.
-    // After a revocation, nothing else is sent.
-    if let Some(error) = revoked {
-        drop(cut.send(error));
-    }
-    let abort = writer.abort_handle();
-    if tokio::time::timeout(REGISTER_WITHIN, writer).await.is_err() {
-        abort.abort();
-    }
-}
-
-async fn refuse(socket: &mut WebSocket, error: LinkError) {
-    let text = frame::encode_control(&ToClient::Error { request: None, error });
-    // The connection ends here in any case.
-    let _gone = tokio::time::timeout(REGISTER_WITHIN, async {
-        socket.send(Message::Text(text.into())).await?;
-        socket.send(Message::Close(None)).await
-    })
-    .await;
-}
-
-/// Receives the registration. Returns the agreed protocol version.
-async fn register(
-    socket: &mut WebSocket,
-    shared: &AppState,
-    principal: &Principal,
-) -> Result<u16, LinkError> {
-    let malformed = |text: &str| LinkError::new(ErrorCode::Malformed, text);
-    let first = match tokio::time::timeout(REGISTER_WITHIN, socket.recv()).await {
-        Ok(Some(Ok(Message::Text(text)))) => text,
-        Ok(_) => return Err(malformed("the first message must be `register`")),
-        Err(_) => return Err(malformed("no `register` came in time")),
-    };
-    let FromClient::Register { protocol, .. } = frame::decode_control(&first)? else {
-        return Err(malformed("the first message must be `register`"));
-    };
-    let protocol = agree(shared, protocol, "client")?;
-    let answer = ToClient::Registered {
-        protocol,
-        version: VERSION.to_owned(),
-        local: shared.config.local,
-        role: principal.role,
-        stdin: true,
-    };
-    let sent = socket.send(Message::Text(frame::encode_control(&answer).into())).await;
-    sent.map_err(|_| malformed("the client went away"))?;
-    Ok(protocol)
-}
-
-/// Outgoing side of the connection.
-struct SocketOut {
-    sink: SplitSink<WebSocket, Message>,
-    control: mpsc::Receiver<Queued>,
-    bulk: mpsc::Receiver<Message>,
-    transfers: transfer::Out,
-}
-
-impl SocketOut {
-    /// Sends until both queues have ended or the client accepts no more data. Control messages go
-    /// first.
-    async fn write(&mut self) {
-        loop {
-            let (message, _room) = tokio::select! {
-                biased;
-                Some(queued) = self.control.recv() => {
-                    queued.into_parts()
-                }
-                Some(message) = self.bulk.recv() => (message, None),
-                Some(frame) = self.transfers.recv() => match frame {
-                    Frame::Step(step) => {
-                        let text = frame::encode_control(&ToClient::Transfer(*step));
-                        (Message::Text(text.into()), None)
-                    }
-                    Frame::Bulk(bytes) => (Message::Binary(*bytes), None),
-                },
-                else => break,
-            };
-            // A client that accepts nothing for this long counts as disconnected. It can resume
-            // from its cursor.
-            if !matches!(tokio::time::timeout(SILENCE_MAX, self.sink.send(message)).await, Ok(Ok(()))) {
-                return;
-            }
-        }
-        // The socket may be closed already.
-        let _gone = self.sink.send(Message::Close(None)).await;
-    }
-
-    /// Ends the connection, and tries to send the reason.
-    async fn cut(&mut self, error: LinkError) {
-        let last = Message::Text(text_of(&ToClient::Error { request: None, error }));
-        let _gone = tokio::time::timeout(LAST_WORD_WITHIN, async {
-            self.sink.send(last).await?;
-            self.sink.send(Message::Close(None)).await
-        })
-        .await;
-    }
-}
-
 /// Queues of a connection's messages to the client.
 pub(super) struct ClientQueues {
     pub(super) control: mpsc::Receiver<Queued>,
     pub(super) bulk: mpsc::Receiver<Message>,
-    transfers: transfer::Out,
+    pub(super) transfers: transfer::Out,
 }
 
 /// Requests of one client, with or without a WebSocket.
 pub(super) struct ClientConnection {
-    back: Back,
+    pub(super) back: Back,
     /// Agreed protocol version.
     protocol: u16,
-    replies: mpsc::Receiver<Reply>,
-    tasks: JoinSet<()>,
+    pub(super) replies: mpsc::Receiver<Reply>,
+    pub(super) tasks: JoinSet<()>,
     transfers: Peer,
     submitted: HashMap<u32, Submitted>,
     /// Position up to which the client has taken each followed log.
@@ -311,51 +131,7 @@ impl ClientConnection {
         }
     }
 
-    /// Serves until the connection ends. Returns the reason if the token is no longer valid.
-    async fn run(&mut self, stream: SplitStream<WebSocket>) -> Option<LinkError> {
-        let shared = self.back.shared.clone();
-        let principal = self.back.principal.clone();
-        // Check the token first: a client that accepts no answers would otherwise block this loop.
-        tokio::select! {
-            biased;
-            error = shared.revoked(&principal) => Some(error),
-            () = self.work(stream) => None,
-        }
-    }
-
-    async fn work(&mut self, mut stream: SplitStream<WebSocket>) {
-        loop {
-            tokio::select! {
-                reply = self.replies.recv() => match reply {
-                    Some(reply) => self.reply(reply).await,
-                    None => return,
-                },
-                Some(_) = self.tasks.join_next() => {}
-                () = self.back.control.closed() => return,
-                received = tokio::time::timeout(SILENCE_MAX, stream.next()) => match received {
-                    Ok(Some(Ok(Message::Text(text)))) => match FromClient::decode(&text) {
-                        Ok(message) => self.request(message).await,
-                        Err(answer) => {
-                            let ends = matches!(*answer, ToClient::Error { request: None, .. });
-                            self.back.say(*answer).await;
-                            if ends {
-                                return;
-                            }
-                        }
-                    },
-                    Ok(Some(Ok(Message::Binary(bytes)))) => if let Err(error) = self.bytes(&bytes).await {
-                        return self.back.say(ToClient::Error { request: None, error }).await;
-                    },
-                    Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => {}
-                    // A live client sends pings. A silent one counts as disconnected; its jobs
-                    // continue.
-                    Ok(Some(Ok(Message::Close(_)) | Err(_)) | None) | Err(_) => return,
-                },
-            }
-        }
-    }
-
-    async fn bytes(&mut self, bytes: &Bytes) -> Result<(), LinkError> {
+    pub(super) async fn bytes(&mut self, bytes: &Bytes) -> Result<(), LinkError> {
         let (header, _) = BinaryHeader::decode(bytes)?;
         let content = bytes.slice(BINARY_HEADER_BYTES..);
         match header.kind {
@@ -380,7 +156,7 @@ impl ClientConnection {
         }
     }
 
-    async fn reply(&mut self, reply: Reply) {
+    pub(super) async fn reply(&mut self, reply: Reply) {
         match reply {
             Reply::Accepted { request, job, reattached } => {
                 self.back.say(ToClient::Accepted { request, job, reattached }).await;

@@ -1,6 +1,6 @@
 //! Sends a log to a reader from a position on, as it grows and across attempts.
 
-use super::client_conn::Back;
+use super::request_context::Back;
 use crate::app_state::internal_log;
 use crate::logtext::no_such_attempt;
 use crate::store::{LogError, LogReader, each_chunk};

@@ -5,9 +5,9 @@ mod waiting;
 
 pub(crate) use waiting::{job_now, wait};
 
-use super::client_conn::Back;
 use super::outbox::{ANSWER_BYTES_MAX, Room, text_of};
 use super::queries::{self, Page};
+use super::request_context::Back;
 use super::upgrades;
 use crate::app_state::AppState;
 use crate::auth::{JobsAfter, Note, Principal};

@@ -3,7 +3,7 @@
 use super::idle::RequestCount;
 use super::inbound::MESSAGE_BYTES_MAX;
 use super::listen::Listener;
-use super::{api, client_conn, page, standby, worker_conn};
+use super::{api, client_socket, page, standby, worker_conn};
 use crate::app_state::{AppState, internal};
 use crate::auth::{Actor, AuthError, Principal};
 use crate::metrics;
@@ -157,7 +157,7 @@ async fn client(State(shared): State<Arc<AppState>>, sender: Sender, upgrade: We
             // A connection becomes a link once.
             let _first = sender.activity.room.set(shared.inbound_bytes.of(&principal.name));
             limited(upgrade).on_upgrade(move |socket| async move {
-                client_conn::serve(socket, shared, principal, sender.peer).await;
+                client_socket::serve(socket, shared, principal, sender.peer).await;
                 drop(place);
             })
         }

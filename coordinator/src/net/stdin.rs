@@ -1,6 +1,6 @@
 //! Standard input on its way: from the client's connection to the disk, and from there to the worker's connection.
 
-use super::client_conn::Back;
+use super::request_context::Back;
 use crate::app_state::AppState;
 use crate::stdin::{Input, Presence, Reach};
 use crate::store::limits::RECORDS_ROOM_BYTES;

@@ -1,6 +1,6 @@
 //! Requests to replace the program of a worker.
 
-use super::client_conn::Back;
+use super::request_context::Back;
 use super::requests::{on_worker, require_admin};
 use buildpool_pool::Input;
 use buildpool_protocol::error::{ErrorCode, LinkError};

@@ -3,7 +3,7 @@
 use super::require_admin;
 use crate::app_state::internal;
 use crate::auth::{JobsAfter, LOCAL, LOCAL_WORKER, Principal};
-use crate::net::client_conn::Back;
+use crate::net::request_context::Back;
 use buildpool_protocol::client_link::{AuditEntry, Role, TokenCreated, TokenSummary};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::limits::{CONTROL_MESSAGE_BYTES_MAX, JOBS_PAGE_MAX, TOKEN_LASTS_MAX};

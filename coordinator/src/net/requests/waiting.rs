@@ -3,9 +3,10 @@
 use super::going;
 use crate::auth::Principal;
 use crate::connections::JobEvent;
-use crate::net::client_conn::{Back, Submitted};
+use crate::net::client_conn::Submitted;
 use crate::net::outbox::{ANSWER_BYTES_MAX, Room};
 use crate::net::queries;
+use crate::net::request_context::Back;
 use crate::result;
 use buildpool_pool::Input;
 use buildpool_protocol::TokenId;
