@@ -3,7 +3,7 @@
 
 use crate::attempt::LiveAttempt;
 use crate::recent_jobs::FinishedJob;
-use buildpool_pool::{ClientRef, Session, Wish};
+use buildpool_pool::{ClientRef, DesiredState, Session};
 use buildpool_protocol::error::LinkError;
 use buildpool_protocol::ids::{AttemptId, JobId};
 use buildpool_protocol::spec::{JobSpec, Source};
@@ -32,7 +32,7 @@ pub(crate) enum JobEvent {
 /// room for 32 of them.
 pub(crate) enum WorkerOut {
     Welcome(Box<Welcome>),
-    Desire { wishes: Vec<Wish> },
+    Desired { desired: Vec<DesiredState> },
     Message(Box<ToWorker>),
     Close(Box<LinkError>),
 }
@@ -40,7 +40,7 @@ pub(crate) enum WorkerOut {
 /// Content of the reply to a worker's registration.
 pub(crate) struct Welcome {
     pub(crate) lost_after: Duration,
-    pub(crate) wishes: Vec<Wish>,
+    pub(crate) desired: Vec<DesiredState>,
 }
 
 /// Reply of the pool to one request.

@@ -50,14 +50,14 @@ pub enum Effect {
         lost_after: Duration,
         /// One per attempt. A cancelled attempt has `Continue` and then `Cancel`, because its log
         /// continues.
-        wishes: Vec<Wish>,
+        desired: Vec<DesiredState>,
     },
     /// Answers a report.
-    Desire {
+    SendDesired {
         /// The worker's session.
         session: Session,
         /// As in [`Effect::Welcome`].
-        wishes: Vec<Wish>,
+        desired: Vec<DesiredState>,
     },
     /// Only this session may write to the log of this attempt from now on.
     OpenLog {
@@ -114,7 +114,7 @@ pub struct LostAttempt {
 
 /// Desired state of an attempt that a worker holds. The owner adds the stored length of its log.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Wish {
+pub enum DesiredState {
     /// Continue.
     Continue(Lease),
     /// End it, because a user cancelled it.

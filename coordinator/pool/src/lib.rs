@@ -35,7 +35,9 @@ mod submit;
 mod upgrade;
 mod view;
 
-pub use effect::{AttemptRecord, Change, DoneRecord, Effect, JobRecord, LostAttempt, Wish, WorkerRecord};
+pub use effect::{
+    AttemptRecord, Change, DesiredState, DoneRecord, Effect, JobRecord, LostAttempt, WorkerRecord,
+};
 pub use input::{ClientRef, Completed, Input, Measures, Now, Session, Submit, Submitter};
 pub use pool::{Config, Pool};
 pub use quota::{LiveJobs, Quota, Quotas};

@@ -276,7 +276,7 @@ impl Pool {
     ///
     /// Each input is valid in each state. An input that does not fit the state changes nothing:
     /// a `Completed` or `Declined` with an old lease is ignored, a report of an attempt by an old lease is
-    /// answered with [`Wish::Fenced`](crate::Wish::Fenced) or [`Wish::Forget`](crate::Wish::Forget), a message
+    /// answered with [`DesiredState::Fenced`](crate::DesiredState::Fenced) or [`DesiredState::Forget`](crate::DesiredState::Forget), a message
     /// of a session that a newer one replaced is ignored, and a client's request is answered with
     /// [`Effect::Refused`]. `Tick` changes nothing except by the timers.
     ///

@@ -1,7 +1,7 @@
 //! Reconciliation of workers: registration, reports and disconnects. It compares the held attempts
 //! with the grants.
 
-use crate::effect::{Change, Effect, Wish, WorkerRecord};
+use crate::effect::{Change, DesiredState, Effect, WorkerRecord};
 use crate::input::{ClientRef, Now, Session};
 use crate::job::{Granted, Job, OutputWaits, Phase};
 use crate::losses::{Loss, NotHeld};
@@ -28,15 +28,15 @@ impl Pool {
         self.note_worker(now, &register, token);
         self.roster.connect(id, session, register.boot);
         self.triggers.worker(id);
-        let wishes = self.note_held(now, id, &register.held, register.condition);
+        let desired = self.note_held(now, id, &register.held, register.condition);
         let again = self.note_not_held(now, id, &register.held, true);
         self.note_told(id);
-        for wish in &wishes {
-            if let Wish::Continue(lease) = wish {
+        for state in &desired {
+            if let DesiredState::Continue(lease) = state {
                 self.emit(Effect::OpenLog { session, lease: *lease });
             }
         }
-        self.emit(Effect::Welcome { session, lost_after: self.config.lost_after, wishes });
+        self.emit(Effect::Welcome { session, lost_after: self.config.lost_after, desired });
         for job in again {
             self.repeat_grant(now, session, job);
         }
@@ -177,9 +177,9 @@ impl Pool {
 
     pub(crate) fn report(&mut self, now: Now, session: Session, held: &[Held], condition: Condition) {
         let Some(worker) = self.roster.by_session(session) else { return };
-        let wishes = self.note_held(now, worker, held, condition);
+        let desired = self.note_held(now, worker, held, condition);
         let overdue = self.note_not_held(now, worker, held, false);
-        self.emit(Effect::Desire { session, wishes });
+        self.emit(Effect::SendDesired { session, desired });
         if let Some(job) = overdue.first() {
             let text = format!("the grant of job {job} has not arrived on this connection; open a new one");
             self.emit(Effect::Close { session, error: LinkError::new(ErrorCode::Unavailable, text) });
@@ -194,7 +194,7 @@ impl Pool {
         worker: WorkerId,
         held: &[Held],
         mut condition: Condition,
-    ) -> Vec<Wish> {
+    ) -> Vec<DesiredState> {
         condition.warm_projects.truncate(OFFERS_MAX);
         let is_held = |job: &JobId| {
             held.iter().any(|held| held.lease.attempt.job == *job && held.state != HeldState::Ended)
@@ -212,8 +212,9 @@ impl Pool {
             known.declined = false;
             Arc::make_mut(&mut known.record).last_seen_ms = now.wall_ms;
         }
-        let wishes: Vec<Wish> = held.iter().flat_map(|held| self.wish(now, worker, held)).collect();
-        let foreign = wishes.iter().filter(|wish| matches!(wish, Wish::Fenced(_))).count();
+        let desired: Vec<DesiredState> =
+            held.iter().flat_map(|held| self.desired_states(now, worker, held)).collect();
+        let foreign = desired.iter().filter(|state| matches!(state, DesiredState::Fenced(_))).count();
         if let Some(mut known) = self.roster.get_mut(worker) {
             let foreign = u32::try_from(foreign).unwrap_or(u32::MAX);
             if foreign < known.foreign {
@@ -221,7 +222,7 @@ impl Pool {
             }
             known.foreign = foreign;
         }
-        wishes
+        desired
     }
 
     /// Handles grants that a worker does not hold. Returns the grants to resend on a new
@@ -252,13 +253,13 @@ impl Pool {
         self.roster.get(worker).map(|worker| worker.jobs.keys().copied().collect()).unwrap_or_default()
     }
 
-    fn wish(&mut self, now: Now, worker: WorkerId, held: &Held) -> Vec<Wish> {
+    fn desired_states(&mut self, now: Now, worker: WorkerId, held: &Held) -> Vec<DesiredState> {
         let lease = held.lease;
         let id = lease.attempt.job;
         self.readopt(worker, lease, held.state);
         if !self.is_granted(id, lease, worker) {
             let is_over = held.state == HeldState::Ended;
-            return vec![if is_over { Wish::Forget(lease) } else { Wish::Fenced(lease) }];
+            return vec![if is_over { DesiredState::Forget(lease) } else { DesiredState::Fenced(lease) }];
         }
         let was_started = self.attempt_started(id, lease);
         self.note_start(id, lease.attempt.number, held.started_at_ms);
@@ -266,7 +267,7 @@ impl Pool {
             self.note_started(id, lease.attempt.number);
         }
         let boot = self.roster.get(worker).and_then(Worker::boot);
-        let Some(job) = self.jobs.get_mut(&id) else { return vec![Wish::Fenced(lease)] };
+        let Some(job) = self.jobs.get_mut(&id) else { return vec![DesiredState::Fenced(lease)] };
         let asked = job.cancel.clone().filter(|_| held.state != HeldState::Ended);
         let mut changed = false;
         let mut is_asked_anew = false;
@@ -292,8 +293,8 @@ impl Pool {
         if changed {
             self.emit(Effect::Changed { job: id });
         }
-        let cancel = asked.map(|asked| Wish::Cancel { lease, by: asked.by, reason: asked.reason });
-        std::iter::once(Wish::Continue(lease)).chain(cancel).collect()
+        let cancel = asked.map(|asked| DesiredState::Cancel { lease, by: asked.by, reason: asked.reason });
+        std::iter::once(DesiredState::Continue(lease)).chain(cancel).collect()
     }
 
     /// Returns true if this is the valid lease, on this worker.

@@ -10,7 +10,7 @@ use crate::store::Appended;
 use crate::store::limits::{JOBS_ROOM_BYTES, RECORDS_ROOM_BYTES};
 use crate::transfer::{self, Frame, Peer, Who};
 use axum::extract::ws::{Message, WebSocket};
-use buildpool_pool::{Input, Session, Wish};
+use buildpool_pool::{DesiredState, Input, Session};
 use buildpool_protocol::error::{ErrorCode, LinkError, chain};
 use buildpool_protocol::frame::{self, BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
 use buildpool_protocol::ids::{AttemptId, Lease};
@@ -169,9 +169,9 @@ impl WorkerConnection {
                 session: self.session.0,
                 report_every: REPORT_EVERY,
                 lost_after: welcome.lost_after,
-                desired: self.desired(welcome.wishes),
+                desired: self.desired(welcome.desired),
             },
-            WorkerOut::Desire { wishes } => ToWorker::Desired { desired: self.desired(wishes) },
+            WorkerOut::Desired { desired } => ToWorker::Desired { desired: self.desired(desired) },
             WorkerOut::Message(message) => *message,
             WorkerOut::Close(error) => return Err(*error),
         };
@@ -229,15 +229,15 @@ impl WorkerConnection {
         )
     }
 
-    /// Adds the position of the stored log to each wish.
-    fn desired(&mut self, wishes: Vec<Wish>) -> Vec<Desired> {
-        wishes
+    /// Adds the position of the stored log to each desired state.
+    fn desired(&mut self, desired: Vec<DesiredState>) -> Vec<Desired> {
+        desired
             .into_iter()
-            .map(|wish| match wish {
-                Wish::Continue(lease) => Desired::Continue { lease, position: self.position(lease) },
-                Wish::Cancel { lease, by, reason } => Desired::Cancel { lease, by, reason },
-                Wish::Fenced(lease) => Desired::Fenced { lease },
-                Wish::Forget(lease) => Desired::Forget { lease },
+            .map(|state| match state {
+                DesiredState::Continue(lease) => Desired::Continue { lease, position: self.position(lease) },
+                DesiredState::Cancel { lease, by, reason } => Desired::Cancel { lease, by, reason },
+                DesiredState::Fenced(lease) => Desired::Fenced { lease },
+                DesiredState::Forget(lease) => Desired::Forget { lease },
             })
             .collect()
     }

@@ -165,7 +165,7 @@ impl Runtime {
     }
 
     fn heard(&self, session: Session) {
-        self.parts.connections.to_worker(session, WorkerOut::Desire { wishes: Vec::new() });
+        self.parts.connections.to_worker(session, WorkerOut::Desired { desired: Vec::new() });
     }
 
     /// Sends the replies, at index `first` or later, to submits that are refused or refer to a job

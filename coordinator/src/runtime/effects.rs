@@ -38,11 +38,11 @@ impl Runtime {
             Effect::Refused { client, error } => {
                 connections.to_client(client, Reply::Refused { request: client.request, error });
             }
-            Effect::Welcome { session, lost_after, wishes } => {
-                connections.to_worker(session, WorkerOut::Welcome(Box::new(Welcome { lost_after, wishes })));
+            Effect::Welcome { session, lost_after, desired } => {
+                connections.to_worker(session, WorkerOut::Welcome(Box::new(Welcome { lost_after, desired })));
             }
-            Effect::Desire { session, wishes } => {
-                connections.to_worker(session, WorkerOut::Desire { wishes })
+            Effect::SendDesired { session, desired } => {
+                connections.to_worker(session, WorkerOut::Desired { desired })
             }
             // The grant was superseded while the disk refused records, so no worker receives it.
             Effect::OpenLog { lease, .. } if self.is_superseded(lease) => {}

@@ -192,7 +192,7 @@ impl Worker {
     /// Returns the number of units that a job lacks now.
     pub(crate) fn shortage(&self, spec: &JobSpec, reserved: &Reserved) -> u64 {
         let missing = |(name, count): (&String, &u32)| count.saturating_sub(self.free_units(name, reserved));
-        spec.resources.iter().map(|wish| u64::from(missing(wish))).sum()
+        spec.resources.iter().map(|resource| u64::from(missing(resource))).sum()
     }
 
     /// Whether it has a warm workspace of this key.

@@ -1,10 +1,10 @@
 //! Tests of cancellation in each phase.
 
 use crate::scene::{
-    LOST_AFTER, SECOND, Scene, accepted, acts, granted, held, job, outcome, refused_as, register, spec,
-    submit, wishes,
+    LOST_AFTER, SECOND, Scene, accepted, acts, desired, granted, held, job, outcome, refused_as, register,
+    spec, submit,
 };
-use buildpool_pool::{Completed, Effect, Input, Submit, Submitter, Wish};
+use buildpool_pool::{Completed, DesiredState, Effect, Input, Submit, Submitter};
 use buildpool_protocol::error::ErrorCode;
 use buildpool_protocol::ids::TokenId;
 use buildpool_protocol::limits;
@@ -48,9 +48,9 @@ fn granted_is_ended_by_its_worker_and_the_worker_is_told_until_it_does() {
         assert!(matches!(&acts(&effects)[..], [Desired::Cancel { lease: of, .. }] if *of == lease));
         assert_eq!(scene.verdict(1), None, "its tree is not gone yet");
         assert!(scene.live(1).is_some_and(|live| live.cancelling));
-        let repeated = wishes(&scene.report(session, vec![held(lease, state)]));
+        let repeated = desired(&scene.report(session, vec![held(lease, state)]));
         assert!(
-            matches!(&repeated[..], [Wish::Continue(_), Wish::Cancel { .. }]),
+            matches!(&repeated[..], [DesiredState::Continue(_), DesiredState::Cancel { .. }]),
             "its log goes on: {repeated:?}"
         );
         let effects = scene.complete(lease, killed(), by_a());
@@ -67,8 +67,8 @@ fn after_its_exit_the_result_stands() {
     let lease = scene.lease(1);
     scene.report(session, vec![held(lease, HeldState::Ended)]);
     scene.cancel(1, "a");
-    let answer = wishes(&scene.report(session, vec![held(lease, HeldState::Ended)]));
-    assert_eq!(answer, [Wish::Continue(lease)], "there is nothing to end any more");
+    let answer = desired(&scene.report(session, vec![held(lease, HeldState::Ended)]));
+    assert_eq!(answer, [DesiredState::Continue(lease)], "there is nothing to end any more");
     scene.pass_job(lease);
     assert_eq!(scene.verdict(1), Some(Verdict::Passed));
 }
@@ -143,8 +143,9 @@ fn a_cancel_ends_the_job_in_time_whatever_its_worker_does() {
         } else {
             scene.report(session, vec![held(lease, state)])
         };
-        let end = if state == HeldState::Ended { Wish::Forget(lease) } else { Wish::Fenced(lease) };
-        assert_eq!(wishes(&answer), [end], "the remaining processes are ended");
+        let end =
+            if state == HeldState::Ended { DesiredState::Forget(lease) } else { DesiredState::Fenced(lease) };
+        assert_eq!(desired(&answer), [end], "the remaining processes are ended");
     }
 }
 
@@ -241,7 +242,7 @@ fn the_time_to_confirm_begins_when_the_worker_can_be_told() {
     scene.pass(Duration::from_secs(50));
     let back = Register { held: vec![held(lease, HeldState::Running)], ..register(1, 2) };
     let (_, effects) = scene.join(back);
-    assert!(matches!(&wishes(&effects)[..], [Wish::Continue(_), Wish::Cancel { .. }]));
+    assert!(matches!(&desired(&effects)[..], [DesiredState::Continue(_), DesiredState::Cancel { .. }]));
     assert_eq!(granted(&scene.plain(2)), [2], "it has not had its time yet");
     scene.pass(Duration::from_secs(71));
     assert_eq!(granted(&scene.plain(3)), [0; 0]);

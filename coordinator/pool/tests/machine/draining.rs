@@ -1,7 +1,7 @@
 //! Tests of draining and resuming a worker.
 
-use crate::scene::{Scene, drains, granted, held, refusal, refused_as, register, spec, submit, wishes};
-use buildpool_pool::{Input, Wish};
+use crate::scene::{Scene, desired, drains, granted, held, refusal, refused_as, register, spec, submit};
+use buildpool_pool::{DesiredState, Input};
 use buildpool_protocol::error::ErrorCode;
 use buildpool_protocol::outcome::{Acted, Ending};
 use buildpool_protocol::report::Verdict;
@@ -68,8 +68,8 @@ fn a_grant_on_its_way_to_a_drained_worker_is_not_given_to_another() {
     scene.mac(2, 1);
     scene.drain("mac-1", true, Some(MINUTE));
     assert_eq!(granted(&scene.pass(MINUTE * 2)), [0; 0]);
-    let answer = wishes(&scene.report(session, vec![held(lease, HeldState::Running)]));
-    assert_eq!(answer, [Wish::Continue(lease)], "it began, and ends by its worker's own word");
+    let answer = desired(&scene.report(session, vec![held(lease, HeldState::Running)]));
+    assert_eq!(answer, [DesiredState::Continue(lease)], "it began, and ends by its worker's own word");
 }
 
 #[test]

@@ -411,7 +411,7 @@ fn positions_are_the_order_in_which_jobs_are_granted() {
 }
 
 #[test]
-fn jobs_with_other_wishes_for_the_same_workers_count_as_well() {
+fn jobs_with_other_requirements_for_the_same_workers_count_as_well() {
     let mut scene = Scene::new();
     let named = |number: u64| {
         let name = format!("w{number}");
@@ -420,8 +420,8 @@ fn jobs_with_other_wishes_for_the_same_workers_count_as_well() {
     };
     scene.join(named(1));
     scene.join(named(2));
-    let on = |wishes: &[&str]| JobSpec {
-        selectors: wishes.iter().map(|wish| wish.parse().expect("a selector")).collect(),
+    let on = |requirements: &[&str]| JobSpec {
+        selectors: requirements.iter().map(|text| text.parse().expect("a selector")).collect(),
         ..spec()
     };
     let four = |number, spec| Submit { usual: Some(Duration::from_secs(4)), ..submit(number, "a", spec) };

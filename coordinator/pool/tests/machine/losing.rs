@@ -3,10 +3,10 @@
 mod retrying;
 
 use crate::scene::{
-    LOST_AFTER, SECOND, Scene, abandoned, accepted, boot, granted, grants, held, place, register, spec,
-    submit, wishes,
+    LOST_AFTER, SECOND, Scene, abandoned, accepted, boot, desired, granted, grants, held, place, register,
+    spec, submit,
 };
-use buildpool_pool::{Effect, Input, Session, Wish};
+use buildpool_pool::{DesiredState, Effect, Input, Session};
 use buildpool_protocol::outcome::Ending;
 use buildpool_protocol::report::Verdict;
 use buildpool_protocol::spec::{JobSpec, OnLost};
@@ -35,7 +35,7 @@ fn nothing_happens_before_lost_after_and_the_job_says_that_it_is_not_connected()
     assert_eq!(granted(&scene.pass(LOST_AFTER - SECOND)), [0; 0]);
     assert!(scene.live(1).is_some_and(|live| !live.connected && live.waiting.is_none()));
     let (_, effects) = scene.join(back(1, lease, HeldState::Running));
-    assert_eq!(wishes(&effects), [Wish::Continue(lease)]);
+    assert_eq!(desired(&effects), [DesiredState::Continue(lease)]);
     assert!(scene.live(1).is_some_and(|live| live.connected));
     assert_eq!(granted(&scene.pass(LOST_AFTER)), [0; 0], "an old deadline means nothing");
 }
@@ -52,8 +52,9 @@ fn on_lost_decides_after_that() {
         assert_eq!(scene.verdict(1), verdict, "{on_lost:?}");
         assert_eq!(abandoned(&effects).len(), usize::from(on_lost != OnLost::Wait), "{on_lost:?}");
         let (_, effects) = scene.join(back(1, lease, HeldState::Running));
-        let expected = if on_lost == OnLost::Wait { Wish::Continue(lease) } else { Wish::Fenced(lease) };
-        assert_eq!(wishes(&effects), [expected], "{on_lost:?}");
+        let expected =
+            if on_lost == OnLost::Wait { DesiredState::Continue(lease) } else { DesiredState::Fenced(lease) };
+        assert_eq!(desired(&effects), [expected], "{on_lost:?}");
     }
 }
 
@@ -64,7 +65,7 @@ fn a_lost_attempt_is_taken_back_while_nothing_newer_is_granted() {
     assert_eq!(abandoned(&effects), [], "it may still come");
     assert!(scene.live(1).is_some_and(|live| live.waiting.is_some()));
     let (_, effects) = scene.join(back(1, lease, HeldState::Running));
-    assert_eq!(wishes(&effects), [Wish::Continue(lease)]);
+    assert_eq!(desired(&effects), [DesiredState::Continue(lease)]);
     let opened =
         place(&effects, |effect| matches!(effect, Effect::OpenLog { lease: of, .. } if *of == lease));
     assert!(opened < place(&effects, |effect| matches!(effect, Effect::Welcome { .. })));
@@ -87,7 +88,7 @@ fn a_late_result_counts_unless_something_newer_was_granted() {
         assert_eq!(scene.verdict(1), (!newer).then_some(Verdict::Passed));
         if newer {
             let (_, effects) = scene.join(back(1, lease, HeldState::Ended));
-            assert_eq!(wishes(&effects), [Wish::Forget(lease)]);
+            assert_eq!(desired(&effects), [DesiredState::Forget(lease)]);
             let newest = scene.lease(1);
             scene.pass_job(newest);
             assert_eq!(scene.disk.done.values().next().map(|done| done.attempt), Some(2));
@@ -116,7 +117,7 @@ fn cancelling_a_job_whose_attempt_might_return_leaves_the_attempt() {
 
 #[test]
 fn a_group_stays_exclusive_when_a_lost_attempt_returns() {
-    for (state, wish_is_continue) in [(HeldState::Running, false), (HeldState::Ended, true)] {
+    for (state, continues) in [(HeldState::Running, false), (HeldState::Ended, true)] {
         let mut scene = Scene::new();
         let session = scene.mac(1, 1);
         let grouped = || JobSpec { concurrency_group: Some("deploy".into()), ..spec() };
@@ -132,8 +133,8 @@ fn a_group_stays_exclusive_when_a_lost_attempt_returns() {
             "the other one of the group runs now"
         );
         let (_, effects) = scene.join(back(1, lease, state));
-        assert_eq!(matches!(wishes(&effects)[0], Wish::Continue(_)), wish_is_continue, "{state:?}");
-        if wish_is_continue {
+        assert_eq!(matches!(desired(&effects)[0], DesiredState::Continue(_)), continues, "{state:?}");
+        if continues {
             scene.pass_job(lease);
             assert_eq!(scene.verdict(1), Some(Verdict::Passed));
             scene.send(submit(3, "a", grouped()));
@@ -189,7 +190,7 @@ fn an_attempt_that_another_start_of_the_daemon_does_not_know_may_run_elsewhere()
     assert!(scene.live(1).is_some_and(|live| !live.connected));
     scene.gone(clone);
     let (_, effects) = scene.join(back(1, lease, HeldState::Running));
-    assert_eq!(wishes(&effects), [Wish::Continue(lease)], "the original came back");
+    assert_eq!(desired(&effects), [DesiredState::Continue(lease)], "the original came back");
     assert_eq!(granted(&scene.pass(LOST_AFTER * 2)), [0; 0]);
     assert!(scene.live(1).is_some_and(|live| live.connected));
 }
@@ -361,13 +362,13 @@ fn what_is_held_and_was_never_granted_is_fenced_or_forgotten() {
     let mut stale = real;
     stale.epoch -= 1;
     for (state, expected) in [
-        (HeldState::Preparing, Wish::Fenced(stale)),
-        (HeldState::Running, Wish::Fenced(stale)),
-        (HeldState::Ending, Wish::Fenced(stale)),
-        (HeldState::Ended, Wish::Forget(stale)),
+        (HeldState::Preparing, DesiredState::Fenced(stale)),
+        (HeldState::Running, DesiredState::Fenced(stale)),
+        (HeldState::Ending, DesiredState::Fenced(stale)),
+        (HeldState::Ended, DesiredState::Forget(stale)),
     ] {
         let effects = scene.report(session, vec![held(stale, state), held(real, HeldState::Running)]);
-        assert_eq!(wishes(&effects), [expected, Wish::Continue(real)]);
+        assert_eq!(desired(&effects), [expected, DesiredState::Continue(real)]);
     }
     scene.pass_job(stale);
     assert_eq!(scene.verdict(1), None, "a result under an old epoch does not count");
@@ -378,10 +379,10 @@ fn what_is_held_and_was_never_granted_is_fenced_or_forgotten() {
 fn an_attempt_of_another_worker_is_not_taken_over() {
     let (mut scene, lease) = cut_off(OnLost::Rerun);
     let (_, effects) = scene.join(back(2, lease, HeldState::Running));
-    assert_eq!(wishes(&effects), [Wish::Fenced(lease)]);
+    assert_eq!(desired(&effects), [DesiredState::Fenced(lease)]);
     scene.pass(LOST_AFTER);
     let (_, effects) = scene.join(back(3, lease, HeldState::Running));
-    assert_eq!(wishes(&effects), [Wish::Fenced(lease)]);
+    assert_eq!(desired(&effects), [DesiredState::Fenced(lease)]);
 }
 
 #[test]

@@ -33,11 +33,11 @@ fn a_job_goes_where_its_labels_are() {
     let (old, _) = scene.join(Register { labels: labels("15"), ..register(1, 4) });
     let (new, _) = scene.join(Register { labels: labels("16"), ..register(2, 1) });
     let wants = |text: &str| JobSpec { selectors: vec![text.parse().expect("a selector")], ..spec() };
-    for (number, wish, expected) in
+    for (number, requirement, expected) in
         [(1, "xcode=16", Some(new)), (2, "xcode", Some(old)), (3, "xcode=16", None)]
     {
-        let effects = scene.send(submit(number, "a", wants(wish)));
-        assert_eq!(grants(&effects).first().map(|(_, session)| *session), expected, "{wish}");
+        let effects = scene.send(submit(number, "a", wants(requirement)));
+        assert_eq!(grants(&effects).first().map(|(_, session)| *session), expected, "{requirement}");
     }
     let reason = scene.reason(3);
     assert!(reason.starts_with("the one worker that fits is busy (jobs there: "), "{reason}");

@@ -1,10 +1,10 @@
 //! Tests of a coordinator that restarts with the records on its disk.
 
 use crate::scene::{
-    LOST_AFTER, SECOND, Scene, accepted, boot, granted, grants, held, job, register, secret, snapshot, spec,
-    submit, wishes,
+    LOST_AFTER, SECOND, Scene, accepted, boot, desired, granted, grants, held, job, register, secret,
+    snapshot, spec, submit,
 };
-use buildpool_pool::{Change, Effect, Input, Submit, Wish};
+use buildpool_pool::{Change, DesiredState, Effect, Input, Submit};
 use buildpool_protocol::report::Verdict;
 use buildpool_protocol::spec::{JobSpec, OnLost};
 use buildpool_protocol::worker_link::{HeldState, Register};
@@ -31,7 +31,7 @@ fn queue_and_running_attempts_are_rebuilt_and_deadlines_start_anew() {
     assert_eq!(scene.live(1).map(|live| live.attempts[0].counted), Some(false));
     let back = Register { held: vec![held(lease, HeldState::Running)], ..register(1, 1) };
     let (_, effects) = scene.join(back);
-    assert_eq!(wishes(&effects), [Wish::Continue(lease)]);
+    assert_eq!(desired(&effects), [DesiredState::Continue(lease)]);
     assert_eq!(granted(&scene.pass_job(lease)), [3]);
     assert!(scene.lease(3).epoch > lease.epoch);
     let lease = scene.lease(3);
@@ -84,7 +84,7 @@ fn an_attempt_that_was_lost_and_not_granted_again_is_taken_back_after_a_restart(
     scene.pass(LOST_AFTER);
     scene.restart();
     let (_, effects) = scene.join(Register { held: vec![held(lease, HeldState::Ended)], ..register(1, 1) });
-    assert_eq!(wishes(&effects), [Wish::Continue(lease)]);
+    assert_eq!(desired(&effects), [DesiredState::Continue(lease)]);
     scene.pass_job(lease);
     assert_eq!(scene.verdict(1), Some(Verdict::Passed));
 }
@@ -103,7 +103,7 @@ fn an_end_that_was_asked_for_just_before_is_carried_out() {
     scene.restart();
     let back = Register { held: vec![held(lease, HeldState::Running)], ..register(1, 2) };
     let (_, effects) = scene.join(back);
-    assert!(matches!(&wishes(&effects)[..], [Wish::Continue(_), Wish::Cancel { .. }]));
+    assert!(matches!(&desired(&effects)[..], [DesiredState::Continue(_), DesiredState::Cancel { .. }]));
     assert_eq!(granted(&effects), [0; 0], "a job that is to end is not granted");
     assert_eq!(scene.verdict(2), Some(Verdict::Cancelled));
     // The time limit for the confirmation also applies after a restart.
@@ -150,7 +150,7 @@ fn a_running_job_does_not_need_its_secrets_again_before_it_is_lost() {
     scene.restart();
     let (session, effects) =
         scene.join(Register { held: vec![held(lease, HeldState::Running)], ..register(1, 1) });
-    assert_eq!(wishes(&effects), [Wish::Continue(lease)]);
+    assert_eq!(desired(&effects), [DesiredState::Continue(lease)]);
     scene.gone(session);
     scene.pass(LOST_AFTER);
     assert!(scene.reason(1).contains("KEY"), "{}", scene.reason(1));
@@ -293,8 +293,8 @@ fn a_group_that_was_granted_anew_stays_with_the_newer_grant() {
         scene.restart();
         let running = held(scene.lease(newer), HeldState::Running);
         let (_, effects) = scene.join(Register { held: vec![running], ..register(2, 1) });
-        assert_eq!(wishes(&effects), [Wish::Continue(scene.lease(newer))]);
+        assert_eq!(desired(&effects), [DesiredState::Continue(scene.lease(newer))]);
         let (_, effects) = scene.join(Register { held: vec![held(old, HeldState::Ended)], ..gpu() });
-        assert_eq!(wishes(&effects), [Wish::Continue(old)], "its result still counts");
+        assert_eq!(desired(&effects), [DesiredState::Continue(old)], "its result still counts");
     }
 }

@@ -1,8 +1,8 @@
 //! A test pool with a clock, a disk and short names, for readable tests.
 
 use buildpool_pool::{
-    AttemptRecord, Change, ClientRef, Completed, Config, DoneRecord, Effect, Input, JobRecord, LiveJob, Now,
-    Pool, Session, Submit, Submitter, Wish, WorkerRecord,
+    AttemptRecord, Change, ClientRef, Completed, Config, DesiredState, DoneRecord, Effect, Input, JobRecord,
+    LiveJob, Now, Pool, Session, Submit, Submitter, WorkerRecord,
 };
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::error::{ErrorCode, LinkError};
@@ -339,12 +339,12 @@ pub(crate) fn granted(effects: &[Effect]) -> Vec<u64> {
     grants(effects).iter().map(|(lease, _)| number(lease)).collect()
 }
 
-/// Returns the wishes in the answer to a registration or report.
-pub(crate) fn wishes(effects: &[Effect]) -> Vec<Wish> {
+/// Returns the desired states in the answer to a registration or report.
+pub(crate) fn desired(effects: &[Effect]) -> Vec<DesiredState> {
     effects
         .iter()
         .find_map(|effect| match effect {
-            Effect::Welcome { wishes, .. } | Effect::Desire { wishes, .. } => Some(wishes.clone()),
+            Effect::Welcome { desired, .. } | Effect::SendDesired { desired, .. } => Some(desired.clone()),
             _ => None,
         })
         .expect("an answer")

@@ -119,11 +119,11 @@ fn a_draining_pool_takes_no_new_job_and_still_knows_the_old_ones() {
 
 #[test]
 fn a_job_that_no_known_worker_could_run_is_rejected_and_says_what_is_missing() {
-    let wish = |text: &str| JobSpec { selectors: vec![text.parse().expect("a selector")], ..spec() };
+    let requires = |text: &str| JobSpec { selectors: vec![text.parse().expect("a selector")], ..spec() };
     let simulators = |count| JobSpec { resources: BTreeMap::from([("simulator".into(), count)]), ..spec() };
     for (spec, word) in [
-        (wish("xcode"), "no worker has the label `xcode`; there are: os=linux"),
-        (wish("os=macos"), "no worker has the label `os=macos`"),
+        (requires("xcode"), "no worker has the label `xcode`; there are: os=linux"),
+        (requires("os=macos"), "no worker has the label `os=macos`"),
         (simulators(3), "no worker has 3 of the resource `simulator`; the most is 2"),
         (
             JobSpec { selectors: vec!["os=linux".parse().expect("a selector")], ..simulators(1) },

@@ -1,10 +1,10 @@
 //! Tests of names, identities and connections of workers.
 
 use crate::scene::{
-    LOST_AFTER, Scene, boot, granted, held, place, refusal, refused_as, register, spec, submit, wishes,
+    LOST_AFTER, Scene, boot, desired, granted, held, place, refusal, refused_as, register, spec, submit,
     worker,
 };
-use buildpool_pool::{Change, ClientRef, Effect, Input, Wish};
+use buildpool_pool::{Change, ClientRef, DesiredState, Effect, Input};
 use buildpool_protocol::error::ErrorCode;
 use buildpool_protocol::limits;
 use buildpool_protocol::outcome::OutputHeld;
@@ -39,7 +39,7 @@ fn another_daemon_with_the_same_identity_is_refused_while_the_first_is_connected
     scene.report(first, vec![held(scene.lease(1), HeldState::Running)]);
     scene.gone(first);
     let (_, effects) = scene.join(clone());
-    assert_eq!(wishes(&effects), []);
+    assert_eq!(desired(&effects), []);
     let (_, effects) = scene.join(register(1, 1));
     assert_eq!(refused_as(&effects), ErrorCode::Conflict, "now the other one is in");
 }
@@ -76,7 +76,7 @@ fn a_name_is_one_workers_and_goes_over_when_that_is_away_and_idle() {
     assert_eq!(known[0].record.worker, worker(2));
     let (_, effects) =
         scene.join(Register { held: vec![held(scene.lease(1), HeldState::Running)], ..same_name() });
-    assert_eq!(wishes(&effects), [Wish::Continue(scene.lease(1))]);
+    assert_eq!(desired(&effects), [DesiredState::Continue(scene.lease(1))]);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn fewer_slots_than_jobs_after_a_change_of_configuration_harm_nobody() {
     scene.plain(3);
     scene.gone(session);
     let (_, effects) = scene.join(Register { held: both, ..register(1, 1) });
-    assert!(wishes(&effects).iter().all(|wish| matches!(wish, Wish::Continue(_))));
+    assert!(desired(&effects).iter().all(|state| matches!(state, DesiredState::Continue(_))));
     let lease = scene.lease(1);
     assert_eq!(granted(&scene.pass_job(lease)), [0; 0]);
     let lease = scene.lease(2);

@@ -5,7 +5,7 @@ use super::super::clock::Time;
 use super::super::disk::{Disk, Log};
 use super::super::truth::Truth;
 use super::{Batch, Coordinator, Reply};
-use buildpool_pool::{Change, ClientRef, Effect, Input, JobRecord, Session, Submit, Wish};
+use buildpool_pool::{Change, ClientRef, DesiredState, Effect, Input, JobRecord, Session, Submit};
 use buildpool_protocol::ids::{AttemptId, JobId, Lease};
 use buildpool_protocol::limits::REPORT_EVERY;
 use buildpool_protocol::worker_link::{Desired, ToWorker};
@@ -136,8 +136,8 @@ impl Coordinator {
             }
             Effect::Acknowledged { client, .. } => self.reply(client, Reply::Acknowledged, now, truth),
             Effect::Refused { client, error } => self.reply(client, Reply::Refused { error }, now, truth),
-            Effect::Welcome { session, lost_after, wishes } => {
-                let desired = self.desired(wishes);
+            Effect::Welcome { session, lost_after, desired } => {
+                let desired = self.desired(desired);
                 let message = ToWorker::Registered {
                     protocol: 1,
                     session: session.0,
@@ -147,8 +147,8 @@ impl Coordinator {
                 };
                 self.send(session, message, now, truth);
             }
-            Effect::Desire { session, wishes } => {
-                let desired = self.desired(wishes);
+            Effect::SendDesired { session, desired } => {
+                let desired = self.desired(desired);
                 self.send(session, ToWorker::Desired { desired }, now, truth);
             }
             Effect::OpenLog { session, lease } => self.open_log(session, lease, truth),
@@ -201,15 +201,15 @@ impl Coordinator {
         }
     }
 
-    pub(super) fn desired(&self, wishes: Vec<Wish>) -> Vec<Desired> {
+    pub(super) fn desired(&self, desired: Vec<DesiredState>) -> Vec<Desired> {
         let position = |lease: Lease| self.logs.get(&lease.attempt).map_or(0, Log::length);
-        wishes
+        desired
             .into_iter()
-            .map(|wish| match wish {
-                Wish::Continue(lease) => Desired::Continue { lease, position: position(lease) },
-                Wish::Cancel { lease, by, reason } => Desired::Cancel { lease, by, reason },
-                Wish::Fenced(lease) => Desired::Fenced { lease },
-                Wish::Forget(lease) => Desired::Forget { lease },
+            .map(|state| match state {
+                DesiredState::Continue(lease) => Desired::Continue { lease, position: position(lease) },
+                DesiredState::Cancel { lease, by, reason } => Desired::Cancel { lease, by, reason },
+                DesiredState::Fenced(lease) => Desired::Fenced { lease },
+                DesiredState::Forget(lease) => Desired::Forget { lease },
             })
             .collect()
     }

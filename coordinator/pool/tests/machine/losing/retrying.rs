@@ -1,8 +1,8 @@
 //! Tests of attempts that are tried again after a loss or a failure of the infrastructure.
 
 use super::back;
-use crate::scene::{SECOND, Scene, abandoned, granted, spec, submit, wishes};
-use buildpool_pool::Wish;
+use crate::scene::{SECOND, Scene, abandoned, desired, granted, spec, submit};
+use buildpool_pool::DesiredState;
 use buildpool_protocol::outcome::{Acted, Ending, StartFailure};
 use buildpool_protocol::report::Verdict;
 use buildpool_protocol::spec::{JobSpec, OnLost};
@@ -133,7 +133,7 @@ fn an_infrastructure_failure_is_tried_again_elsewhere_as_often_as_was_allowed() 
     assert_eq!(attempts[0].lost.as_deref(), Some("Exit code 70: no simulator"));
     scene.restart();
     let (_, effects) = scene.join(back(2, scene.lease(1), HeldState::Running));
-    assert_eq!(wishes(&effects), [Wish::Continue(scene.lease(1))]);
+    assert_eq!(desired(&effects), [DesiredState::Continue(scene.lease(1))]);
     scene.fail_for_infrastructure(scene.lease(1));
     assert_eq!(scene.verdict(1), Some(Verdict::Failed), "a restart forgets no attempt");
     assert_eq!(scene.cause(1), "Exit code 70: no simulator");
