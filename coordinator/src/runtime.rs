@@ -361,7 +361,7 @@ impl Runtime {
                 let (actor, subject) = (record.submitter.clone(), record.job.to_string());
                 Some(Note { actor, peer, action: SUBMIT, subject, detail: token })
             }
-            Change::CancelAsked { job, by, reason } => {
+            Change::CancelRequested { job, by, reason } => {
                 let (actor, subject, detail) = (by.clone(), job.to_string(), reason.clone());
                 Some(Note { actor, peer, action: CANCEL, subject, detail })
             }

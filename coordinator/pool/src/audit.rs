@@ -57,9 +57,9 @@ impl Pool {
                 last = attempt.epoch;
             }
             if let Phase::Granted(granted) = &job.phase {
-                let booked =
+                let is_assigned =
                     self.roster.get(granted.worker).is_some_and(|worker| worker.jobs.contains_key(&job.id()));
-                if !booked {
+                if !is_assigned {
                     return Err(format!("capacity: job {} is not booked on its worker", job.id()));
                 }
                 if job.attempts.last().is_none_or(|last| last.epoch != granted.lease.epoch) {

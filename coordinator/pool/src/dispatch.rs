@@ -12,7 +12,7 @@ use crate::pool::{Pool, Timer};
 use crate::queue::{ClassId, Head, Place};
 use crate::reserve::Reserved;
 use crate::roster::Worker;
-use crate::share::Turn;
+use crate::share::ShareOrder;
 use buildpool_protocol::ids::{JobId, WorkerId};
 use buildpool_protocol::spec::JobSpec;
 use std::cmp::Reverse;
@@ -79,7 +79,7 @@ impl DispatchTriggers {
 }
 
 /// A job's rank among the jobs that can be granted: the smallest goes first.
-type Rank = (Turn, Place);
+type Rank = (ShareOrder, Place);
 
 /// Jobs by rank, the smallest first.
 type Ranked = BinaryHeap<Reverse<(Rank, JobId)>>;
@@ -116,7 +116,7 @@ impl Pool {
         while let Some(Reverse(((turn, place), id))) = heads.pop() {
             let Some(job) = self.jobs.get(&id) else { continue };
             debug_assert!(job.granted().is_none(), "a head is queued");
-            let present = self.share(&job.record.submitter).turn();
+            let present = self.share(&job.record.submitter).order();
             if present != turn {
                 // A job of the same submitter was granted in between.
                 heads.push(Reverse(((present, place), id)));
@@ -176,7 +176,7 @@ impl Pool {
     fn behind(&self, id: JobId) -> Option<Reverse<(Rank, JobId)>> {
         let record = &self.jobs.get(&id)?.record;
         let (place, behind) = self.queue.after(record)?;
-        Some(Reverse(((self.share(&record.submitter).turn(), place), behind)))
+        Some(Reverse(((self.share(&record.submitter).order(), place), behind)))
     }
 
     /// Returns the first jobs of the lanes that these triggers are about, if a worker has room for them or
@@ -232,7 +232,7 @@ impl Pool {
             if self.running_quota_reached(head.submitter, share).is_none()
                 && self.competes(&job.record.spec, among)
             {
-                ranks.insert(head.job, (share.turn(), head.place));
+                ranks.insert(head.job, (share.order(), head.place));
             }
         };
         for class in &classes {

@@ -145,7 +145,7 @@ pub enum Change {
         attempt: AttemptRecord,
     },
     /// A user cancelled a job.
-    CancelAsked {
+    CancelRequested {
         /// The job.
         job: JobId,
         /// Name of the user.

@@ -28,10 +28,10 @@ const CLASSES_ESTIMATED_MAX: usize = 64;
 pub(crate) const CLASSES_COMPARED_MAX: usize = 256;
 
 /// Remaining comparisons of one answer (see [`COMPARED_MAX`]).
-pub(crate) struct Effort(usize);
+pub(crate) struct ComparisonBudget(usize);
 
-impl Effort {
-    pub(crate) const fn of_one_answer() -> Self {
+impl ComparisonBudget {
+    pub(crate) const fn for_one_answer() -> Self {
         Self(COMPARED_MAX)
     }
 }
@@ -86,7 +86,9 @@ impl Pool {
             Obstacle::None(_) => Some(Duration::ZERO),
             Obstacle::Warm { until } | Obstacle::Elsewhere { until } => Some(until.saturating_sub(now)),
             Obstacle::Group(holder) => self.behind_group(job, ahead, *holder, now),
-            Obstacle::Workers(keeping) if keeping.busy + keeping.without_resources + keeping.reserved > 0 => {
+            Obstacle::Workers(blocking)
+                if blocking.busy + blocking.without_resources + blocking.reserved > 0 =>
+            {
                 self.behind_others(job, ahead, now)
             }
             Obstacle::Workers(_)
@@ -160,7 +162,7 @@ impl Pool {
     /// Returns the jobs ahead of this job that compete for the same workers. All earlier jobs of
     /// the same submitter count. Of other submitters, the jobs count that fair sharing grants
     /// first.
-    pub(crate) fn ahead(&self, job: &Job, effort: &mut Effort) -> Vec<Ahead<'_>> {
+    pub(crate) fn ahead(&self, job: &Job, budget: &mut ComparisonBudget) -> Vec<Ahead<'_>> {
         let record = &job.record;
         let Phase::Queued { .. } = job.phase else { return Vec::new() };
         let place = Lane::place(record.spec.priority, record.order);
@@ -170,7 +172,7 @@ impl Pool {
             .filter_map(|lanes| {
                 let (_, head) = lanes.values().next()?.first()?;
                 let spec = &*self.jobs.get(&head)?.record.spec;
-                self.compete(spec, &record.spec, effort).then_some((spec, lanes))
+                self.compete(spec, &record.spec, budget).then_some((spec, lanes))
             })
             .collect();
         let own_lanes = competing.iter().filter_map(|(_, lanes)| lanes.get(&record.submitter));
@@ -226,7 +228,7 @@ impl Pool {
         let (mine, theirs) = (self.share(submitter), self.share(other));
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let lead = (count(theirs.running) - count(mine.running)) / 2;
-        let is_due = theirs.turn() < mine.turn();
+        let is_due = theirs.order() < mine.order();
         let first = i64::try_from(own).unwrap_or(i64::MAX) - lead + i64::from(lead == 0 && is_due);
         u64::try_from(first).unwrap_or(0).min(rival)
     }
@@ -237,21 +239,21 @@ impl Pool {
     }
 
     /// Returns true if some worker could run both.
-    fn compete(&self, one: &JobSpec, other: &JobSpec, effort: &mut Effort) -> bool {
+    fn compete(&self, one: &JobSpec, other: &JobSpec, budget: &mut ComparisonBudget) -> bool {
         if one.selectors == other.selectors {
             return true;
         }
-        if effort.0 == 0 {
+        if budget.0 == 0 {
             return true;
         }
-        effort.0 -= 1;
+        budget.0 -= 1;
         let count = |spec| self.roster.candidates(spec);
         let (rare, common) = if count(one) <= count(other) { (one, other) } else { (other, one) };
         for (_, worker) in self.roster.fitting(rare) {
-            if effort.0 == 0 || worker.could_run(common) {
+            if budget.0 == 0 || worker.could_run(common) {
                 return true;
             }
-            effort.0 -= 1;
+            budget.0 -= 1;
         }
         false
     }

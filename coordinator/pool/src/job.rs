@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// A cancellation by a user.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct CancelAsked {
+pub(crate) struct CancelRequest {
     pub(crate) by: String,
     pub(crate) reason: String,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Adoptable {
 
 /// Blocked output: the worker's disk refuses writes, so the command blocks on its pipe.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct OutputWaits {
+pub(crate) struct HeldOutput {
     /// Start in milliseconds since 1970, by the pool's clock.
     pub(crate) since_ms: i64,
     /// Error of the worker's system.
@@ -49,7 +49,7 @@ pub(crate) struct Granted {
     /// Since when the worker reports that the attempt has ended, in milliseconds since 1970.
     pub(crate) ended_since_ms: Option<i64>,
     /// Set while its output is blocked because the worker's disk refuses writes.
-    pub(crate) output_held: Option<OutputWaits>,
+    pub(crate) output_held: Option<HeldOutput>,
     /// Time since its worker is back without it although it had started. It may still run where the
     /// pool cannot observe it.
     pub(crate) missing_since: Option<Duration>,
@@ -67,7 +67,7 @@ pub(crate) struct Job {
     pub(crate) record: Arc<JobRecord>,
     pub(crate) phase: Phase,
     pub(crate) attempts: Vec<AttemptRecord>,
-    pub(crate) cancel: Option<CancelAsked>,
+    pub(crate) cancel: Option<CancelRequest>,
     pub(crate) secrets: BTreeMap<String, Secret>,
     /// Bytes of its spec and secrets, as they count in its submitter's share.
     pub(crate) bytes: u64,

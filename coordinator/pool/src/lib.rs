@@ -41,4 +41,4 @@ pub use effect::{
 pub use input::{ClientRef, Completed, Input, Measures, Now, Session, Submit, Submitter};
 pub use pool::{Config, Pool};
 pub use quota::{LiveJobs, Quota, Quotas};
-pub use view::{LabelQueue, LiveJob, Load, Waits, WorkerView};
+pub use view::{LabelQueue, LiveJob, Load, WaitInfo, WorkerView};

@@ -37,38 +37,42 @@ impl Ended {
 }
 
 /// Meaning of an outcome for scheduling.
-enum Meaning {
+enum OutcomeClass {
     /// The command's own result.
     Result,
     /// Return the job to the queue as if it had not been granted.
-    Return(String),
+    Requeue(String),
     /// Lost with its worker.
     Loss(String),
     /// Lost before it started.
-    Unbegun(String),
+    NotStarted(String),
     /// The workspace could not be prepared.
-    Unstartable(String),
+    NotPrepared(String),
 }
 
-fn meaning(outcome: &Outcome, on_lost: OnLost) -> Meaning {
+fn classify(outcome: &Outcome, on_lost: OnLost) -> OutcomeClass {
     match (&outcome.acted, &outcome.ending) {
         // A command that has run and must not run twice is lost, even if the pool ended it.
         (
             Some(Acted::Drained),
             Ending::Exited { .. } | Ending::Signaled { .. } | Ending::Unobserved { .. },
-        ) if on_lost != OnLost::Rerun => Meaning::Loss("its worker was drained".to_owned()),
-        (Some(Acted::Drained), _) => Meaning::Return("its worker was drained".to_owned()),
-        (Some(Acted::CutOff), _) => {
-            Meaning::Loss("its worker was cut off for so long that it ended the attempt itself".to_owned())
-        }
-        (Some(Acted::Fenced), _) => Meaning::Loss("it was fenced".to_owned()),
+        ) if on_lost != OnLost::Rerun => OutcomeClass::Loss("its worker was drained".to_owned()),
+        (Some(Acted::Drained), _) => OutcomeClass::Requeue("its worker was drained".to_owned()),
+        (Some(Acted::CutOff), _) => OutcomeClass::Loss(
+            "its worker was cut off for so long that it ended the attempt itself".to_owned(),
+        ),
+        (Some(Acted::Fenced), _) => OutcomeClass::Loss("it was fenced".to_owned()),
         // It was cancelled before it started, so the missing start is not a failure.
-        (Some(Acted::Cancelled { .. }), Ending::NotStarted(_)) => Meaning::Result,
-        (_, Ending::Unobserved { reason }) => Meaning::Loss(reason.clone()),
+        (Some(Acted::Cancelled { .. }), Ending::NotStarted(_)) => OutcomeClass::Result,
+        (_, Ending::Unobserved { reason }) => OutcomeClass::Loss(reason.clone()),
         // The worker lacked resources or was interrupted. Another worker, or a later time, may
         // succeed.
-        (_, Ending::NotStarted(StartFailure::Resources { reason })) => Meaning::Unbegun(reason.clone()),
-        (_, Ending::NotStarted(StartFailure::Workspace { reason })) => Meaning::Unstartable(reason.clone()),
+        (_, Ending::NotStarted(StartFailure::Resources { reason })) => {
+            OutcomeClass::NotStarted(reason.clone())
+        }
+        (_, Ending::NotStarted(StartFailure::Workspace { reason })) => {
+            OutcomeClass::NotPrepared(reason.clone())
+        }
         (
             Some(
                 Acted::Timeout { .. }
@@ -79,7 +83,7 @@ fn meaning(outcome: &Outcome, on_lost: OnLost) -> Meaning {
             )
             | None,
             Ending::Exited { .. } | Ending::Signaled { .. } | Ending::NotStarted(_),
-        ) => Meaning::Result,
+        ) => OutcomeClass::Result,
     }
 }
 
@@ -184,7 +188,7 @@ impl Pool {
         self.triggers.worker(worker);
         if let Some(mut worker) = self.roster.get_mut(worker) {
             worker.jobs.remove(&id);
-            worker.distrusted.remove(&id);
+            worker.unconfirmed_ends.remove(&id);
         }
         if let Some(group) = &record.spec.concurrency_group
             && self.groups.get(group) == Some(&id)
@@ -217,14 +221,14 @@ impl Pool {
         };
         self.return_adoptable(id, lease);
         self.note_start(id, lease.attempt.number, completed.outcome.started_at_ms);
-        match meaning(&completed.outcome, on_lost) {
-            Meaning::Result if completed.infrastructure && self.may_retry(id) => {
+        match classify(&completed.outcome, on_lost) {
+            OutcomeClass::Result if completed.infrastructure && self.may_retry(id) => {
                 let reason = completed
                     .cause
                     .map_or_else(|| "it failed because of the infrastructure".to_owned(), |cause| cause.text);
                 self.end_attempt(now, id, lease, &reason, Loss::Retried);
             }
-            Meaning::Result => self.finish(
+            OutcomeClass::Result => self.finish(
                 now,
                 id,
                 Ended {
@@ -234,12 +238,12 @@ impl Pool {
                     outcome: Some(completed.outcome),
                 },
             ),
-            Meaning::Return(reason) => self.end_attempt(now, id, lease, &reason, Loss::Free),
-            Meaning::Loss(reason) => {
+            OutcomeClass::Requeue(reason) => self.end_attempt(now, id, lease, &reason, Loss::Free),
+            OutcomeClass::Loss(reason) => {
                 self.end_attempt(now, id, lease, &reason, Loss::Counted { may_return: false })
             }
-            Meaning::Unbegun(reason) => self.end_attempt(now, id, lease, &reason, Loss::Unbegun),
-            Meaning::Unstartable(reason) => self.unstartable(now, id, lease, &reason, completed.outcome),
+            OutcomeClass::NotStarted(reason) => self.end_attempt(now, id, lease, &reason, Loss::NotStarted),
+            OutcomeClass::NotPrepared(reason) => self.unstartable(now, id, lease, &reason, completed.outcome),
         }
         if let Some(session) = self.roster.get(worker).and_then(Worker::session) {
             self.emit(Effect::Send { session, message: Box::new(ToWorker::Act(Desired::Forget { lease })) });

@@ -33,7 +33,7 @@ pub(crate) enum Loss {
         may_return: bool,
     },
     /// It never started. It counts towards the limit of losses, and `--on-lost` does not apply.
-    Unbegun,
+    NotStarted,
     /// Counts towards the retries of the job.
     Retried,
 }
@@ -50,7 +50,7 @@ impl Pool {
         let number = lease.attempt.number;
         if let Some(attempt) = job.last_attempt_mut(number) {
             attempt.lost = Some(reason.to_owned());
-            attempt.counted = matches!(loss, Loss::Counted { .. } | Loss::Unbegun);
+            attempt.counted = matches!(loss, Loss::Counted { .. } | Loss::NotStarted);
             attempt.retried = loss == Loss::Retried;
         }
         let ended = self.end_after_loss(id, loss, reason);
@@ -97,12 +97,12 @@ impl Pool {
         }
         match loss {
             Loss::Free | Loss::Retried => return None,
-            Loss::Counted { .. } | Loss::Unbegun => {}
+            Loss::Counted { .. } | Loss::NotStarted => {}
         }
         let lost = |text: String| {
             Some(Ended::without_result(Verdict::Lost, Cause { text, known_from: KnownFrom::Pool }))
         };
-        if job.record.spec.on_lost != OnLost::Rerun && loss != Loss::Unbegun {
+        if job.record.spec.on_lost != OnLost::Rerun && loss != Loss::NotStarted {
             return lost(format!(
                 "The attempt was lost: {reason}. The job was submitted with --on-lost {}.",
                 on_lost_name(job.record.spec.on_lost)
@@ -112,7 +112,7 @@ impl Pool {
         let workers: BTreeSet<_> = job.losses().map(|attempt| attempt.worker).collect();
         if self.is_poison(job, losses, workers.len()) {
             // An attempt that never started cannot have crashed a worker.
-            let hint = if loss == Loss::Unbegun { "" } else { " The job itself may end its workers." };
+            let hint = if loss == Loss::NotStarted { "" } else { " The job itself may end its workers." };
             return lost(format!(
                 "Given up: {} lost on {}, the last one because {reason}.{hint}",
                 counted(losses as u64, "attempt"),
@@ -222,7 +222,7 @@ impl Pool {
         let held_by = granted.boot.or_else(|| job.attempts.last().and_then(|attempt| attempt.boot));
         let Some(known) = self.roster.get(worker) else { return NotHeld::Settled };
         let is_same_daemon = held_by.is_some() && held_by == known.boot();
-        let is_spoken_for = held_by.is_some_and(|boot| known.speaks_for(boot));
+        let is_covered = held_by.is_some_and(|boot| known.covers_boot(boot));
         if is_same_daemon && !job.has_begun() && !granted.confirmed {
             if !is_new_connection {
                 let is_overdue = granted.sent_at.saturating_add(GRANT_ARRIVES_WITHIN) <= now.clock;
@@ -232,14 +232,14 @@ impl Pool {
                 return NotHeld::GrantAgain;
             }
             self.end_attempt(now, id, lease, "its worker never received it", Loss::Free);
-        } else if is_same_daemon || is_spoken_for {
+        } else if is_same_daemon || is_covered {
             // A start would have been recorded on disk: the machine kept running, so the disk is
             // complete.
             let (loss, reason) = if job.has_begun() {
                 (Loss::Counted { may_return: false }, "its worker came back without it")
             } else if granted.confirmed && !is_same_daemon {
                 // The preparation may have crashed its daemon.
-                (Loss::Unbegun, "its worker was interrupted while its files were laid out")
+                (Loss::NotStarted, "its worker was interrupted while its files were laid out")
             } else {
                 (Loss::Free, "its worker came back without it")
             };
@@ -284,7 +284,7 @@ impl Pool {
         }
         let Some(mut known) = self.roster.get_mut(worker) else { return };
         if known.session().is_some() && !is_missing {
-            known.distrusted.insert(id);
+            known.unconfirmed_ends.insert(id);
         } else if let Some(granted) = self.jobs.get_mut(&id).and_then(Job::granted_mut) {
             // The worker was not reachable. The time limit starts when it is back.
             granted.ending_since = None;

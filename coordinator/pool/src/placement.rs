@@ -38,12 +38,12 @@ pub(crate) enum Obstacle {
     /// No known worker can run it.
     Unsatisfiable(String),
     /// Suitable workers exist. Counts the reasons why they are not available.
-    Workers(Keeping),
+    Workers(BlockingReasons),
 }
 
 /// Number of suitable workers that are not available, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Keeping {
+pub(crate) struct BlockingReasons {
     pub(crate) absent: usize,
     pub(crate) draining: usize,
     pub(crate) quarantined: usize,
@@ -56,7 +56,7 @@ pub(crate) struct Keeping {
 impl Pool {
     pub(crate) fn obstacle(&self, job: &Job, reserved: &Reserved, now: Duration) -> Obstacle {
         let placement = self.placement(job, reserved, now);
-        placement.unwrap_or_else(|| Obstacle::Workers(self.keeping(&job.record.spec, reserved)))
+        placement.unwrap_or_else(|| Obstacle::Workers(self.blocking(&job.record.spec, reserved)))
     }
 
     /// Returns the worker for a job or its obstacle, or `None` if suitable workers exist and none has room. Its cost does
@@ -143,8 +143,8 @@ impl Pool {
     /// Names the jobs that hold the slots a queued job waits for: ` (running there: …)`. Empty if it
     /// does not wait for slots or resources.
     pub(crate) fn holders(&self, spec: &JobSpec, obstacle: &Obstacle) -> String {
-        let Obstacle::Workers(keeping) = obstacle else { return String::new() };
-        if keeping.busy + keeping.without_resources == 0 {
+        let Obstacle::Workers(blocking) = obstacle else { return String::new() };
+        if blocking.busy + blocking.without_resources == 0 {
             return String::new();
         }
         let fitting = self.roster.fitting(spec).filter(|(_, worker)| worker.is_in_service());
@@ -160,28 +160,28 @@ impl Pool {
         if named.is_empty() { String::new() } else { format!(" (jobs there: {})", named.join(", ")) }
     }
 
-    fn keeping(&self, spec: &JobSpec, reserved: &Reserved) -> Keeping {
-        let mut keeping = Keeping::default();
+    fn blocking(&self, spec: &JobSpec, reserved: &Reserved) -> BlockingReasons {
+        let mut blocking = BlockingReasons::default();
         for (_, worker) in self.roster.fitting(spec) {
             let count = if worker.session().is_none() {
-                &mut keeping.absent
+                &mut blocking.absent
             } else if worker.is_draining() {
-                &mut keeping.draining
+                &mut blocking.draining
             } else if worker.is_quarantined() {
-                &mut keeping.quarantined
+                &mut blocking.quarantined
             } else if !worker.record.approved {
-                &mut keeping.unapproved
+                &mut blocking.unapproved
             } else if worker.free_slots() == 0 || worker.declined {
-                &mut keeping.busy
+                &mut blocking.busy
             } else if worker.shortage(spec, &Reserved::default()) == 0 && worker.shortage(spec, reserved) > 0
             {
-                &mut keeping.reserved
+                &mut blocking.reserved
             } else {
-                &mut keeping.without_resources
+                &mut blocking.without_resources
             };
             *count += 1;
         }
-        keeping
+        blocking
     }
 }
 
@@ -209,12 +209,12 @@ impl Obstacle {
                 names.join(", ")
             ),
             Self::Unsatisfiable(missing) => format!("{missing}; waiting for one to join"),
-            Self::Workers(keeping) => keeping.sentence(),
+            Self::Workers(blocking) => blocking.sentence(),
         }
     }
 }
 
-impl Keeping {
+impl BlockingReasons {
     fn sentence(self) -> String {
         let parts: Vec<String> = [
             (self.busy, "busy"),

@@ -213,7 +213,7 @@ impl Pool {
             record,
             phase: Phase::Queued { since: now, adoptable: None },
             attempts,
-            cancel: cancel.map(|(by, reason)| crate::job::CancelAsked { by, reason }),
+            cancel: cancel.map(|(by, reason)| crate::job::CancelRequest { by, reason }),
             secrets: BTreeMap::new(),
             bytes,
         };
@@ -285,7 +285,7 @@ impl Pool {
     /// | event | effects |
     /// |---|---|
     /// | submit | `Persist(Submitted)`, `Persist(Attachable)` where an equal submit may attach, `Accepted`; a repeated submit gives only `Accepted` |
-    /// | cancel | `Persist(CancelAsked)`, `Acknowledged`, then `Send` to the worker and `Changed`, or the end of a queued job |
+    /// | cancel | `Persist(CancelRequested)`, `Acknowledged`, then `Send` to the worker and `Changed`, or the end of a queued job |
     /// | grant | `Persist(Attempt)`, `OpenLog`, `Grant`, `Changed` |
     /// | registration | `Close` of the older session, `Persist(Worker)`, `OpenLog` of each attempt that goes on, `Welcome`, repeated grants |
     /// | loss of an attempt | `Persist(Attempt)` and `Abandon` unless it may return, then `Changed`, or the end of the job |
@@ -317,7 +317,7 @@ impl Pool {
             Input::Upgrade { client, worker, order } => self.upgrade(client, &worker, order),
             Input::Reported { session, held, condition } => self.report(now, session, &held, condition),
             Input::Declined { session, lease, reason } => self.declined(now, session, lease, &reason),
-            Input::Gone { session } => self.gone(now, session),
+            Input::Gone { session } => self.disconnected(now, session),
             Input::Completed(completed) => self.completed(now, *completed),
             Input::Drain { client, worker, draining, deadline } => {
                 self.drain(now, client, &worker, draining, deadline);

@@ -3,7 +3,7 @@
 
 use crate::effect::{Change, DesiredState, Effect, WorkerRecord};
 use crate::input::{ClientRef, Now, Session};
-use crate::job::{Granted, Job, OutputWaits, Phase};
+use crate::job::{Granted, HeldOutput, Job, Phase};
 use crate::losses::{Loss, NotHeld};
 use crate::naming::labels_of;
 use crate::pool::{Pool, Timer};
@@ -25,12 +25,12 @@ impl Pool {
         }
         let id = register.worker;
         self.supersede(id);
-        self.note_worker(now, &register, token);
+        self.store_worker(now, &register, token);
         self.roster.connect(id, session, register.boot);
         self.triggers.worker(id);
         let desired = self.note_held(now, id, &register.held, register.condition);
         let again = self.note_not_held(now, id, &register.held, true);
-        self.note_told(id);
+        self.persist_lost_after(id);
         for state in &desired {
             if let DesiredState::Continue(lease) = state {
                 self.emit(Effect::OpenLog { session, lease: *lease });
@@ -40,14 +40,14 @@ impl Pool {
         for job in again {
             self.repeat_grant(now, session, job);
         }
-        self.tell_drain(now, id, session);
+        self.send_drain(now, id, session);
     }
 
     /// Persists the `lost_after` value before it is sent to a worker. Its keepers let attempts live
     /// that long.
-    fn note_told(&mut self, worker: WorkerId) {
+    fn persist_lost_after(&mut self, worker: WorkerId) {
         let lost_after = self.config.lost_after;
-        for id in self.booked(worker) {
+        for id in self.jobs_of(worker) {
             let Some(attempt) = self.jobs.get_mut(&id).and_then(|job| job.attempts.last_mut()) else {
                 continue;
             };
@@ -61,7 +61,7 @@ impl Pool {
 
     /// Sends a drain or resume that the operator requested while the worker was absent, or that did
     /// not reach it.
-    fn tell_drain(&mut self, now: Now, worker: WorkerId, session: Session) {
+    fn send_drain(&mut self, now: Now, worker: WorkerId, session: Session) {
         let Some(worker) = self.roster.get(worker) else { return };
         let draining = worker.record.draining;
         let is_told = draining && worker.condition.draining && worker.drain_deadline.is_none();
@@ -92,7 +92,7 @@ impl Pool {
             ));
         }
         if self.roster.get(register.worker).is_none() {
-            self.make_place(token)?;
+            self.require_place(token)?;
         }
         let owner = self.roster.get(register.worker).and_then(|worker| worker.record.token.as_deref());
         if let Some(owner) = owner.filter(|owner| *owner != token) {
@@ -121,7 +121,7 @@ impl Pool {
     }
 
     /// Makes a place for one more worker of a token's name. It may take the place of an absent one.
-    fn make_place(&mut self, token: &str) -> Result<(), LinkError> {
+    fn require_place(&mut self, token: &str) -> Result<(), LinkError> {
         if self.roster.has_place(token) {
             return Ok(());
         }
@@ -145,7 +145,7 @@ impl Pool {
         }
     }
 
-    fn note_worker(&mut self, now: Now, register: &Register, token: String) {
+    fn store_worker(&mut self, now: Now, register: &Register, token: String) {
         self.take_name(&register.name, register.worker);
         let known = self.roster.get(register.worker);
         let record = WorkerRecord {
@@ -171,7 +171,7 @@ impl Pool {
             None => self.roster.insert(Worker::absent(record, now.clock)),
         }
         if let Some(mut worker) = self.roster.get_mut(register.worker) {
-            worker.earlier = register.earlier.iter().take(EARLIER_BOOTS_MAX).copied().collect();
+            worker.ended_boots = register.earlier.iter().take(EARLIER_BOOTS_MAX).copied().collect();
         }
     }
 
@@ -200,11 +200,11 @@ impl Pool {
             held.iter().any(|held| held.lease.attempt.job == *job && held.state != HeldState::Ended)
         };
         if let Some(mut known) = self.roster.get_mut(worker) {
-            let distrusted = known.distrusted.len();
-            known.distrusted.retain(|job| self.jobs.contains_key(job) || is_held(job));
+            let unconfirmed = known.unconfirmed_ends.len();
+            known.unconfirmed_ends.retain(|job| self.jobs.contains_key(job) || is_held(job));
             let may_have_room = known.declined
-                || known.distrusted.len() < distrusted
-                || deciding(&known.condition) != deciding(&condition);
+                || known.unconfirmed_ends.len() < unconfirmed
+                || grant_conditions(&known.condition) != grant_conditions(&condition);
             if may_have_room {
                 self.triggers.worker(worker);
             }
@@ -217,10 +217,10 @@ impl Pool {
         let foreign = desired.iter().filter(|state| matches!(state, DesiredState::Fenced(_))).count();
         if let Some(mut known) = self.roster.get_mut(worker) {
             let foreign = u32::try_from(foreign).unwrap_or(u32::MAX);
-            if foreign < known.foreign {
+            if foreign < known.foreign_attempts {
                 self.triggers.worker(worker);
             }
-            known.foreign = foreign;
+            known.foreign_attempts = foreign;
         }
         desired
     }
@@ -236,7 +236,7 @@ impl Pool {
     ) -> Vec<JobId> {
         let leases: BTreeSet<Lease> = held.iter().map(|held| held.lease).collect();
         let mut again = Vec::new();
-        for id in self.booked(worker) {
+        for id in self.jobs_of(worker) {
             let Some(granted) = self.jobs.get(&id).and_then(Job::granted) else { continue };
             if leases.contains(&granted.lease) {
                 continue;
@@ -249,7 +249,7 @@ impl Pool {
         again
     }
 
-    fn booked(&self, worker: WorkerId) -> Vec<JobId> {
+    fn jobs_of(&self, worker: WorkerId) -> Vec<JobId> {
         self.roster.get(worker).map(|worker| worker.jobs.keys().copied().collect()).unwrap_or_default()
     }
 
@@ -272,7 +272,7 @@ impl Pool {
         let mut changed = false;
         let mut is_asked_anew = false;
         if let Some(granted) = job.granted_mut() {
-            let output_held = held.output_held.as_ref().map(|output| output_waits(now, granted, output));
+            let output_held = held.output_held.as_ref().map(|output| held_output(now, granted, output));
             changed = granted.state != held.state
                 || !granted.confirmed
                 || granted.missing_since.is_some()
@@ -351,7 +351,7 @@ impl Pool {
         self.end_attempt(now, id, lease, reason, Loss::Free);
     }
 
-    pub(crate) fn gone(&mut self, now: Now, session: Session) {
+    pub(crate) fn disconnected(&mut self, now: Now, session: Session) {
         let Some(worker) = self.roster.disconnect(session, now.clock) else { return };
         self.time_loss(worker);
         // Jobs may have waited for its warm workspace.
@@ -361,7 +361,7 @@ impl Pool {
         };
         let token = record.token.clone();
         self.emit(Effect::Persist(Change::Worker(record)));
-        for job in self.booked(worker) {
+        for job in self.jobs_of(worker) {
             self.emit(Effect::Changed { job });
         }
         let unused = token.and_then(|token| self.roster.unused(&token));
@@ -389,7 +389,7 @@ impl Pool {
         if !draining {
             // The worker immediately reports if it accepts jobs again. A worker that is shutting
             // down does not.
-            worker.distrusted.clear();
+            worker.unconfirmed_ends.clear();
         }
         let (record, session) = (WorkerRecord::clone(&worker.record), worker.session());
         drop(worker);
@@ -418,7 +418,7 @@ impl Pool {
 }
 
 /// Returns the parts of a condition that decide about grants.
-fn deciding(condition: &Condition) -> (bool, bool, &[String], bool) {
+fn grant_conditions(condition: &Condition) -> (bool, bool, &[String], bool) {
     (condition.draining, condition.quarantined.is_some(), &condition.warm_projects, condition.stdin)
 }
 
@@ -427,11 +427,11 @@ const EARLIER_BOOTS_MAX: usize = limits::LIST_MAX;
 
 /// Returns the blocked output with its start time. The start is computed once, because the reported
 /// duration is as old as the report.
-fn output_waits(now: Now, granted: &Granted, held: &OutputHeld) -> OutputWaits {
+fn held_output(now: Now, granted: &Granted, held: &OutputHeld) -> HeldOutput {
     let held_ms = i64::try_from(held.held_for.as_millis()).unwrap_or(i64::MAX);
     let known = granted.output_held.as_ref().map(|known| known.since_ms);
     let reason = &held.reason[..held.reason.floor_char_boundary(limits::TEXT_BYTES_MAX)];
-    OutputWaits {
+    HeldOutput {
         since_ms: known.unwrap_or_else(|| now.wall_ms.saturating_sub(held_ms)),
         reason: reason.to_owned(),
     }

@@ -33,15 +33,15 @@ pub(crate) struct Share {
 /// earliest arrival. The smallest goes first. Priorities are not included. Every submitter can
 /// choose any priority, so they count only among the jobs of one submitter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Turn {
+pub(crate) struct ShareOrder {
     running: usize,
     last_grant: u64,
     since: u64,
 }
 
 impl Share {
-    pub(crate) const fn turn(self) -> Turn {
-        Turn { running: self.running, last_grant: self.last_grant, since: self.since }
+    pub(crate) const fn order(self) -> ShareOrder {
+        ShareOrder { running: self.running, last_grant: self.last_grant, since: self.since }
     }
 
     /// Returns the number of waiting jobs.

@@ -2,7 +2,7 @@
 
 use crate::effect::{Change, Effect, JobRecord};
 use crate::input::{ClientRef, Measures, Now, Submit, Submitter};
-use crate::job::{CancelAsked, Job, Phase};
+use crate::job::{CancelRequest, Job, Phase};
 use crate::lifecycle::Ended;
 use crate::losses::Loss;
 use crate::pool::{Pool, Timer};
@@ -25,7 +25,7 @@ const POOL: &str = "the pool";
 impl Pool {
     pub(crate) fn submit(&mut self, now: Now, client: ClientRef, mut submit: Submit) {
         let measures = submit.measures().clone();
-        match self.earlier(&submit, measures.likeness) {
+        match self.earlier_job(&submit, measures.likeness) {
             Ok(Some(job)) => return self.reattach(now, client, job, submit),
             Ok(None) => {}
             Err(error) => return self.emit(Effect::Refused { client, error }),
@@ -52,7 +52,7 @@ impl Pool {
     }
 
     /// Returns the earlier job that this submit repeats.
-    fn earlier(&self, submit: &Submit, likeness: Likeness) -> Result<Option<JobId>, LinkError> {
+    fn earlier_job(&self, submit: &Submit, likeness: Likeness) -> Result<Option<JobId>, LinkError> {
         if let Some(job) = self.jobs.get(&submit.job) {
             // The operator may have changed the access meanwhile.
             let access = job.record.spec.access.clone();
@@ -266,8 +266,8 @@ impl Pool {
     /// Records the first cancel of a job. Returns false if there was one before.
     fn note_cancel(&mut self, id: JobId, by: &str, reason: String) -> bool {
         let Some(job) = self.jobs.get_mut(&id).filter(|job| job.cancel.is_none()) else { return false };
-        job.cancel = Some(CancelAsked { by: by.to_owned(), reason: reason.clone() });
-        self.emit(Effect::Persist(Change::CancelAsked { job: id, by: by.to_owned(), reason }));
+        job.cancel = Some(CancelRequest { by: by.to_owned(), reason: reason.clone() });
+        self.emit(Effect::Persist(Change::CancelRequested { job: id, by: by.to_owned(), reason }));
         true
     }
 
@@ -296,7 +296,7 @@ impl Pool {
             && let Some(mut worker) = self.roster.get_mut(worker)
         {
             // Until it reports without the attempt.
-            worker.distrusted.insert(id);
+            worker.unconfirmed_ends.insert(id);
         }
     }
 
@@ -345,7 +345,7 @@ impl Pool {
     }
 }
 
-pub(crate) fn cancelled_by(asked: &CancelAsked) -> Cause {
+pub(crate) fn cancelled_by(asked: &CancelRequest) -> Cause {
     let because = if asked.reason.is_empty() { String::new() } else { format!(": {}", asked.reason) };
     Cause { text: format!("Cancelled by {}{because}.", asked.by), known_from: KnownFrom::Pool }
 }

@@ -38,7 +38,7 @@ fn recipient(worker: &Worker) -> Result<Session, LinkError> {
         );
         return Err(LinkError::new(ErrorCode::Forbidden, text));
     }
-    let attempts = worker.jobs.len() as u64 + u64::from(worker.foreign);
+    let attempts = worker.jobs.len() as u64 + u64::from(worker.foreign_attempts);
     if !worker.record.draining || attempts > 0 {
         let text = format!(
             "worker `{name}` is not drained ({}); `buildpool drain {name}`, and wait until none is left",

@@ -1,7 +1,7 @@
 //! Views of the current state.
 
 use crate::effect::{AttemptRecord, JobRecord, WorkerRecord};
-use crate::estimate::{CLASSES_COMPARED_MAX, Effort};
+use crate::estimate::{CLASSES_COMPARED_MAX, ComparisonBudget};
 use crate::input::Now;
 use crate::job::{Granted, Job, Phase};
 use crate::pool::Pool;
@@ -27,14 +27,14 @@ pub struct LiveJob {
     /// False while its worker cannot be reached.
     pub connected: bool,
     /// Set while it waits.
-    pub waiting: Option<Waits>,
+    pub waiting: Option<WaitInfo>,
     /// True if it was cancelled.
     pub cancelling: bool,
 }
 
 /// Reason and position of a waiting job.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Waits {
+pub struct WaitInfo {
     /// One sentence.
     pub reason: String,
     /// Number of jobs ahead that could run on the same workers, plus one. Set only if requested.
@@ -45,9 +45,9 @@ pub struct Waits {
     pub estimate: Option<Duration>,
 }
 
-impl Waits {
+impl WaitInfo {
     /// A wait for something other than jobs.
-    pub const fn because(reason: String, since_ms: i64) -> Self {
+    pub const fn new(reason: String, since_ms: i64) -> Self {
         Self { reason, position: None, since_ms, estimate: None }
     }
 }
@@ -129,7 +129,7 @@ fn state_of(job: &Job) -> JobState {
 impl Pool {
     /// Returns a live job, or `None` if it is unknown or done.
     pub fn live_job(&self, now: Now, id: JobId) -> Option<LiveJob> {
-        self.jobs.get(&id).map(|job| self.view(now, job, Some(&mut Effort::of_one_answer())))
+        self.jobs.get(&id).map(|job| self.view(now, job, Some(&mut ComparisonBudget::for_one_answer())))
     }
 
     /// Returns the ids of all live jobs, oldest first.
@@ -159,7 +159,7 @@ impl Pool {
         wanted: impl Fn(JobState, &JobRecord, &[AttemptRecord]) -> bool,
     ) -> Vec<LiveJob> {
         let mut reasons: BTreeMap<Class, String> = BTreeMap::new();
-        let mut effort = Effort::of_one_answer();
+        let mut budget = ComparisonBudget::for_one_answer();
         let newest_first = self.jobs.values().rev();
         let picked = newest_first.filter(|job| wanted(state_of(job), &job.record, &job.attempts)).take(limit);
         let viewed = picked.enumerate().map(|(index, job)| match &job.phase {
@@ -176,11 +176,11 @@ impl Pool {
                     attempts: job.attempts.clone(),
                     state: JobState::Queued,
                     connected: true,
-                    waiting: Some(Waits::because(reason, since.wall_ms)),
+                    waiting: Some(WaitInfo::new(reason, since.wall_ms)),
                     cancelling: job.cancel.is_some(),
                 }
             }
-            _ => self.view(now, job, (index < PLACED_MAX).then_some(&mut effort)),
+            _ => self.view(now, job, (index < PLACED_MAX).then_some(&mut budget)),
         });
         viewed.collect()
     }
@@ -188,10 +188,10 @@ impl Pool {
     /// Returns the oldest waiting jobs that match, at most 20, each with position and estimate. A list of the newest jobs
     /// has those that wait longest at its end, without a position.
     pub fn longest_waiting(&self, now: Now, wanted: impl Fn(&JobRecord) -> bool) -> Vec<LiveJob> {
-        let mut effort = Effort::of_one_answer();
+        let mut budget = ComparisonBudget::for_one_answer();
         let waits = |job: &&Job| matches!(job.phase, Phase::Queued { .. }) && wanted(&job.record);
         let oldest = self.jobs.values().filter(waits).take(PLACED_MAX);
-        oldest.map(|job| self.view(now, job, Some(&mut effort))).collect()
+        oldest.map(|job| self.view(now, job, Some(&mut budget))).collect()
     }
 
     /// Returns all known workers, sorted by identity.
@@ -265,14 +265,14 @@ impl Pool {
     }
 
     /// Why a job is not done although its command has ended.
-    fn sealing(&self, now: Now, granted: &Granted, connected: bool) -> Waits {
+    fn sealing(&self, now: Now, granted: &Granted, connected: bool) -> WaitInfo {
         let name = self.roster.get(granted.worker).map_or("", |worker| &worker.record.name);
         let reason = if connected {
             format!("worker `{name}` collects its reports and artifacts and sends the rest of its log")
         } else {
             format!("worker `{name}`, which has the rest of its log, can't be reached")
         };
-        Waits::because(reason, granted.ended_since_ms.unwrap_or(now.wall_ms))
+        WaitInfo::new(reason, granted.ended_since_ms.unwrap_or(now.wall_ms))
     }
 
     fn held_back_by_disk(&self, worker: WorkerId, reason: &str) -> String {
@@ -280,24 +280,24 @@ impl Pool {
         format!("the disk of worker `{name}` refuses its output ({reason}); it goes on when there is room")
     }
 
-    /// Returns the state of a job; with `effort`, also its position and estimate.
-    fn view(&self, now: Now, job: &Job, effort: Option<&mut Effort>) -> LiveJob {
+    /// Returns the state of a job; with `budget`, also its position and estimate.
+    fn view(&self, now: Now, job: &Job, budget: Option<&mut ComparisonBudget>) -> LiveJob {
         let (state, connected, waiting) = match &job.phase {
             Phase::Queued { since, .. } => {
                 let obstacle = self.obstacle(job, &self.reserved, now.clock);
-                let holders = effort.is_some().then(|| self.holders(&job.record.spec, &obstacle));
-                let (ahead, estimate) = match effort {
+                let holders = budget.is_some().then(|| self.holders(&job.record.spec, &obstacle));
+                let (ahead, estimate) = match budget {
                     None => (None, None),
                     Some(_) if self.queue.classes() > CLASSES_COMPARED_MAX => {
                         (Some(self.at_most_ahead(job)), None)
                     }
-                    Some(effort) => {
-                        let ahead = self.ahead(job, effort);
+                    Some(budget) => {
+                        let ahead = self.ahead(job, budget);
                         let jobs = ahead.iter().map(|part| part.jobs).sum::<u64>();
                         (Some(jobs), self.estimate(job, &ahead, &obstacle, now.clock))
                     }
                 };
-                let waits = Waits {
+                let waits = WaitInfo {
                     reason: obstacle.sentence() + &holders.unwrap_or_default(),
                     position: ahead.map(|jobs| jobs + 1),
                     since_ms: since.wall_ms,
@@ -312,7 +312,7 @@ impl Pool {
                 let waits = match state {
                     JobState::Sealing => Some(self.sealing(now, granted, connected)),
                     _ => granted.output_held.as_ref().filter(|_| state == JobState::Running).map(|held| {
-                        Waits::because(self.held_back_by_disk(granted.worker, &held.reason), held.since_ms)
+                        WaitInfo::new(self.held_back_by_disk(granted.worker, &held.reason), held.since_ms)
                     }),
                 };
                 (state, connected, waits)

@@ -5,7 +5,7 @@ use super::{COMMANDS_MAX, Command, QueryReply, Replaced, Runtime};
 use crate::connections::{Reply, WorkerOut};
 use crate::net::admission;
 use crate::store::StoreError;
-use buildpool_pool::{ClientRef, Effect, Input, LiveJob, Now, Session, Waits};
+use buildpool_pool::{ClientRef, Effect, Input, LiveJob, Now, Session, WaitInfo};
 use buildpool_protocol::error::{ErrorCode, LinkError, chain};
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::report::JobState;
@@ -140,7 +140,7 @@ impl Runtime {
             && let Some(refusal) = attempt.refusal()
         {
             let reason = format!("its log can't be stored: {}", refusal.reason);
-            live.waiting = Some(Waits::because(reason, refusal.since_ms));
+            live.waiting = Some(WaitInfo::new(reason, refusal.since_ms));
         }
         if let Some(since_ms) = self.unwritten_since_ms
             && (live.waiting.is_none() || live.state == JobState::Sealing)
@@ -149,7 +149,7 @@ impl Runtime {
             let reason = format!(
                 "it may have ended; its state follows when the coordinator can write its records ({why})"
             );
-            live.waiting = Some(Waits::because(reason, since_ms));
+            live.waiting = Some(WaitInfo::new(reason, since_ms));
         }
         live
     }

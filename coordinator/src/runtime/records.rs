@@ -10,7 +10,7 @@ use crate::store::{
 };
 use buildpool_digest::{Digest, TestResult};
 use buildpool_pool as pool;
-use buildpool_pool::{Change, LiveJob, Now, Waits};
+use buildpool_pool::{Change, LiveJob, Now, WaitInfo};
 use buildpool_protocol::ids::{AttemptId, JobId, WorkerId};
 use buildpool_protocol::limits::LOST_AFTER;
 use buildpool_protocol::outcome::CrashType;
@@ -106,7 +106,7 @@ impl Mirror {
             attempts: record.attempts.iter().map(to_pool_attempt).collect(),
             state: JobState::Sealing,
             connected: true,
-            waiting: Some(Waits { reason, position: None, since_ms, estimate: None }),
+            waiting: Some(WaitInfo { reason, position: None, since_ms, estimate: None }),
             cancelling: record.cancel.is_some(),
         })
     }
@@ -137,7 +137,7 @@ impl Mirror {
                 self.jobs.insert(job.job, record);
             }
             Change::Attempt { job, attempt } => self.attempt(now, job, attempt, records),
-            Change::CancelAsked { job, by, reason } => {
+            Change::CancelRequested { job, by, reason } => {
                 if let Some(record) = self.jobs.get_mut(&job) {
                     record.cancel = Some(CancelRecord { by, reason, at_ms: now.wall_ms });
                     records.push(Record::Job(Box::new(record.clone())));

@@ -100,7 +100,7 @@ impl Disk {
                 }
             }
             Change::Attempt { job, attempt } => self.write_attempt(*job, attempt)?,
-            Change::CancelAsked { job, by, reason } => {
+            Change::CancelRequested { job, by, reason } => {
                 self.check_live(*job, "received the order to end")?;
                 self.cancels.insert(*job, (by.clone(), reason.clone()));
             }

@@ -152,7 +152,7 @@ impl Truth {
     /// Writes a change to the records, and counts it.
     pub(crate) fn write(&mut self, change: &Change, now: Time) {
         match change {
-            Change::CancelAsked { job, .. } => drop(self.cancelled.insert(*job)),
+            Change::CancelRequested { job, .. } => drop(self.cancelled.insert(*job)),
             Change::Attempt { job, attempt } => {
                 self.counts.losses += u64::from(attempt.counted && !self.cancelled.contains(job));
                 self.counts.retries += u64::from(attempt.retried);
@@ -181,7 +181,7 @@ fn describe(change: &Change) -> String {
         Change::Attempt { job, attempt } => {
             format!("attempt {job}/{} on {}: lost {:?}", attempt.number, attempt.worker_name, attempt.lost)
         }
-        Change::CancelAsked { job, .. } => format!("cancel of {job}"),
+        Change::CancelRequested { job, .. } => format!("cancel of {job}"),
         Change::Done { job, record } => format!("end of {job}: {:?} {:?}", record.verdict, record.cause),
         Change::Attachable { job, attachable } => format!("job {job} attachable: {attachable}"),
         Change::Worker(record) => format!("worker {}", record.name),

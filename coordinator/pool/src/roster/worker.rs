@@ -28,11 +28,11 @@ pub(crate) struct Worker {
     pub(crate) contact: Contact,
     pub(crate) condition: Condition,
     /// Cancelled jobs without confirmation. While there are any, the pool sends no more jobs.
-    pub(crate) distrusted: BTreeSet<JobId>,
+    pub(crate) unconfirmed_ends: BTreeSet<JobId>,
     /// Number of attempts that it still runs or ends under older leases. Each takes a slot.
-    pub(crate) foreign: u32,
+    pub(crate) foreign_attempts: u32,
     /// Earlier starts of its daemon that have certainly ended, as reported by the current one.
-    pub(crate) earlier: Vec<BootId>,
+    pub(crate) ended_boots: Vec<BootId>,
     /// True if a timer for its loss is set.
     pub(crate) is_loss_timed: bool,
     /// True if it declined a grant and has not reported since.
@@ -51,9 +51,9 @@ impl Worker {
             record: Arc::new(record),
             contact: Contact::Absent { since },
             condition: Condition::default(),
-            distrusted: BTreeSet::new(),
-            foreign: 0,
-            earlier: Vec::new(),
+            unconfirmed_ends: BTreeSet::new(),
+            foreign_attempts: 0,
+            ended_boots: Vec::new(),
             is_loss_timed: false,
             declined: false,
             drain_deadline: None,
@@ -82,18 +82,18 @@ impl Worker {
 
     /// Returns true if the worker can vouch for this start of its daemon: attempts that it does not
     /// hold, that start does not hold either.
-    pub(crate) fn speaks_for(&self, boot: BootId) -> bool {
-        self.boot() == Some(boot) || self.session().is_some() && self.earlier.contains(&boot)
+    pub(crate) fn covers_boot(&self, boot: BootId) -> bool {
+        self.boot() == Some(boot) || self.session().is_some() && self.ended_boots.contains(&boot)
     }
 
     pub(crate) fn is_quarantined(&self) -> bool {
-        !self.distrusted.is_empty() || self.condition.quarantined.is_some()
+        !self.unconfirmed_ends.is_empty() || self.condition.quarantined.is_some()
     }
 
     /// Returns the reason why it accepts no jobs although it is connected.
     pub(crate) fn quarantine(&self) -> Option<String> {
         let unconfirmed = self
-            .distrusted
+            .unconfirmed_ends
             .first()
             .map(|job| format!("it received the order to end job {job} and has not confirmed it"));
         let unapproved = (!self.record.approved).then(|| {
@@ -124,7 +124,7 @@ impl Worker {
 
     pub(crate) fn free_slots(&self) -> u32 {
         let leased = u32::try_from(self.jobs.len()).unwrap_or(u32::MAX);
-        self.record.slots.saturating_sub(leased).saturating_sub(self.foreign)
+        self.record.slots.saturating_sub(leased).saturating_sub(self.foreign_attempts)
     }
 
     pub(crate) fn used(&self, resource: &str) -> u32 {

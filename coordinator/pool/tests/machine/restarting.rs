@@ -255,7 +255,7 @@ fn nothing_is_said_before_it_is_on_disk() {
         match effect {
             Effect::Persist(Change::Submitted(_)) => written.0 = true,
             Effect::Persist(Change::Attempt { .. }) => written.1 = true,
-            Effect::Persist(Change::CancelAsked { .. }) => written.2 = true,
+            Effect::Persist(Change::CancelRequested { .. }) => written.2 = true,
             Effect::Persist(Change::Done { .. }) => written.3 = true,
             Effect::Accepted { .. } => assert!(written.0),
             Effect::Grant { .. } | Effect::OpenLog { .. } => assert!(written.1),

@@ -163,7 +163,7 @@ impl Scene {
                 assert!(!self.disk.done.contains_key(&job), "nothing changes after the end");
                 self.disk.attempts.entry(job).or_default().insert(attempt.number, attempt);
             }
-            Change::CancelAsked { job, by, reason } => {
+            Change::CancelRequested { job, by, reason } => {
                 self.disk.cancels.insert(job, (by, reason));
             }
             Change::Done { job, record } => {
