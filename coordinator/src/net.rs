@@ -36,7 +36,7 @@ use buildpool_protocol::version::VersionRange;
 use std::time::Duration;
 
 /// Maximum time to send the reason to a peer before its connection is closed.
-const LAST_WORD_WITHIN: Duration = Duration::from_secs(1);
+const CLOSE_REASON_WITHIN: Duration = Duration::from_secs(1);
 
 /// Returns the protocol version to use with a peer.
 fn agree(shared: &AppState, theirs: VersionRange, peer: &str) -> Result<u16, LinkError> {

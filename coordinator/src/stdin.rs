@@ -8,7 +8,7 @@ mod removals;
 mod shares;
 
 pub(crate) use copies::{export_input, import_input, inputs_in};
-pub(crate) use input::{Input, Presence, Reach};
+pub(crate) use input::{Input, InputProgress, SenderGuard};
 pub(crate) use shares::Free;
 
 use crate::app_state::AppState;
@@ -124,10 +124,10 @@ impl Inputs {
     pub(crate) fn finish(&self, job: JobId) {
         let input = self.open.remove(&job).map(|(_, input)| input);
         let whole = input.and_then(|input| {
-            input.reach.send_modify(|reach| reach.is_over = true);
+            input.progress.send_modify(|progress| progress.is_over = true);
             // Tasks may keep the input for a while.
             input.share().take();
-            let end = input.reach.borrow().end.clone()?;
+            let end = input.progress.borrow().end.clone()?;
             (end.reason.is_none() && end.seal.length <= KEPT_BYTES_MAX).then_some(end.seal.length)
         });
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -188,7 +188,7 @@ impl Inputs {
 
     /// Counts an input among those of its submitter.
     fn belongs_to(&self, input: &Input, submitter: &str) {
-        let stored = input.reach.borrow().stored;
+        let stored = input.progress.borrow().stored;
         input.share().get_or_insert_with(|| self.shares.begin(submitter, stored));
     }
 

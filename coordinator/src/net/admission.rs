@@ -2,7 +2,7 @@
 //! there is room for its records.
 
 use super::client_conn::Submitted;
-use super::request_context::Back;
+use super::request_context::RequestContext;
 use super::requests::submitter;
 use crate::app_state::{AppState, internal};
 use crate::runtime::Command;
@@ -54,35 +54,39 @@ pub(crate) fn without_records(why: &str) -> LinkError {
 /// Passes a submit to the pool, with every reason to refuse a new job: only the pool can decide
 /// whether the job is new. The watch starts before that, so that no end is missed.
 pub(crate) async fn submit(
-    back: &Back,
+    context: &RequestContext,
     request: u32,
     mut message: SubmitMessage,
 ) -> Result<Submitted, LinkError> {
     // Overrides the value from the client.
-    message.spec.access = access(back, &message.spec);
-    admit(back, request, message).await
+    message.spec.access = access(context, &message.spec);
+    admit(context, request, message).await
 }
 
 /// Returns what the configuration, the token and the kind of the job decide about its workers.
-fn access(back: &Back, spec: &JobSpec) -> Access {
-    let Restriction { workers, mut labels, projects: _, reads: _ } = back.principal.only.clone();
+fn access(context: &RequestContext, spec: &JobSpec) -> Access {
+    let Restriction { workers, mut labels, projects: _, reads: _ } = context.principal.only.clone();
     if spec.network == Network::None {
         let (key, value) = NO_NETWORK_LABEL;
         labels.push(Selector { key: key.to_owned(), value: Some(value.to_owned()) });
     }
-    Access { workers, labels, ..back.shared.trust.access_of(&back.principal) }
+    Access { workers, labels, ..context.shared.trust.access_of(&context.principal) }
 }
 
 /// Passes a submit with known access rights to the pool.
-async fn admit(back: &Back, request: u32, message: SubmitMessage) -> Result<Submitted, LinkError> {
-    let shared = &back.shared;
+async fn admit(
+    context: &RequestContext,
+    request: u32,
+    message: SubmitMessage,
+) -> Result<Submitted, LinkError> {
+    let shared = &context.shared;
     let bytes = text_bytes(&message);
-    let turn = shared.turns.submit(&back.principal.name, bytes).await;
-    let known = known(back, &message).await?;
+    let turn = shared.turns.submit(&context.principal.name, bytes).await;
+    let known = known(context, &message).await?;
     let refused = match shared.refuses_jobs() {
-        None if known.is_none() => match back.principal.only.excludes(&message.spec) {
+        None if known.is_none() => match context.principal.only.excludes(&message.spec) {
             Some(reason) => Some(LinkError::new(ErrorCode::Forbidden, reason)),
-            None => match shared.volumes.within(&back.principal.name, bytes, Instant::now()) {
+            None => match shared.volumes.within(&context.principal.name, bytes, Instant::now()) {
                 Ok(()) => has_its_snapshot(shared, &message).await.err(),
                 Err(error) => Some(error),
             },
@@ -103,7 +107,7 @@ async fn admit(back: &Back, request: u32, message: SubmitMessage) -> Result<Subm
     let mut submit = Submit {
         job: message.job,
         spec: Arc::new(message.spec),
-        submitter: submitter(back),
+        submitter: submitter(context),
         client_request_id: message.client_request_id,
         attach: message.attach,
         secrets: message.secrets,
@@ -115,7 +119,7 @@ async fn admit(back: &Back, request: u32, message: SubmitMessage) -> Result<Subm
     };
     // Here, because it reads all texts, and the pool's thread serves all clients.
     submit.measure();
-    let client = ClientRef { connection: back.connection, request };
+    let client = ClientRef { connection: context.connection, request };
     let input = Input::Submit { client, submit: Box::new(submit) };
     shared.runtime.send(Command::InTurn { input, turn }).await;
     Ok(submitted)
@@ -143,13 +147,13 @@ pub(crate) struct Again {
 /// Submits the spec and the snapshot of a job again. Only its submitter and an admin may do this,
 /// because the job may contain uncommitted files and variables.
 pub(crate) async fn retry(
-    back: &Back,
+    context: &RequestContext,
     request: u32,
     text: &str,
     Again { new, client_request_id, worker }: Again,
 ) -> Result<Submitted, LinkError> {
-    let shared = &back.shared;
-    let job = shared.resolve(&back.principal, text)?;
+    let shared = &context.shared;
+    let job = shared.resolve(&context.principal, text)?;
     let (spec, submitter, snapshot) = match shared.runtime.live(job).await {
         Some(LiveJob { record, .. }) => {
             (record.spec.clone(), record.submitter.clone(), record.snapshot.clone())
@@ -159,9 +163,9 @@ pub(crate) async fn retry(
             (record.spec.clone(), record.principal.clone(), record.snapshot.clone())
         }
     };
-    if back.principal.role != Role::Admin && submitter != back.principal.name {
+    if context.principal.role != Role::Admin && submitter != context.principal.name {
         let text = format!("job {job} belongs to `{submitter}`; only its submitter or an admin can retry it");
-        shared.note_forbidden(back.actor(), "another's job", &text);
+        shared.note_forbidden(context.actor(), "another's job", &text);
         return Err(LinkError::new(ErrorCode::Forbidden, text));
     }
     if !spec.secrets.is_empty() {
@@ -171,8 +175,8 @@ pub(crate) async fn retry(
         );
         return Err(LinkError::new(ErrorCode::Invalid, text));
     }
-    let mut access = access(back, &spec);
-    if submitter != back.principal.name {
+    let mut access = access(context, &spec);
+    if submitter != context.principal.name {
         // The tree is the original submitter's.
         access.class = shared.trust.class_again(&submitter, &spec.access.class);
         access.reads_own |= spec.access.reads_own;
@@ -194,9 +198,9 @@ pub(crate) async fn retry(
         follow: false,
         progress: false,
     };
-    if known(back, &message).await?.is_some() {
+    if known(context, &message).await?.is_some() {
         // The request that this one repeats gave the job its input.
-        return Ok(Submitted { stdin: false, ..admit(back, request, message).await? });
+        return Ok(Submitted { stdin: false, ..admit(context, request, message).await? });
     }
     has_its_snapshot(shared, &message).await.map_err(|error| match error.code {
         ErrorCode::NotFound => {
@@ -208,19 +212,19 @@ pub(crate) async fn retry(
         _ => error,
     })?;
     if message.spec.stdin.is_none() {
-        return admit(back, request, message).await;
+        return admit(context, request, message).await;
     }
-    with_input_of(back, request, job, message).await
+    with_input_of(context, request, job, message).await
 }
 
 /// Submits a job that reads the input of an earlier one, as far as that is kept.
 async fn with_input_of(
-    back: &Back,
+    context: &RequestContext,
     request: u32,
     job: JobId,
     mut message: SubmitMessage,
 ) -> Result<Submitted, LinkError> {
-    let (inputs, new) = (&back.shared.inputs, message.job);
+    let (inputs, new) = (&context.shared.inputs, message.job);
     let copied = tokio::task::block_in_place(|| inputs.copy(job, new)).map_err(|error| {
         tracing::error!(%job, %error, "a kept standard input can't be used again");
         LinkError::new(ErrorCode::Internal, format!("the standard input of job {job} can't be read: {error}"))
@@ -232,7 +236,7 @@ async fn with_input_of(
         return Err(LinkError::new(ErrorCode::Invalid, text));
     };
     message.spec.stdin = Some(Stdin { seal: Some(seal) });
-    match admit(back, request, message).await {
+    match admit(context, request, message).await {
         // The input is complete, so the client sends none.
         Ok(submitted) => Ok(Submitted { stdin: false, ..submitted }),
         Err(error) => {
@@ -268,10 +272,10 @@ async fn has_its_snapshot(shared: &Arc<AppState>, message: &SubmitMessage) -> Re
 
 /// Returns the stored job that this submit repeats, live or finished. While the PostgreSQL server does not answer, this waits:
 /// either it answers again, or another coordinator leads and gets the submit.
-async fn known(back: &Back, message: &SubmitMessage) -> Result<Option<JobId>, LinkError> {
+async fn known(context: &RequestContext, message: &SubmitMessage) -> Result<Option<JobId>, LinkError> {
     let since = Instant::now();
     loop {
-        match known_now(back, message) {
+        match known_now(context, message) {
             Err(Unknown::Store(error)) if error.is_server_away() && since.elapsed() < SERVER_PATIENCE => {
                 // No event reports that the server answers again.
                 tokio::time::sleep(SERVER_AGAIN_AFTER).await;
@@ -295,17 +299,17 @@ impl From<StoreError> for Unknown {
     }
 }
 
-fn known_now(back: &Back, message: &SubmitMessage) -> Result<Option<JobId>, Unknown> {
-    let reader = &back.shared.reader;
+fn known_now(context: &RequestContext, message: &SubmitMessage) -> Result<Option<JobId>, Unknown> {
+    let reader = &context.shared.reader;
     if let Lookup::Found(record) = reader.job(message.job)? {
-        if record.principal != back.principal.name {
+        if record.principal != context.principal.name {
             let text = format!("job id {} is in use", message.job);
             return Err(Unknown::Refused(LinkError::new(ErrorCode::Conflict, text)));
         }
         return Ok(Some(message.job));
     }
     let Some(text) = &message.client_request_id else { return Ok(None) };
-    let Some(job) = reader.by_client_request(&back.principal.name, text)? else {
+    let Some(job) = reader.by_client_request(&context.principal.name, text)? else {
         return Ok(None);
     };
     match reader.job(job)? {

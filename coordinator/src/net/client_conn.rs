@@ -2,7 +2,7 @@
 
 use super::admission::Again;
 use super::outbox::{Outbox, Queued};
-use super::request_context::Back;
+use super::request_context::RequestContext;
 use super::{admission, follow, requests, stdin};
 use crate::app_state::AppState;
 use crate::auth::Principal;
@@ -50,7 +50,7 @@ pub(super) struct ClientQueues {
 
 /// Requests of one client, with or without a WebSocket.
 pub(super) struct ClientConnection {
-    pub(super) back: Back,
+    pub(super) context: RequestContext,
     /// Agreed protocol version.
     protocol: u16,
     pub(super) replies: mpsc::Receiver<Reply>,
@@ -62,12 +62,12 @@ pub(super) struct ClientConnection {
     /// Requests that wait for the end of a job.
     waits: HashMap<u32, AbortHandle>,
     /// Where the standard input of a submit goes.
-    inputs: HashMap<u32, mpsc::Sender<stdin::Fed>>,
+    inputs: HashMap<u32, mpsc::Sender<stdin::StdinEvent>>,
 }
 
 impl Drop for ClientConnection {
     fn drop(&mut self) {
-        self.back.shared.connections.remove_client(self.back.connection);
+        self.context.shared.connections.remove_client(self.context.connection);
     }
 }
 
@@ -93,10 +93,17 @@ impl ClientConnection {
             principal: Box::new(principal.clone()),
         };
         let (transfers, transfers_out) = Peer::new(shared.clone(), who);
-        let back =
-            Back { shared: shared.clone(), principal, connection, peer, delivers: true, control, bulk };
+        let context = RequestContext {
+            shared: shared.clone(),
+            principal,
+            connection,
+            peer,
+            delivers: true,
+            control,
+            bulk,
+        };
         let connection = Self {
-            back,
+            context,
             protocol,
             replies,
             tasks: JoinSet::new(),
@@ -111,15 +118,19 @@ impl ClientConnection {
 
     /// Registers a caller of the HTTP API. A result that it reads does not count as delivered, because a GET changes
     /// nothing (RFC 9110, section 9.2.1).
-    pub(super) fn of_api(shared: &Arc<AppState>, principal: Principal, peer: IpAddr) -> (Self, ClientQueues) {
+    pub(super) fn for_api(
+        shared: &Arc<AppState>,
+        principal: Principal,
+        peer: IpAddr,
+    ) -> (Self, ClientQueues) {
         let (mut connection, out) = Self::open(shared, principal, peer, shared.config.protocol.max);
-        connection.back.delivers = false;
+        connection.context.delivers = false;
         (connection, out)
     }
 
     /// Carries out what the tasks and the pool have for this connection, until one of them needs no more. Never returns
     /// while the pool runs.
-    pub(super) async fn work_on(&mut self) {
+    pub(super) async fn serve_tasks(&mut self) {
         loop {
             tokio::select! {
                 reply = self.replies.recv() => match reply {
@@ -137,8 +148,11 @@ impl ClientConnection {
         match header.kind {
             BinaryKind::Transfer => self.transfers.bytes(header.channel, header.position, content),
             BinaryKind::Stdin => {
-                self.feed(header.channel, stdin::Fed::Bytes { position: header.position, bytes: content })
-                    .await;
+                self.pass_stdin(
+                    header.channel,
+                    stdin::StdinEvent::Bytes { position: header.position, bytes: content },
+                )
+                .await;
             }
             BinaryKind::Output | BinaryKind::Follow => {
                 let text = "only transfer and stdin frames are expected from a client";
@@ -149,9 +163,9 @@ impl ClientConnection {
     }
 
     /// Hands standard input on. Bytes of an input that has ended are dropped.
-    async fn feed(&mut self, request: u32, fed: stdin::Fed) {
+    async fn pass_stdin(&mut self, request: u32, event: stdin::StdinEvent) {
         let Some(input) = self.inputs.get(&request) else { return };
-        if input.send(fed).await.is_err() {
+        if input.send(event).await.is_err() {
             self.inputs.remove(&request);
         }
     }
@@ -159,7 +173,7 @@ impl ClientConnection {
     pub(super) async fn reply(&mut self, reply: Reply) {
         match reply {
             Reply::Accepted { request, job, reattached } => {
-                self.back.say(ToClient::Accepted { request, job, reattached }).await;
+                self.context.send(ToClient::Accepted { request, job, reattached }).await;
                 if let Some(submitted) = self.submitted.remove(&request) {
                     self.accepted(request, job, Submitted { reattached, ..submitted });
                 }
@@ -167,20 +181,20 @@ impl ClientConnection {
             Reply::Refused { request, error } => {
                 if let Some(submitted) = self.submitted.remove(&request) {
                     drop(submitted.watch);
-                    self.back.shared.connections.unwatch(submitted.job);
+                    self.context.shared.connections.unwatch(submitted.job);
                 }
                 if error.code == ErrorCode::Forbidden {
-                    let actor = self.back.actor();
-                    self.back.shared.note_forbidden(actor, "another's job", &error.message);
+                    let actor = self.context.actor();
+                    self.context.shared.note_forbidden(actor, "another's job", &error.message);
                 }
-                self.back.refuse(request, error).await;
+                self.context.send_error(request, error).await;
             }
             Reply::Acknowledged { request, job } => {
-                let back = self.back.clone();
+                let context = self.context.clone();
                 self.tasks.spawn(async move {
                     match job {
-                        Some(job) => requests::job_now(&back, request, job).await,
-                        None => requests::workers(&back, request).await,
+                        Some(job) => requests::job_now(&context, request, job).await,
+                        None => requests::workers(&context, request).await,
                     }
                 });
             }
@@ -189,7 +203,7 @@ impl ClientConnection {
 
     fn accepted(&mut self, request: u32, job: JobId, mut submitted: Submitted) {
         if submitted.job != job {
-            submitted.watch = self.back.shared.connections.watch(job);
+            submitted.watch = self.context.shared.connections.watch(job);
             submitted.job = job;
         }
         if submitted.follow {
@@ -202,21 +216,21 @@ impl ClientConnection {
                 to_end: false,
                 only: None,
             };
-            self.tasks.spawn(follow::follow(self.back.clone(), plan, window));
+            self.tasks.spawn(follow::follow(self.context.clone(), plan, window));
         }
         if submitted.stdin {
-            let (input, fed) = mpsc::channel(stdin::FED_MAX);
+            let (input, events) = mpsc::channel(stdin::STDIN_EVENTS_MAX);
             self.inputs.insert(request, input);
-            self.tasks.spawn(stdin::store(self.back.clone(), request, submitted.job, fed));
+            self.tasks.spawn(stdin::store(self.context.clone(), request, submitted.job, events));
         }
         if submitted.wait {
-            let wait = self.tasks.spawn(requests::wait(self.back.clone(), request, submitted));
+            let wait = self.tasks.spawn(requests::wait(self.context.clone(), request, submitted));
             self.waits.insert(request, wait);
         }
     }
 
     /// Applies the rate limit. Messages that belong to an open request do not count.
-    fn within_rate(&self, message: &FromClient) -> Result<(), LinkError> {
+    fn check_rate(&self, message: &FromClient) -> Result<(), LinkError> {
         let is_part = matches!(
             message,
             FromClient::Register { .. }
@@ -225,11 +239,11 @@ impl ClientConnection {
                 | FromClient::Unfollow { .. }
                 | FromClient::StdinEnd { .. }
         );
-        let name = &self.back.principal.name;
+        let name = &self.context.principal.name;
         if is_part {
             return Ok(());
         }
-        self.back.shared.rates.within(name, Instant::now())
+        self.context.shared.rates.within(name, Instant::now())
     }
 
     /// Serves a request. Its answers come through [`ClientQueues`].
@@ -238,43 +252,43 @@ impl ClientConnection {
             let text =
                 format!("{REQUESTS_MAX} requests of this connection are being served; wait for answers");
             let error = LinkError::new(ErrorCode::Exhausted, text);
-            return self.back.say(ToClient::Error { request: message.request(), error }).await;
+            return self.context.send(ToClient::Error { request: message.request(), error }).await;
         }
-        if let Err(error) = self.within_rate(&message) {
-            return self.back.say(ToClient::Error { request: message.request(), error }).await;
+        if let Err(error) = self.check_rate(&message) {
+            return self.context.send(ToClient::Error { request: message.request(), error }).await;
         }
-        if self.back.principal.role == Role::Read && !requests::only_reads(&message) {
-            return requests::refuse_reader(&self.back, &message).await;
+        if self.context.principal.role == Role::Read && !requests::only_reads(&message) {
+            return requests::refuse_reader(&self.context, &message).await;
         }
         match message {
             FromClient::Register { .. } => {}
             FromClient::Transfer(step) => self.transfers.step(step),
             FromClient::Retry { request, job, new, client_request_id, worker } => {
                 let again = Again { new, client_request_id, worker };
-                match admission::retry(&self.back, request, &job, again).await {
+                match admission::retry(&self.context, request, &job, again).await {
                     Ok(submitted) => drop(self.submitted.insert(request, submitted)),
-                    Err(error) => self.back.refuse(request, error).await,
+                    Err(error) => self.context.send_error(request, error).await,
                 }
             }
             FromClient::Submit { request, submit } => {
-                match admission::submit(&self.back, request, *submit).await {
+                match admission::submit(&self.context, request, *submit).await {
                     Ok(submitted) => drop(self.submitted.insert(request, submitted)),
-                    Err(error) => self.back.refuse(request, error).await,
+                    Err(error) => self.context.send_error(request, error).await,
                 }
             }
             FromClient::Follow { request, job, cursor, attempt, to_end, tail, stream } => {
                 let (taken, window) = watch::channel(None);
                 self.follows.insert(request, taken);
-                let back = self.back.clone();
+                let context = self.context.clone();
                 let only = stream.only().filter(|_| self.protocol >= FOLLOW_OF_ONE_STREAM);
                 self.tasks.spawn(async move {
-                    match back.shared.resolve(&back.principal, &job) {
+                    match context.shared.resolve(&context.principal, &job) {
                         Ok(job) => {
                             let from = follow::FollowStart::new(cursor, attempt, tail);
                             let plan = follow::Plan { request, job, from, to_end, only };
-                            follow::follow(back, plan, window).await;
+                            follow::follow(context, plan, window).await;
                         }
-                        Err(error) => back.refuse(request, error).await,
+                        Err(error) => context.send_error(request, error).await,
                     }
                 });
             }
@@ -283,13 +297,15 @@ impl ClientConnection {
                     taken.send_replace(Some(position));
                 }
             }
-            FromClient::Unfollow { request } => self.unfollow(request),
-            FromClient::StdinEnd { request, end } => self.feed(request, stdin::Fed::End(end)).await,
+            FromClient::Unfollow { request } => self.end_follow(request),
+            FromClient::StdinEnd { request, end } => {
+                self.pass_stdin(request, stdin::StdinEvent::End(end)).await
+            }
             FromClient::Job { request, .. } => {
-                let wait = self.tasks.spawn(requests::serve(self.back.clone(), message));
+                let wait = self.tasks.spawn(requests::serve(self.context.clone(), message));
                 self.waits.insert(request, wait);
             }
-            other => drop(self.tasks.spawn(requests::serve(self.back.clone(), other))),
+            other => drop(self.tasks.spawn(requests::serve(self.context.clone(), other))),
         }
         // Drop the windows of followers that have ended.
         if self.follows.len() > REQUESTS_MAX {
@@ -302,7 +318,7 @@ impl ClientConnection {
 
     /// Ends a follow or a wait. Dropping the sender ends the follower. An aborted wait does not
     /// send the result, so it does not count as delivered.
-    fn unfollow(&mut self, request: u32) {
+    fn end_follow(&mut self, request: u32) {
         self.inputs.remove(&request);
         if self.follows.remove(&request).is_some() {
             return;

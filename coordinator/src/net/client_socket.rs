@@ -3,7 +3,7 @@
 
 use super::client_conn::{ClientConnection, ClientQueues};
 use super::outbox::{Queued, text_of};
-use super::{LAST_WORD_WITHIN, agree};
+use super::{CLOSE_REASON_WITHIN, agree};
 use crate::app_state::{AppState, VERSION};
 use crate::auth::Principal;
 use crate::transfer::{self, Frame};
@@ -21,17 +21,17 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<AppState>, principal: Principal, peer: IpAddr) {
     let protocol = match register(&mut socket, &shared, &principal).await {
         Ok(protocol) => protocol,
-        Err(error) => return refuse(&mut socket, error).await,
+        Err(error) => return send_error(&mut socket, error).await,
     };
     let (mut connection, ClientQueues { control, bulk, transfers }) =
         ClientConnection::open(&shared, principal, peer, protocol);
     let (sink, stream) = socket.split();
-    let (cut, last_word) = oneshot::channel();
+    let (close, close_reason) = oneshot::channel();
     let writer = tokio::spawn(async move {
         let mut out = SocketOut { sink, control, bulk, transfers };
         tokio::select! {
             biased;
-            Ok(error) = last_word => out.cut(error).await,
+            Ok(error) = close_reason => out.close_with(error).await,
             () = out.write() => {}
         }
     });
@@ -40,7 +40,7 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<AppState>, principa
     // All senders are dropped. The last queued message, the reason for the end, is still sent.
     // After a revocation, nothing else is sent.
     if let Some(error) = revoked {
-        drop(cut.send(error));
+        drop(close.send(error));
     }
     let abort = writer.abort_handle();
     if tokio::time::timeout(REGISTER_WITHIN, writer).await.is_err() {
@@ -48,7 +48,7 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<AppState>, principa
     }
 }
 
-async fn refuse(socket: &mut WebSocket, error: LinkError) {
+async fn send_error(socket: &mut WebSocket, error: LinkError) {
     let text = frame::encode_control(&ToClient::Error { request: None, error });
     // The connection ends here in any case.
     let _gone = tokio::time::timeout(REGISTER_WITHIN, async {
@@ -125,9 +125,9 @@ impl SocketOut {
     }
 
     /// Ends the connection, and tries to send the reason.
-    async fn cut(&mut self, error: LinkError) {
+    async fn close_with(&mut self, error: LinkError) {
         let last = Message::Text(text_of(&ToClient::Error { request: None, error }));
-        let _gone = tokio::time::timeout(LAST_WORD_WITHIN, async {
+        let _gone = tokio::time::timeout(CLOSE_REASON_WITHIN, async {
             self.sink.send(last).await?;
             self.sink.send(Message::Close(None)).await
         })
@@ -138,8 +138,8 @@ impl SocketOut {
 impl ClientConnection {
     /// Serves until the connection ends. Returns the reason if the token is no longer valid.
     pub(super) async fn run(&mut self, stream: SplitStream<WebSocket>) -> Option<LinkError> {
-        let shared = self.back.shared.clone();
-        let principal = self.back.principal.clone();
+        let shared = self.context.shared.clone();
+        let principal = self.context.principal.clone();
         // Check the token first: a client that accepts no answers would otherwise block this loop.
         tokio::select! {
             biased;
@@ -156,20 +156,20 @@ impl ClientConnection {
                     None => return,
                 },
                 Some(_) = self.tasks.join_next() => {}
-                () = self.back.control.closed() => return,
+                () = self.context.control.closed() => return,
                 received = tokio::time::timeout(SILENCE_MAX, stream.next()) => match received {
                     Ok(Some(Ok(Message::Text(text)))) => match FromClient::decode(&text) {
                         Ok(message) => self.request(message).await,
                         Err(answer) => {
                             let ends = matches!(*answer, ToClient::Error { request: None, .. });
-                            self.back.say(*answer).await;
+                            self.context.send(*answer).await;
                             if ends {
                                 return;
                             }
                         }
                     },
                     Ok(Some(Ok(Message::Binary(bytes)))) => if let Err(error) = self.bytes(&bytes).await {
-                        return self.back.say(ToClient::Error { request: None, error }).await;
+                        return self.context.send(ToClient::Error { request: None, error }).await;
                     },
                     Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => {}
                     // A live client sends pings. A silent one counts as disconnected; its jobs

@@ -1,6 +1,6 @@
 //! Sends a log to a reader from a position on, as it grows and across attempts.
 
-use super::request_context::Back;
+use super::request_context::RequestContext;
 use crate::app_state::internal_log;
 use crate::logtext::no_such_attempt;
 use crate::store::{LogError, LogReader, each_chunk};
@@ -76,17 +76,17 @@ impl From<LogError> for Stop {
     }
 }
 
-pub(crate) async fn follow(back: Back, plan: Plan, window: watch::Receiver<Option<u64>>) {
-    let mut follower = ClientFollower { back, plan, window: Window::new(window) };
+pub(crate) async fn follow(context: RequestContext, plan: Plan, window: watch::Receiver<Option<u64>>) {
+    let mut follower = ClientFollower { context, plan, window: Window::new(window) };
     match follower.run().await {
-        Ok(cursor) => follower.back.say_in_order(&ToClient::End { request: plan.request, cursor }).await,
+        Ok(cursor) => follower.context.send_in_order(&ToClient::End { request: plan.request, cursor }).await,
         Err(Stop::Reader) => {}
-        Err(Stop::Refused(error)) => follower.back.refuse(plan.request, error).await,
+        Err(Stop::Refused(error)) => follower.context.send_error(plan.request, error).await,
     }
 }
 
 struct ClientFollower {
-    back: Back,
+    context: RequestContext,
     plan: Plan,
     window: Window,
 }
@@ -149,7 +149,7 @@ impl ClientFollower {
     async fn run(&mut self) -> Result<Cursor, Stop> {
         let job = self.plan.job;
         let fixed = self.plan.from.attempt().is_some();
-        let mut watch = self.back.shared.connections.watch(job);
+        let mut watch = self.context.shared.connections.watch(job);
         let mut sent: Option<Cursor> = None;
         loop {
             let (newest, is_over) = self.newest_attempt().await?;
@@ -163,8 +163,8 @@ impl ClientFollower {
             match wanted {
                 Some(attempt) => {
                     if sent.is_some() {
-                        self.back
-                            .say_in_order(&ToClient::Attempt { request: self.plan.request, attempt })
+                        self.context
+                            .send_in_order(&ToClient::Attempt { request: self.plan.request, attempt })
                             .await;
                     }
                     let from = if sent.is_none() { self.plan.from } else { FollowStart::Attempt(attempt) };
@@ -176,19 +176,19 @@ impl ClientFollower {
                 None if is_over || self.plan.to_end => break,
                 // The watch ends with the job, and then there is no waiting.
                 None => tokio::select! {
-                    changed = watch.changed() => if changed.is_err() { watch = self.back.shared.connections.watch(job) },
+                    changed = watch.changed() => if changed.is_err() { watch = self.context.shared.connections.watch(job) },
                     changed = self.window.changed() => changed?,
                 },
             }
         }
         drop(watch);
-        self.back.shared.connections.unwatch(job);
+        self.context.shared.connections.unwatch(job);
         Ok(sent.unwrap_or_default())
     }
 
     /// Returns the number of the newest attempt, and whether the job has ended.
     async fn newest_attempt(&self) -> Result<(Option<u32>, bool), Stop> {
-        let shared = &self.back.shared;
+        let shared = &self.context.shared;
         if let Some(live) = shared.runtime.live(self.plan.job).await {
             return Ok((live.attempts.last().map(|attempt| attempt.number), false));
         }
@@ -199,7 +199,7 @@ impl ClientFollower {
     /// Sends one attempt's log until the log has ended.
     async fn send(&mut self, number: u32, from: FollowStart, newest: Option<u32>) -> Result<Cursor, Stop> {
         let attempt = AttemptId { job: self.plan.job, number };
-        let reader = tokio::task::block_in_place(|| self.back.shared.logs.reader(attempt));
+        let reader = tokio::task::block_in_place(|| self.context.shared.logs.reader(attempt));
         let mut reader = reader.map_err(|error| match error {
             LogError::Unknown => {
                 let text = no_such_attempt(attempt.job, number, newest);
@@ -239,7 +239,7 @@ impl ClientFollower {
                 self.window.wait(begun_at, position).await?;
                 let frame = frame(self.plan.request, position, &chunks);
                 position += chunks.len() as u64;
-                if !self.back.bulk(frame).await {
+                if !self.context.bulk(frame).await {
                     return Err(Stop::Reader);
                 }
                 continue;

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 /// Context of a request's task.
 #[derive(Clone)]
-pub(crate) struct Back {
+pub(crate) struct RequestContext {
     pub(crate) shared: Arc<AppState>,
     pub(crate) principal: Principal,
     pub(crate) connection: u64,
@@ -25,19 +25,19 @@ pub(crate) struct Back {
     pub(super) bulk: mpsc::Sender<Message>,
 }
 
-impl Back {
+impl RequestContext {
     /// Returns the party that the audit log names for requests of this connection.
     pub(crate) fn actor(&self) -> Actor<'_> {
         Actor { name: &self.principal.name, peer: Some(self.peer) }
     }
 
     /// Sends a control message. Does nothing if the client has disconnected.
-    pub(crate) async fn say(&self, message: ToClient) {
-        let _gone = self.try_say(message).await;
+    pub(crate) async fn send(&self, message: ToClient) {
+        let _gone = self.try_send(message).await;
     }
 
     /// Sends a control message. Returns false if the client has disconnected.
-    pub(crate) async fn try_say(&self, message: ToClient) -> bool {
+    pub(crate) async fn try_send(&self, message: ToClient) -> bool {
         self.control.send(&message).await
     }
 
@@ -56,8 +56,8 @@ impl Back {
         self.control.send_text(room, text).await
     }
 
-    pub(crate) async fn refuse(&self, request: u32, error: LinkError) {
-        self.say(ToClient::Error { request: Some(request), error }).await;
+    pub(crate) async fn send_error(&self, request: u32, error: LinkError) {
+        self.send(ToClient::Error { request: Some(request), error }).await;
     }
 
     /// Sends a bulk frame. Returns false if the client has disconnected.
@@ -66,7 +66,7 @@ impl Back {
     }
 
     /// Sends a control message in order with the bulk frames.
-    pub(crate) async fn say_in_order(&self, message: &ToClient) {
+    pub(crate) async fn send_in_order(&self, message: &ToClient) {
         let _gone = self.bulk.send(Message::Text(text_of(message))).await;
     }
 }

@@ -7,7 +7,7 @@ pub(crate) use waiting::{job_now, wait};
 
 use super::outbox::{ANSWER_BYTES_MAX, Room, text_of};
 use super::queries::{self, Page};
-use super::request_context::Back;
+use super::request_context::RequestContext;
 use super::upgrades;
 use crate::app_state::AppState;
 use crate::auth::{JobsAfter, Note, Principal};
@@ -62,13 +62,13 @@ pub(crate) fn only_reads(message: &FromClient) -> bool {
 }
 
 /// Refuses a message that role `read` may not send, on its transfer channel or request.
-pub(crate) async fn refuse_reader(back: &Back, message: &FromClient) {
-    let name = &back.principal.name;
+pub(crate) async fn refuse_reader(context: &RequestContext, message: &FromClient) {
+    let name = &context.principal.name;
     let text = format!(
         "the token `{name}` has role read, which may not submit jobs, send snapshots or change anything; \
          use a token with role submit or admin"
     );
-    back.shared.note_forbidden(back.actor(), "a change", "its role does not allow it");
+    context.shared.note_forbidden(context.actor(), "a change", "its role does not allow it");
     let error = LinkError::new(ErrorCode::Forbidden, text);
     let answer = match message {
         FromClient::Transfer(step) => {
@@ -76,7 +76,7 @@ pub(crate) async fn refuse_reader(back: &Back, message: &FromClient) {
         }
         message => ToClient::Error { request: message.request(), error },
     };
-    back.say(answer).await;
+    context.send(answer).await;
 }
 
 /// Returns the largest size of the answer to a request. The pool answers some requests itself.
@@ -93,71 +93,79 @@ const fn answer_bytes(message: &FromClient) -> usize {
 }
 
 /// Serves all requests that do not use the state of the connection.
-pub(crate) async fn serve(back: Back, message: FromClient) {
+pub(crate) async fn serve(context: RequestContext, message: FromClient) {
     let Some(request) = message.request() else { return };
     if let FromClient::Job { job, view, wait, progress, .. } = message {
         let watching = progress.then_some(request);
-        return match Box::pin(job_after(&back, &job, &view, wait, watching)).await {
-            Ok(answered) => Box::pin(answer_job(&back, request, answered)).await,
-            Err(error) => back.refuse(request, error).await,
+        return match Box::pin(job_after(&context, &job, &view, wait, watching)).await {
+            Ok(answered) => Box::pin(answer_job(&context, request, answered)).await,
+            Err(error) => context.send_error(request, error).await,
         };
     }
     // A small answer gives the rest of this room back.
-    let Some(room) = back.room(answer_bytes(&message)).await else { return };
+    let Some(room) = context.room(answer_bytes(&message)).await else { return };
     // A connection may have many requests that wait for room, so these are small.
-    Box::pin(serve_in(back, request, message, room)).await;
+    Box::pin(serve_in(context, request, message, room)).await;
 }
 
-async fn serve_in(back: Back, request: u32, message: FromClient, room: Room) {
+async fn serve_in(context: RequestContext, request: u32, message: FromClient, room: Room) {
     let answer = match message {
         FromClient::Jobs { query, limit, .. } => {
             let wanted = Wanted { query, limit: limit as usize };
-            return list(&back, request, room, Listed::Jobs(Box::new(wanted))).await;
+            return list(&context, request, room, Listed::Jobs(Box::new(wanted))).await;
         }
         FromClient::Workers { offset, .. } => {
-            return list(&back, request, room, Listed::Workers { offset }).await;
+            return list(&context, request, room, Listed::Workers { offset }).await;
         }
         FromClient::Logs { query, .. } => {
-            logs(&back, &query).await.map(|logs| Some(ToClient::Logs { request, logs: Box::new(logs) }))
+            logs(&context, &query).await.map(|logs| Some(ToClient::Logs { request, logs: Box::new(logs) }))
         }
-        FromClient::Finding { job, finding, .. } => finding_of(&back, &job, &finding)
+        FromClient::Finding { job, finding, .. } => finding_of(&context, &job, &finding)
             .await
             .map(|finding| Some(ToClient::Finding { request, finding: Box::new(finding) })),
         FromClient::Explain { job, .. } => {
-            explain(&back, &job).await.map(|text| Some(ToClient::Explain { request, text }))
+            explain(&context, &job).await.map(|text| Some(ToClient::Explain { request, text }))
         }
-        FromClient::Cancel { job, reason, .. } => cancel(&back, request, &job, reason).await.map(|()| None),
+        FromClient::Cancel { job, reason, .. } => {
+            cancel(&context, request, &job, reason).await.map(|()| None)
+        }
         FromClient::Drain { worker, draining, deadline, .. } => {
             let action = if draining { "drain" } else { "resume" };
             let decide = |client, worker| Input::Drain { client, worker, draining, deadline };
-            on_worker(&back, request, ("draining a worker", action), &worker, decide).await.map(|()| None)
+            on_worker(&context, request, ("draining a worker", action), &worker, decide).await.map(|()| None)
         }
         FromClient::Approve { worker, .. } => {
             let decide = |client, worker| Input::Approve { client, worker };
-            on_worker(&back, request, ("approving a worker", "approve"), &worker, decide).await.map(|()| None)
+            on_worker(&context, request, ("approving a worker", "approve"), &worker, decide)
+                .await
+                .map(|()| None)
         }
         FromClient::Forget { worker, .. } => {
             let decide = |client, worker| Input::Forget { client, worker };
-            on_worker(&back, request, ("forgetting a worker", "forget"), &worker, decide).await.map(|()| None)
+            on_worker(&context, request, ("forgetting a worker", "forget"), &worker, decide)
+                .await
+                .map(|()| None)
         }
         FromClient::Upgrade { worker, order, .. } => {
-            upgrades::order(&back, request, &worker, order).await.map(|()| None)
+            upgrades::order(&context, request, &worker, order).await.map(|()| None)
         }
         FromClient::Audit { limit, before, .. } => {
-            audit(&back, before, limit).map(|entries| Some(ToClient::Audit { request, entries }))
+            audit(&context, before, limit).map(|entries| Some(ToClient::Audit { request, entries }))
         }
-        FromClient::TokenRotate { token, grace, expires, .. } => token_rotate(&back, &token, grace, expires)
-            .map(|created| Some(ToClient::Token { request, created })),
+        FromClient::TokenRotate { token, grace, expires, .. } => {
+            token_rotate(&context, &token, grace, expires)
+                .map(|created| Some(ToClient::Token { request, created }))
+        }
         FromClient::TokenCreate { role, name, expires, only, .. } => {
-            token_create(&back, (role, &only), &name, expires)
+            token_create(&context, (role, &only), &name, expires)
                 .map(|created| Some(ToClient::Token { request, created }))
         }
         FromClient::TokenList { .. } => {
-            token_list(&back).map(|tokens| Some(ToClient::Tokens { request, tokens }))
+            token_list(&context).map(|tokens| Some(ToClient::Tokens { request, tokens }))
         }
         FromClient::TokenRevoke { token, keep_jobs, .. } => {
             let jobs = if keep_jobs { JobsAfter::Continue } else { JobsAfter::End };
-            token_revoke(&back, &token, jobs).map(|tokens| Some(ToClient::Tokens { request, tokens }))
+            token_revoke(&context, &token, jobs).map(|tokens| Some(ToClient::Tokens { request, tokens }))
         }
         FromClient::Register { .. }
         | FromClient::Job { .. }
@@ -171,19 +179,19 @@ async fn serve_in(back: Back, request: u32, message: FromClient, room: Room) {
     };
     match answer {
         Ok(Some(message)) => {
-            let _gone = back.answer(room, message).await;
+            let _gone = context.answer(room, message).await;
         }
         Ok(None) => {}
-        Err(error) => back.refuse(request, error).await,
+        Err(error) => context.send_error(request, error).await,
     }
 }
 
-pub(crate) fn submitter(back: &Back) -> Submitter {
+pub(crate) fn submitter(context: &RequestContext) -> Submitter {
     Submitter {
-        name: back.principal.name.clone(),
-        admin: back.principal.role == Role::Admin,
-        token: Some(back.principal.token),
-        peer: Some(back.peer),
+        name: context.principal.name.clone(),
+        admin: context.principal.role == Role::Admin,
+        token: Some(context.principal.token),
+        peer: Some(context.peer),
     }
 }
 
@@ -192,14 +200,18 @@ fn going() -> LinkError {
     LinkError::new(ErrorCode::Unavailable, "the connection ends")
 }
 
-async fn logs(back: &Back, query: &LogQuery) -> Result<LogAnswer, LinkError> {
-    let job = back.shared.resolve(&back.principal, &query.job)?;
-    logtext::answer(&back.shared, &back.principal.name, job, query).await
+async fn logs(context: &RequestContext, query: &LogQuery) -> Result<LogAnswer, LinkError> {
+    let job = context.shared.resolve(&context.principal, &query.job)?;
+    logtext::answer(&context.shared, &context.principal.name, job, query).await
 }
 
-async fn with_digest<T>(back: &Back, text: &str, read: impl FnOnce(&Digest) -> T) -> Result<T, LinkError> {
-    let shared = &back.shared;
-    let job = shared.resolve(&back.principal, text)?;
+async fn with_digest<T>(
+    context: &RequestContext,
+    text: &str,
+    read: impl FnOnce(&Digest) -> T,
+) -> Result<T, LinkError> {
+    let shared = &context.shared;
+    let job = shared.resolve(&context.principal, text)?;
     if shared.runtime.live(job).await.is_some() {
         return Err(LinkError::new(
             ErrorCode::NotFound,
@@ -210,7 +222,7 @@ async fn with_digest<T>(back: &Back, text: &str, read: impl FnOnce(&Digest) -> T
     if let Some(digest) = &finished.digest {
         return Ok(read(digest));
     }
-    let digest = queries::digest_of(shared, &back.principal.name, &finished, &View::default()).await?;
+    let digest = queries::digest_of(shared, &context.principal.name, &finished, &View::default()).await?;
     let none = || {
         LinkError::new(
             ErrorCode::NotFound,
@@ -220,8 +232,12 @@ async fn with_digest<T>(back: &Back, text: &str, read: impl FnOnce(&Digest) -> T
     digest.as_ref().map(read).ok_or_else(none)
 }
 
-async fn finding_of(back: &Back, job: &str, finding: &str) -> Result<buildpool_protocol::Finding, LinkError> {
-    with_digest(back, job, |digest| digest.finding(finding)).await?.ok_or_else(|| {
+async fn finding_of(
+    context: &RequestContext,
+    job: &str,
+    finding: &str,
+) -> Result<buildpool_protocol::Finding, LinkError> {
+    with_digest(context, job, |digest| digest.finding(finding)).await?.ok_or_else(|| {
         LinkError::new(
             ErrorCode::NotFound,
             format!("job {job} has no finding `{finding}`; `buildpool job {job}` lists them"),
@@ -229,14 +245,14 @@ async fn finding_of(back: &Back, job: &str, finding: &str) -> Result<buildpool_p
     })
 }
 
-async fn explain(back: &Back, job: &str) -> Result<String, LinkError> {
-    with_digest(back, job, Digest::explain).await
+async fn explain(context: &RequestContext, job: &str) -> Result<String, LinkError> {
+    with_digest(context, job, Digest::explain).await
 }
 
 /// Sends the first page of the workers.
-pub(crate) async fn workers(back: &Back, request: u32) {
-    let Some(room) = back.room(ANSWER_BYTES_MAX).await else { return };
-    list(back, request, room, Listed::Workers { offset: 0 }).await;
+pub(crate) async fn workers(context: &RequestContext, request: u32) {
+    let Some(room) = context.room(ANSWER_BYTES_MAX).await else { return };
+    list(context, request, room, Listed::Workers { offset: 0 }).await;
 }
 
 /// A list that a client asked for.
@@ -249,8 +265,8 @@ enum Listed {
 }
 
 /// Makes a list and sends it.
-async fn list(back: &Back, request: u32, room: Room, listed: Listed) {
-    let (shared, principal) = (back.shared.clone(), back.principal.clone());
+async fn list(context: &RequestContext, request: u32, room: Room, listed: Listed) {
+    let (shared, principal) = (context.shared.clone(), context.principal.clone());
     let turn = shared.turns.list(&principal.name).await;
     let made = tokio::spawn(async move {
         // The work goes on if its request is given up.
@@ -258,8 +274,8 @@ async fn list(back: &Back, request: u32, room: Room, listed: Listed) {
         encoded(&shared, &principal, request, listed).await
     });
     match made.await.unwrap_or_else(|_| Err(going())) {
-        Ok(text) => drop(back.answer_text(room, text).await),
-        Err(error) => back.refuse(request, error).await,
+        Ok(text) => drop(context.answer_text(room, text).await),
+        Err(error) => context.send_error(request, error).await,
     }
 }
 
@@ -286,14 +302,14 @@ async fn encoded(
 /// Applies an admin's decision to a worker. The decision uses the worker id in the audit log, even
 /// if another worker takes the name later.
 pub(super) async fn on_worker(
-    back: &Back,
+    context: &RequestContext,
     request: u32,
     (operation, action): (&str, &'static str),
     text: &str,
     decide: impl FnOnce(ClientRef, String) -> Input,
 ) -> Result<(), LinkError> {
-    require_admin(back, operation)?;
-    let workers = back.shared.runtime.workers().await;
+    require_admin(context, operation)?;
+    let workers = context.shared.runtime.workers().await;
     let by_id = workers.iter().find(|worker| worker.record.worker.to_string() == text);
     let known = by_id.or_else(|| workers.iter().find(|worker| worker.record.name == text));
     let (subject, detail, worker) = match known.map(|worker| &worker.record) {
@@ -305,34 +321,34 @@ pub(super) async fn on_worker(
         None => (text, String::new(), text.to_owned()),
     };
     let note = Note {
-        actor: back.principal.name.clone(),
-        peer: Some(back.peer),
+        actor: context.principal.name.clone(),
+        peer: Some(context.peer),
         action,
         subject: subject[..subject.floor_char_boundary(TEXT_BYTES_MAX)].to_owned(),
         detail,
     };
-    let client = ClientRef { connection: back.connection, request };
-    back.shared.runtime.send(Command::Noted { input: decide(client, worker), note }).await;
+    let client = ClientRef { connection: context.connection, request };
+    context.shared.runtime.send(Command::Noted { input: decide(client, worker), note }).await;
     Ok(())
 }
 
-async fn cancel(back: &Back, request: u32, text: &str, reason: String) -> Result<(), LinkError> {
-    let job = back.shared.resolve(&back.principal, text)?;
-    let client = ClientRef { connection: back.connection, request };
-    let cancel = Input::Cancel { client, job, by: submitter(back), reason };
-    back.shared.input_in_turn(&back.principal.name, cancel).await;
+async fn cancel(context: &RequestContext, request: u32, text: &str, reason: String) -> Result<(), LinkError> {
+    let job = context.shared.resolve(&context.principal, text)?;
+    let client = ClientRef { connection: context.connection, request };
+    let cancel = Input::Cancel { client, job, by: submitter(context), reason };
+    context.shared.input_in_turn(&context.principal.name, cancel).await;
     Ok(())
 }
 
-pub(super) fn require_admin(back: &Back, operation: &str) -> Result<(), LinkError> {
-    if back.principal.role == Role::Admin {
+pub(super) fn require_admin(context: &RequestContext, operation: &str) -> Result<(), LinkError> {
+    if context.principal.role == Role::Admin {
         return Ok(());
     }
     let text = format!(
         "{operation} needs an admin token; `{}` has role {}",
-        back.principal.name,
-        back.principal.role.name()
+        context.principal.name,
+        context.principal.role.name()
     );
-    back.shared.note_forbidden(back.actor(), operation, "its role does not allow it");
+    context.shared.note_forbidden(context.actor(), operation, "its role does not allow it");
     Err(LinkError::new(ErrorCode::Forbidden, text))
 }

@@ -1,6 +1,6 @@
 //! Answers of a standby: it sends links and HTTP requests to the leader. With `proxy = true`, [`forward`] passes them on instead.
 
-use super::LAST_WORD_WITHIN;
+use super::CLOSE_REASON_WITHIN;
 use super::router::limited;
 use crate::leader::{Leadership, Part};
 use axum::Router;
@@ -142,7 +142,7 @@ fn too_many() -> Response {
 async fn answer(mut socket: WebSocket, text: String) {
     // The peer may be gone. It tries another coordinator then.
     let _register = tokio::time::timeout(REGISTER_WITHIN, socket.recv()).await;
-    let _gone = tokio::time::timeout(LAST_WORD_WITHIN, async {
+    let _gone = tokio::time::timeout(CLOSE_REASON_WITHIN, async {
         socket.send(Message::Text(text.into())).await?;
         socket.send(Message::Close(None)).await
     })

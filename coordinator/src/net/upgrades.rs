@@ -1,6 +1,6 @@
 //! Requests to replace the program of a worker.
 
-use super::request_context::Back;
+use super::request_context::RequestContext;
 use super::requests::{on_worker, require_admin};
 use buildpool_pool::Input;
 use buildpool_protocol::error::{ErrorCode, LinkError};
@@ -8,13 +8,13 @@ use buildpool_protocol::upgrade::UpgradeOrder;
 
 /// Passes an order to a worker. The program must be here, so that the worker does not wait for it.
 pub(super) async fn order(
-    back: &Back,
+    context: &RequestContext,
     request: u32,
     worker: &str,
     order: UpgradeOrder,
 ) -> Result<(), LinkError> {
-    require_admin(back, "upgrading a worker")?;
-    let (transfers, program) = (back.shared.transfers.clone(), order.blake3.clone());
+    require_admin(context, "upgrading a worker")?;
+    let (transfers, program) = (context.shared.transfers.clone(), order.blake3.clone());
     let found = tokio::task::spawn_blocking(move || transfers.program(&program)).await;
     if found.ok().flatten() != Some(order.length) {
         let text = format!(
@@ -24,5 +24,5 @@ pub(super) async fn order(
         return Err(LinkError::new(ErrorCode::NotFound, text));
     }
     let decide = |client, worker| Input::Upgrade { client, worker, order };
-    on_worker(back, request, ("upgrading a worker", "upgrade"), worker, decide).await
+    on_worker(context, request, ("upgrading a worker", "upgrade"), worker, decide).await
 }

@@ -1,6 +1,6 @@
 //! Connection of one worker: passes messages to the pool and output to the store.
 
-use super::{LAST_WORD_WITHIN, agree, stdin, worker_message};
+use super::{CLOSE_REASON_WITHIN, agree, stdin, worker_message};
 use crate::app_state::AppState;
 use crate::attempt::LiveAttempt;
 use crate::auth::Principal;
@@ -104,7 +104,7 @@ async fn registration(socket: &mut WebSocket) -> Result<Option<Box<Register>>, L
 async fn refuse(socket: &mut WebSocket, error: LinkError) {
     let text = frame::encode_control(&ToWorker::Refused { error });
     // The worker may have disconnected. It receives the reason at its next connection attempt.
-    let _gone = tokio::time::timeout(LAST_WORD_WITHIN, async {
+    let _gone = tokio::time::timeout(CLOSE_REASON_WITHIN, async {
         socket.send(Message::Text(text.into())).await?;
         socket.send(Message::Close(None)).await
     })
@@ -149,7 +149,7 @@ impl WorkerConnection {
             tokio::select! {
                 biased;
                 out = queues.outbox.recv() => match out {
-                    Some(out) => if !self.say(out).await? { return Ok(()) },
+                    Some(out) => if !self.send_out(out).await? { return Ok(()) },
                     None => return Ok(()),
                 },
                 received = tokio::time::timeout(SILENCE_MAX, self.socket.recv()) => match received {
@@ -162,7 +162,7 @@ impl WorkerConnection {
         }
     }
 
-    async fn say(&mut self, out: WorkerOut) -> Result<bool, LinkError> {
+    async fn send_out(&mut self, out: WorkerOut) -> Result<bool, LinkError> {
         let message = match out {
             WorkerOut::Welcome(welcome) => ToWorker::Registered {
                 protocol: self.protocol,
@@ -198,7 +198,7 @@ impl WorkerConnection {
     }
 
     /// A worker has room for the standard input of an attempt.
-    fn feed(&mut self, lease: Lease, from: Option<u64>, until: u64) {
+    fn send_stdin_up_to(&mut self, lease: Lease, from: Option<u64>, until: u64) {
         let attempt = self.shared.connections.attempt(lease.attempt).filter(|attempt| attempt.lease == lease);
         let reads = |attempt: &LiveAttempt| attempt.is_of(self.session) && attempt.spec.stdin.is_some();
         if !attempt.is_some_and(|attempt| reads(&attempt)) {
@@ -269,7 +269,7 @@ impl WorkerConnection {
             // A second registration on the same connection has no new content.
             FromWorker::Register(_) => {}
             FromWorker::Transfer(step) => self.transfers.step(step),
-            FromWorker::Stdin { lease, from, until } => self.feed(lease, from, until),
+            FromWorker::Stdin { lease, from, until } => self.send_stdin_up_to(lease, from, until),
             FromWorker::Report { held, condition } => {
                 for held in held.iter().filter(|held| held.state == HeldState::Ended) {
                     let attempt = self.shared.connections.attempt(held.lease.attempt);

@@ -21,8 +21,8 @@ pub(crate) struct Input {
     path: PathBuf,
     copies: Option<Copies>,
     state: Mutex<StdinState>,
-    pub(super) reach: watch::Sender<Reach>,
-    /// Its part of the space of its submitter, once that is known, until the job is done. Locked for short times only.
+    pub(super) progress: watch::Sender<InputProgress>,
+    /// Its part of the space of its submitter, as soon as that is known, until the job is done. Locked for short times only.
     share: Mutex<Option<Share>>,
 }
 
@@ -35,9 +35,9 @@ pub(super) struct StdinState {
     pub(super) departures: u64,
 }
 
-/// How far an input is. All positions are offsets in bytes.
+/// Progress of an input. All positions are offsets in bytes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reach {
+pub(crate) struct InputProgress {
     /// Bytes that are stored.
     pub(crate) stored: u64,
     /// Bytes that some worker had room for.
@@ -48,39 +48,39 @@ pub(crate) struct Reach {
     pub(crate) is_over: bool,
 }
 
-impl Reach {
-    /// Up to where the client may send. One byte beyond the longest input shows that there is more.
+impl InputProgress {
+    /// Returns the position up to which the client may send. One byte beyond the longest input shows that there is more.
     pub(crate) fn until(&self) -> u64 {
         (self.wanted + STDIN_WINDOW_BYTES).min(STDIN_BYTES_MAX + 1)
     }
 
-    /// Whether the client need not send any more.
+    /// Returns true if the client does not need to send more.
     pub(crate) fn is_complete(&self) -> bool {
         self.end.is_some() || self.is_over
     }
 }
 
-/// A client that sends an input. While one is there, the input goes on.
-pub(crate) struct Presence {
+/// Registers a client that sends an input. The input continues while a client is registered.
+pub(crate) struct SenderGuard {
     inputs: Arc<Inputs>,
     input: Arc<Input>,
 }
 
-impl Presence {
+impl SenderGuard {
     pub(crate) fn new(inputs: Arc<Inputs>, input: Arc<Input>) -> Self {
         input.lock().clients += 1;
         Self { inputs, input }
     }
 }
 
-impl Drop for Presence {
+impl Drop for SenderGuard {
     fn drop(&mut self) {
         {
             let mut state = self.input.lock();
             state.clients -= 1;
             state.departures += 1;
         }
-        if !self.input.reach.borrow().is_complete() {
+        if !self.input.progress.borrow().is_complete() {
             self.inputs.end_without_client(&self.input);
         }
     }
@@ -101,11 +101,11 @@ impl Input {
             path,
             copies,
             state: Mutex::new(state),
-            reach: watch::Sender::default(),
+            progress: watch::Sender::default(),
             share: Mutex::default(),
         };
         if let Some(end) = restored_end {
-            input.reach.send_modify(|reach| (reach.stored, reach.end) = (stored, end));
+            input.progress.send_modify(|progress| (progress.stored, progress.end) = (stored, end));
             return Ok(input);
         }
         let end = match File::open(input.end_path()) {
@@ -113,7 +113,7 @@ impl Input {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        input.reach.send_modify(|reach| (reach.stored, reach.end) = (stored, end));
+        input.progress.send_modify(|progress| (progress.stored, progress.end) = (stored, end));
         Ok(input)
     }
 
@@ -125,7 +125,9 @@ impl Input {
     fn file(&self) -> io::Result<Option<File>> {
         match OpenOptions::new().read(true).write(true).open(&self.path) {
             Ok(file) => Ok(Some(file)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && self.reach.borrow().is_over => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.progress.borrow().is_over => {
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }
@@ -139,15 +141,15 @@ impl Input {
     }
 
     /// How far it is, and when that changes.
-    pub(crate) fn reach(&self) -> watch::Receiver<Reach> {
-        self.reach.subscribe()
+    pub(crate) fn progress(&self) -> watch::Receiver<InputProgress> {
+        self.progress.subscribe()
     }
 
     /// A worker has room up to a position.
     pub(crate) fn want(&self, until: u64) {
-        self.reach.send_if_modified(|reach| {
-            let grows = until > reach.wanted;
-            reach.wanted = reach.wanted.max(until);
+        self.progress.send_if_modified(|progress| {
+            let grows = until > progress.wanted;
+            progress.wanted = progress.wanted.max(until);
             grows
         });
     }
@@ -158,7 +160,7 @@ impl Input {
     /// When the disk refuses; nothing is appended then.
     pub(crate) fn append(&self, position: u64, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.lock();
-        let Reach { stored, end: None, .. } = *self.reach.borrow() else { return Ok(()) };
+        let InputProgress { stored, end: None, .. } = *self.progress.borrow() else { return Ok(()) };
         let Some(new) = new_part(bytes, position, stored) else { return Ok(()) };
         let room = usize::try_from(STDIN_BYTES_MAX - stored).unwrap_or(usize::MAX);
         let fitting = &new[..new.len().min(room)];
@@ -174,7 +176,7 @@ impl Input {
         if let Some(share) = self.share().as_mut() {
             share.grow(grown);
         }
-        self.reach.send_modify(|reach| reach.stored += grown);
+        self.progress.send_modify(|progress| progress.stored += grown);
         if fitting.len() < new.len() {
             self.cut(state, &format!("at most {STDIN_BYTES_MAX} bytes are taken"));
             return Ok(());
@@ -187,7 +189,7 @@ impl Input {
     /// # Errors
     /// When the disk refuses.
     pub(crate) fn sync(&self) -> io::Result<u64> {
-        let stored = self.reach.borrow().stored;
+        let stored = self.progress.borrow().stored;
         if let Some(file) = self.file()? {
             file.sync_data()?;
             if let Some(copies) = &self.copies {
@@ -208,7 +210,7 @@ impl Input {
     }
 
     fn end_if_whole(&self, state: MutexGuard<'_, StdinState>) -> io::Result<()> {
-        let Reach { stored, end: None, .. } = *self.reach.borrow() else { return Ok(()) };
+        let InputProgress { stored, end: None, .. } = *self.progress.borrow() else { return Ok(()) };
         match &state.announced {
             Some(end) if end.seal.length <= stored => self.seal(end.clone()),
             Some(_) | None => Ok(()),
@@ -217,13 +219,13 @@ impl Input {
 
     /// Ends it before its client does.
     pub(super) fn cut(&self, state: MutexGuard<'_, StdinState>, reason: &str) {
-        let reach = self.reach.borrow().clone();
-        if reach.is_complete() {
+        let progress = self.progress.borrow().clone();
+        if progress.is_complete() {
             return;
         }
         let blake3 = state.hasher.finalize().to_hex().to_string();
         let reason = reason[..reason.floor_char_boundary(TEXT_BYTES_MAX)].to_owned();
-        let end = StdinEnd { seal: Seal { length: reach.stored, blake3 }, reason: Some(reason) };
+        let end = StdinEnd { seal: Seal { length: progress.stored, blake3 }, reason: Some(reason) };
         if let Err(error) = self.seal(end) {
             tracing::error!(path = %self.path.display(), %error, "the end of an input can't be written");
         }
@@ -244,7 +246,7 @@ impl Input {
         file.write_all(&serde_json::to_vec(&end)?)?;
         file.sync_data()?;
         fs::rename(&unfinished, &path)?;
-        self.reach.send_modify(|reach| reach.end = Some(end));
+        self.progress.send_modify(|progress| progress.end = Some(end));
         Ok(())
     }
 

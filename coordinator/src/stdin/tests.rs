@@ -1,4 +1,4 @@
-use super::{Free, Input, Inputs, Presence, Reach};
+use super::{Free, Input, InputProgress, Inputs, SenderGuard};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::outcome::Seal;
 use buildpool_protocol::stdin::StdinEnd;
@@ -56,7 +56,7 @@ async fn a_submitter_stores_as_much_as_stays_free_and_its_next_input_ends_with_t
     assert!(inputs.has_room("eve", 40).is_err() && inputs.has_room("ada", 40).is_ok());
     let (_, other) = open(3, "ada");
     other.append(0, &[0; 40]).expect("stored");
-    assert_eq!(other.reach().borrow().stored, 40);
+    assert_eq!(other.progress().borrow().stored, 40);
     drop(one);
     inputs.discard(first);
     assert!(inputs.has_room("eve", 40).is_ok(), "the bytes of a job that is over are given back");
@@ -75,8 +75,8 @@ async fn bytes_for_a_job_that_is_over_are_dropped() {
 }
 
 async fn end_of(input: &Input) -> StdinEnd {
-    let mut reach = input.reach();
-    let ended = reach.wait_for(Reach::is_complete);
+    let mut progress = input.progress();
+    let ended = progress.wait_for(InputProgress::is_complete);
     let ended = tokio::time::timeout(Duration::from_secs(60), ended).await.expect("it ends");
     ended.expect("it is open").end.clone().expect("an end")
 }
@@ -91,17 +91,17 @@ async fn an_input_is_the_same_after_a_restart() {
     first.append(9, b"after a hole").expect("dropped");
     assert_eq!(first.sync().expect("synced"), 5);
     let second = open().open(job()).expect("opened");
-    assert_eq!(second.reach().borrow().stored, 5);
+    assert_eq!(second.progress().borrow().stored, 5);
     let seal = Seal { length: 7, blake3: blake3::hash(b"abcdefg").to_hex().to_string() };
     let end = StdinEnd { seal, reason: None };
     second.end(end.clone()).expect("noted");
-    assert!(second.reach().borrow().end.is_none(), "bytes before the end are missing");
+    assert!(second.progress().borrow().end.is_none(), "bytes before the end are missing");
     second.append(5, b"fg").expect("stored");
     let third = open().open(job()).expect("opened");
-    assert_eq!(third.reach().borrow().end, Some(end));
+    assert_eq!(third.progress().borrow().end, Some(end));
     third.append(7, b"after the end").expect("dropped");
     assert_eq!(third.read(0, 7).expect("read").expect("live"), b"abcdefg");
-    assert_eq!(third.reach().borrow().stored, 7);
+    assert_eq!(third.progress().borrow().stored, 7);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -109,9 +109,9 @@ async fn an_input_ends_with_a_reason_when_its_client_stays_away() {
     let directory = tempfile::tempdir().expect("a directory");
     let inputs = Arc::new(Inputs::new(directory.path(), None, Duration::from_millis(50), all()));
     let input = inputs.open(job()).expect("opened");
-    let first = Presence::new(inputs.clone(), input.clone());
+    let first = SenderGuard::new(inputs.clone(), input.clone());
     input.append(0, b"abc").expect("stored");
-    let second = Presence::new(inputs.clone(), input.clone());
+    let second = SenderGuard::new(inputs.clone(), input.clone());
     drop(first);
     // The second client is there, so the end does not come of the first one's departure.
     let early = tokio::time::timeout(Duration::from_millis(200), end_of(&input)).await;

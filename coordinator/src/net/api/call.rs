@@ -21,7 +21,7 @@ pub(super) const REQUEST: u32 = 1;
 pub(super) async fn ask(caller: &Caller, mut message: FromClient) -> Result<ToClient, LinkError> {
     message.check()?;
     let (mut connection, mut out) =
-        ClientConnection::of_api(&caller.shared, caller.principal.clone(), caller.peer);
+        ClientConnection::for_api(&caller.shared, caller.principal.clone(), caller.peer);
     connection.request(message).await;
     loop {
         tokio::select! {
@@ -31,7 +31,7 @@ pub(super) async fn ask(caller: &Caller, mut message: FromClient) -> Result<ToCl
                 ToClient::Progress { .. } => {}
                 answer => return Ok(answer),
             },
-            () = connection.work_on() => return Err(ends()),
+            () = connection.serve_tasks() => return Err(ends()),
         }
     }
 }
@@ -99,7 +99,7 @@ impl Following {
     pub(super) async fn begin(caller: Caller, mut message: FromClient) -> Result<Self, LinkError> {
         message.check()?;
         let (mut connection, out) =
-            ClientConnection::of_api(&caller.shared, caller.principal.clone(), caller.peer);
+            ClientConnection::for_api(&caller.shared, caller.principal.clone(), caller.peer);
         connection.request(message).await;
         Ok(Self { caller, connection, out })
     }
@@ -115,7 +115,7 @@ impl Following {
             error = caller.shared.revoked(&caller.principal) => return Err(error),
             answer = out.control.recv() => return Err(message_of(answer).map_or_else(|error| error, |_| unexpected())),
             frame = out.bulk.recv() => part_of(frame.ok_or_else(ends)?)?,
-            () = connection.work_on() => return Err(ends()),
+            () = connection.serve_tasks() => return Err(ends()),
         };
         if let FollowedPart::Chunks { position, bytes } = &part {
             let position = position + bytes.len() as u64;

@@ -3,7 +3,7 @@
 use super::require_admin;
 use crate::app_state::internal;
 use crate::auth::{JobsAfter, LOCAL, LOCAL_WORKER, Principal};
-use crate::net::request_context::Back;
+use crate::net::request_context::RequestContext;
 use buildpool_protocol::client_link::{AuditEntry, Role, TokenCreated, TokenSummary};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::limits::{CONTROL_MESSAGE_BYTES_MAX, JOBS_PAGE_MAX, TOKEN_LASTS_MAX};
@@ -11,16 +11,17 @@ use buildpool_protocol::spec::Restriction;
 use std::time::Duration;
 
 pub(super) fn token_create(
-    back: &Back,
+    context: &RequestContext,
     role: (Role, &Restriction),
     name: &str,
     expires: Option<Duration>,
 ) -> Result<TokenCreated, LinkError> {
-    require_admin(back, "making a token")?;
+    require_admin(context, "making a token")?;
     lasts(expires)?;
-    let shared = &back.shared;
+    let shared = &context.shared;
     let fingerprint = shared.token_fingerprint();
-    let created = shared.tokens.create_restricted(role, name, expires, fingerprint.as_deref(), back.actor());
+    let created =
+        shared.tokens.create_restricted(role, name, expires, fingerprint.as_deref(), context.actor());
     created.map_err(|error| LinkError::from(&error))
 }
 
@@ -43,23 +44,28 @@ fn lasts(expires: Option<Duration>) -> Result<(), LinkError> {
 }
 
 pub(super) fn token_rotate(
-    back: &Back,
+    context: &RequestContext,
     token: &str,
     grace: Duration,
     expires: Option<Duration>,
 ) -> Result<TokenCreated, LinkError> {
-    require_admin(back, "rotating a token")?;
-    is_not_the_pools_own(back, token)?;
+    require_admin(context, "rotating a token")?;
+    is_not_the_pools_own(context, token)?;
     lasts(expires)?;
-    let fingerprint = back.shared.token_fingerprint();
-    let rotated = back.shared.tokens.rotate(token, grace, expires, fingerprint.as_deref(), back.actor());
+    let fingerprint = context.shared.token_fingerprint();
+    let rotated =
+        context.shared.tokens.rotate(token, grace, expires, fingerprint.as_deref(), context.actor());
     rotated.map_err(|error| LinkError::from(&error))
 }
 
-pub(super) fn audit(back: &Back, before: Option<u64>, limit: u32) -> Result<Vec<AuditEntry>, LinkError> {
-    require_admin(back, "reading the audit log")?;
+pub(super) fn audit(
+    context: &RequestContext,
+    before: Option<u64>,
+    limit: u32,
+) -> Result<Vec<AuditEntry>, LinkError> {
+    require_admin(context, "reading the audit log")?;
     let (before, limit) = (before.unwrap_or(u64::MAX), limit.clamp(1, JOBS_PAGE_MAX as u32));
-    let mut entries = back.shared.tokens.audit_before(before, limit).map_err(internal)?;
+    let mut entries = context.shared.tokens.audit_before(before, limit).map_err(internal)?;
     let mut bytes = 0;
     let fitting = entries.iter().take_while(|entry| {
         bytes += serde_json::to_vec(entry).map_or(0, |text| text.len());
@@ -70,16 +76,16 @@ pub(super) fn audit(back: &Back, before: Option<u64>, limit: u32) -> Result<Vec<
     Ok(entries)
 }
 
-pub(super) fn token_list(back: &Back) -> Result<Vec<TokenSummary>, LinkError> {
-    require_admin(back, "listing tokens")?;
-    back.shared.tokens.list().map_err(internal)
+pub(super) fn token_list(context: &RequestContext) -> Result<Vec<TokenSummary>, LinkError> {
+    require_admin(context, "listing tokens")?;
+    context.shared.tokens.list().map_err(internal)
 }
 
 /// Refuses changes to the local pool's own tokens. The pool creates them at each start. If one of
 /// them is revoked, the user or the worker is locked out until the next start.
-fn is_not_the_pools_own(back: &Back, token: &str) -> Result<(), LinkError> {
+fn is_not_the_pools_own(context: &RequestContext, token: &str) -> Result<(), LinkError> {
     let is_own = |principal: &Principal| matches!(&*principal.name, LOCAL | LOCAL_WORKER);
-    if !back.shared.config.local || !back.shared.tokens.in_force(token).iter().any(is_own) {
+    if !context.shared.config.local || !context.shared.tokens.in_force(token).iter().any(is_own) {
         return Ok(());
     }
     let text = format!(
@@ -90,13 +96,13 @@ fn is_not_the_pools_own(back: &Back, token: &str) -> Result<(), LinkError> {
 }
 
 pub(super) fn token_revoke(
-    back: &Back,
+    context: &RequestContext,
     token: &str,
     jobs: JobsAfter,
 ) -> Result<Vec<TokenSummary>, LinkError> {
-    require_admin(back, "revoking a token")?;
-    is_not_the_pools_own(back, token)?;
-    let revoked = back.shared.tokens.revoke(token, jobs, back.actor());
+    require_admin(context, "revoking a token")?;
+    is_not_the_pools_own(context, token)?;
+    let revoked = context.shared.tokens.revoke(token, jobs, context.actor());
     revoked.map_err(|error| LinkError::from(&error))?;
-    token_list(back)
+    token_list(context)
 }
