@@ -11,8 +11,8 @@ use crate::net::links::Links;
 use crate::net::load::Loads;
 use crate::net::outbox::AnswerBytes;
 use crate::net::rate::{Rates, Volumes};
+use crate::net::request_limits::RequestLimits;
 use crate::net::sign_in::SignIns;
-use crate::net::turns::Turns;
 use crate::recent_jobs::{FinishedJob, RecentJobs};
 use crate::runtime::{Command, Handle};
 use crate::stdin::Inputs;
@@ -65,7 +65,7 @@ pub(crate) struct AppState {
     pub(crate) inbound_bytes: InboundBytes,
     /// Logs that are copied to the shared objects at a time. Each takes a thread, and parts of the log in memory.
     pub(crate) publishing: Semaphore,
-    pub(crate) turns: Turns,
+    pub(crate) request_limits: RequestLimits,
     pub(crate) line_indexes: LineIndexes,
     pub(crate) loads: Loads,
     pub(crate) sign_ins: SignIns,
@@ -112,11 +112,11 @@ impl AppState {
         }
     }
 
-    /// Passes an input of this token's name to the pool when it is its turn: the inputs of one name must not fill the
+    /// Passes an input of this token's name to the pool within the limit of the name: the inputs of one name must not fill the
     /// queue of the pool's thread.
-    pub(crate) async fn input_in_turn(&self, name: &str, input: Input) {
-        let turn = self.turns.input(name).await;
-        self.runtime.send(Command::InTurn { input, turn }).await;
+    pub(crate) async fn send_limited_input(&self, name: &str, input: Input) {
+        let permit = self.request_limits.input(name).await;
+        self.runtime.send(Command::Limited { input, permit }).await;
     }
 
     /// Returns the fingerprint for new tokens, if the certificate is self-signed.

@@ -20,10 +20,10 @@ use crate::net::listen::{Acceptor, Listener};
 use crate::net::load::Loads;
 use crate::net::outbox::AnswerBytes;
 use crate::net::rate::{Rates, Volumes};
+use crate::net::request_limits::RequestLimits;
 use crate::net::router::{PeerAddress, router};
 use crate::net::sign_in::SignIns;
 use crate::net::standby;
-use crate::net::turns::Turns;
 use crate::recent_jobs::RecentJobs;
 use crate::revocations;
 use crate::runtime::{Parts, Runtime};
@@ -100,7 +100,7 @@ impl Front {
                 None => TcpListener::bind(config.listen).await?.into_std()?,
             };
             let other = socket.try_clone()?;
-            Ok((other, Listener::start(socket, acceptor(tls.clone()), descriptors.newcomers)?))
+            Ok((other, Listener::start(socket, acceptor(tls.clone()), descriptors.pending_connections)?))
         };
         let bound = bind().await;
         let (socket, listener) =
@@ -304,7 +304,7 @@ impl Coordinator {
             answer_bytes: AnswerBytes::default(),
             inbound_bytes: InboundBytes::default(),
             publishing: Semaphore::new(PUBLISHING_MAX),
-            turns: Turns::default(),
+            request_limits: RequestLimits::default(),
             line_indexes: LineIndexes::default(),
             loads: Loads::default(),
             sign_ins: SignIns::default(),

@@ -44,11 +44,11 @@ pub(crate) async fn answer(
         return Ok(LogAnswer { short_id, ..empty(job, state, query.stream) });
     };
     let plan = TextPlan::new(query)?;
-    let turn = shared.turns.log(reader).await;
+    let permit = shared.request_limits.log(reader).await;
     let (shared, stream) = (shared.clone(), query.stream);
     let read = tokio::task::spawn_blocking(move || {
         // The work goes on if its request is given up.
-        let _turn = turn;
+        let _permit = permit;
         let mut reader = shared.logs.reader(AttemptId { job, number })?;
         read(&mut reader, &plan, stream, job, number, state)
     });
@@ -98,11 +98,11 @@ pub(crate) async fn numbered<T: Default + Send + 'static>(
     let Some(number) = attempt.or(newest) else {
         return Ok((Numbered { state, attempt: 0, total: 0 }, T::default()));
     };
-    let turn = shared.turns.log(reader).await;
+    let permit = shared.request_limits.log(reader).await;
     let shared = Arc::clone(shared);
     let done = tokio::task::spawn_blocking(move || {
         // The work goes on if its request is given up.
-        let _turn = turn;
+        let _permit = permit;
         let attempt = AttemptId { job, number };
         let mut reader = shared.logs.reader(attempt)?;
         let index = shared.line_indexes.of(attempt);

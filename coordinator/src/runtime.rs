@@ -9,18 +9,18 @@ mod disk_full;
 mod effects;
 mod events;
 mod handle;
+mod list_query;
 mod records;
-mod wanted;
 
 pub(crate) use handle::{Command, Ending, Handle};
-pub(crate) use wanted::{ListedJob, Wanted};
+pub(crate) use list_query::{ListQuery, ListedJob};
 
 use crate::attempt::LiveAttempt;
 use crate::auth::{CANCEL, Note, SUBMIT, Tokens};
 use crate::connections::Connections;
 use crate::leader::Leadership;
 use crate::metrics::Metrics;
-use crate::net::turns::Turn;
+use crate::net::request_limits::RequestPermit;
 use crate::recent_jobs::RecentJobs;
 use crate::stdin::Inputs;
 use crate::store::{HistoryKey, Logs, Reader, Record, StoreError, Writer};
@@ -109,7 +109,7 @@ pub(crate) struct Runtime {
     /// Log writers that must outlive the next commit.
     held: Vec<Arc<LiveAttempt>>,
     /// Turns of the inputs of this round.
-    turns: Vec<Turn>,
+    permits: Vec<RequestPermit>,
     /// Whether a reply depends on the pending records. If not, they wait for later records.
     is_urgent: bool,
     /// Time of the oldest pending record that waits for others.
@@ -137,7 +137,7 @@ impl Runtime {
             told: BTreeSet::new(),
             unwritten_since_ms: None,
             held: Vec::new(),
-            turns: Vec::new(),
+            permits: Vec::new(),
             is_urgent: false,
             noted_at: None,
         };
@@ -223,7 +223,7 @@ impl Runtime {
                 }
             }
             self.held.clear();
-            self.turns.clear();
+            self.permits.clear();
             self.audit_submits();
         }
     }
@@ -233,8 +233,8 @@ impl Runtime {
         let pool = &self.parts.pool;
         match command {
             Command::Input(input) => self.handle(input),
-            Command::InTurn { input, turn } => {
-                self.turns.push(turn);
+            Command::Limited { input, permit } => {
+                self.permits.push(permit);
                 self.handle(input);
             }
             Command::Noted { input, note } => {

@@ -81,7 +81,7 @@ async fn admit(
 ) -> Result<Submitted, LinkError> {
     let shared = &context.shared;
     let bytes = text_bytes(&message);
-    let turn = shared.turns.submit(&context.principal.name, bytes).await;
+    let permit = shared.request_limits.submit(&context.principal.name, bytes).await;
     let known = known(context, &message).await?;
     let refused = match shared.refuses_jobs() {
         None if known.is_none() => match context.principal.only.excludes(&message.spec) {
@@ -121,7 +121,7 @@ async fn admit(
     submit.measure();
     let client = ClientRef { connection: context.connection, request };
     let input = Input::Submit { client, submit: Box::new(submit) };
-    shared.runtime.send(Command::InTurn { input, turn }).await;
+    shared.runtime.send(Command::Limited { input, permit }).await;
     Ok(submitted)
 }
 

@@ -231,9 +231,9 @@ impl<T: DeserializeOwned> FromRequest<Arc<AppState>> for JsonBody<T> {
                 .is_ok_and(|text| text.split(';').next().unwrap_or_default().trim() == "application/json")
         });
         let name = request.extensions().get::<Principal>().map(|principal| principal.name.clone());
-        // Requests without a token have no turns that they could take from each other, and short bodies.
-        let _turn = match &name {
-            Some(name) => Some(shared.turns.body(name).await),
+        // A request without a token has no name to limit, so its body must be short.
+        let _permit = match &name {
+            Some(name) => Some(shared.request_limits.body(name).await),
             None => {
                 DefaultBodyLimit::max(BODY_BYTES_WITHOUT_TOKEN).apply(&mut request);
                 None

@@ -22,7 +22,7 @@ const LINKS_MAX: u64 = 65_536;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Descriptors {
     /// Connections that are not a link.
-    pub(crate) newcomers: usize,
+    pub(crate) pending_connections: usize,
     /// Links.
     pub(crate) links: usize,
 }
@@ -50,7 +50,7 @@ impl Descriptors {
         }
         let part = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         Ok(Self {
-            newcomers: part((limit / NEWCOMERS_PART).min(NEWCOMERS_MAX)),
+            pending_connections: part((limit / NEWCOMERS_PART).min(NEWCOMERS_MAX)),
             links: part((limit / LINKS_PART).min(LINKS_MAX)),
         })
     }
@@ -63,9 +63,9 @@ mod tests {
     #[test]
     fn a_quarter_of_the_descriptors_is_left_to_the_store() {
         for limit in [NEEDED, 1_024, 20_000, u64::MAX] {
-            let Descriptors { newcomers, links } = Descriptors::of_limit(limit).expect("enough");
-            assert!(newcomers >= 64 && links >= 128, "{limit}");
-            assert!((newcomers + links) as u64 <= limit / 4 * 3, "{limit}");
+            let Descriptors { pending_connections, links } = Descriptors::of_limit(limit).expect("enough");
+            assert!(pending_connections >= 64 && links >= 128, "{limit}");
+            assert!((pending_connections + links) as u64 <= limit / 4 * 3, "{limit}");
         }
         let refused = Descriptors::of_limit(NEEDED - 1).expect_err("too few").to_string();
         assert!(refused.contains("255") && refused.contains("256"), "{refused}");

@@ -4,7 +4,7 @@
 //! serves a request with a valid token, such as one that waits for the end of a job.
 
 use super::inbound::{Head, Inbound, NameRoom};
-use super::newcomers::NewcomerPlace;
+use super::pending_connections::PendingConnection;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub(super) struct UntilLink<S> {
     /// `None` once the connection is a link.
     end: Option<Pin<Box<Sleep>>>,
     /// Released when the connection becomes a link.
-    place: Option<NewcomerPlace>,
+    place: Option<PendingConnection>,
     activity: Arc<RequestCount>,
     head: Head,
     /// Set once the connection is a link.
@@ -65,7 +65,7 @@ pub(super) struct UntilLink<S> {
 }
 
 impl<S> UntilLink<S> {
-    pub(super) fn new(stream: S, place: Option<NewcomerPlace>, activity: Arc<RequestCount>) -> Self {
+    pub(super) fn new(stream: S, place: Option<PendingConnection>, activity: Arc<RequestCount>) -> Self {
         // The timer runs until an answer is sent, not until the next byte arrives.
         let end = Some(Box::pin(tokio::time::sleep(ANSWER_WITHIN)));
         Self { stream, end, place, activity, head: Head::default(), inbound: None }

@@ -2,7 +2,7 @@
 //! others.
 
 use super::idle::{RequestCount, UntilLink};
-use super::newcomers::{NewcomerPlace, Newcomers};
+use super::pending_connections::{PendingConnection, PendingConnections};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl Listener {
         let listener = TcpListener::from_std(socket)?;
         let address = listener.local_addr()?;
         let (sender, accepted) = mpsc::channel(ACCEPTED_MAX);
-        tokio::spawn(accept(listener, acceptor, Newcomers::new(newcomers_max), sender));
+        tokio::spawn(accept(listener, acceptor, PendingConnections::new(newcomers_max), sender));
         Ok(Self { address, accepted: Arc::new(Mutex::new(accepted)) })
     }
 
@@ -66,18 +66,18 @@ impl Listener {
 async fn accept(
     listener: TcpListener,
     acceptor: Acceptor,
-    newcomers: Newcomers,
+    pending_connections: PendingConnections,
     sender: mpsc::Sender<Accepted>,
 ) {
     loop {
-        let room = newcomers.room().await;
+        let room = pending_connections.room().await;
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = sender.closed() => return,
         };
         match accepted {
             Ok((stream, peer)) => {
-                let place = newcomers.admit(peer.ip(), room);
+                let place = pending_connections.admit(peer.ip(), room);
                 tokio::spawn(handshake(stream, place, peer, acceptor(), sender.clone()));
             }
             Err(error) => {
@@ -92,7 +92,7 @@ async fn accept(
 
 async fn handshake(
     stream: TcpStream,
-    mut place: NewcomerPlace,
+    mut place: PendingConnection,
     peer: SocketAddr,
     acceptor: Option<TlsAcceptor>,
     sender: mpsc::Sender<Accepted>,

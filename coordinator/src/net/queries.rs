@@ -8,7 +8,7 @@ use crate::logtext;
 use crate::priority::{Niceness, give_way};
 use crate::recent_jobs::FinishedJob;
 use crate::result;
-use crate::runtime::{ListedJob, Wanted};
+use crate::runtime::{ListQuery, ListedJob};
 use crate::store::{JobFilter, JobRecord, LogError};
 use buildpool_digest::Digest;
 use buildpool_digest::manifest::{Manifest, Part, manifest};
@@ -122,18 +122,18 @@ async fn from_digest(
     }
 }
 
-/// Digests the log of a finished job again, in a turn of the reader of this name. Returns `None` if nothing ran.
+/// Digests the log of a finished job again, with a permit of the reader of this name. Returns `None` if nothing ran.
 pub(crate) async fn digest_of(
     shared: &Arc<AppState>,
     reader: &str,
     finished: &Arc<FinishedJob>,
     view: &View,
 ) -> Result<Option<Digest>, LinkError> {
-    let turn = shared.turns.log(reader).await;
+    let permit = shared.request_limits.log(reader).await;
     let (shared, finished, template) = (shared.clone(), finished.clone(), view.template.clone());
     tokio::task::spawn_blocking(move || {
         // The work goes on if its request is given up.
-        let _turn = turn;
+        let _permit = permit;
         let history = shared.history(&finished.record.spec);
         let mut digest = digesting::again(&shared.logs, &finished.record, history, template)?;
         if let Some(digest) = &mut digest {
@@ -153,7 +153,7 @@ pub(crate) async fn build(
     build: BuildId,
 ) -> Result<Manifest, LinkError> {
     let query = JobQuery { build: Some(build), ..JobQuery::default() };
-    let mut jobs = jobs(shared, principal, Wanted { query, limit: BUILD_JOBS_MAX }).await?.jobs;
+    let mut jobs = jobs(shared, principal, ListQuery { query, limit: BUILD_JOBS_MAX }).await?.jobs;
     jobs.reverse();
     let Some(first) = jobs.first() else {
         let text = format!("no job of {} is known", build.request_id());
@@ -200,7 +200,7 @@ pub(crate) struct Page {
 pub(crate) async fn jobs(
     shared: &Arc<AppState>,
     principal: &Principal,
-    mut wanted: Wanted,
+    mut wanted: ListQuery,
 ) -> Result<Page, LinkError> {
     if principal.only.reads == Reads::Own {
         wanted.query.submitter = Some(own_name(principal, wanted.query.submitter)?);
@@ -227,10 +227,10 @@ pub(crate) async fn queue(shared: &AppState, principal: &Principal) -> Vec<JobSu
     jobs
 }
 
-/// Does long work on a thread of its own, which gives way to those that serve connections and jobs. [`Turns`] limits how
+/// Does long work on a thread of its own, which gives way to those that serve connections and jobs. [`RequestLimits`] limits how
 /// many there are.
 ///
-/// [`Turns`]: super::turns::Turns
+/// [`RequestLimits`]: super::request_limits::RequestLimits
 pub(crate) async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, LinkError> {
@@ -254,7 +254,7 @@ pub(crate) async fn aside<T: Send + 'static>(
 }
 
 /// Returns the live jobs and those of the store as one list.
-fn merged(shared: &AppState, wanted: &Wanted, live: &[LiveJob], now: i64) -> Result<Page, LinkError> {
+fn merged(shared: &AppState, wanted: &ListQuery, live: &[LiveJob], now: i64) -> Result<Page, LinkError> {
     let mut found: Vec<(JobCursor, JobSummary)> = Vec::new();
     for live in live {
         let place = JobCursor { created_at_ms: live.record.created_at_ms, job: live.record.job };
@@ -295,11 +295,11 @@ fn own_name(principal: &Principal, wanted: Option<String>) -> Result<String, Lin
 }
 
 /// Returns the newest finished jobs that match. If the limit on records ends the search, also returns where it ended.
-fn finished(shared: &AppState, wanted: &Wanted) -> Result<(Vec<JobRecord>, Option<JobCursor>), LinkError> {
+fn finished(shared: &AppState, wanted: &ListQuery) -> Result<(Vec<JobRecord>, Option<JobCursor>), LinkError> {
     let JobQuery { build, since_ms, .. } = wanted.query;
     let mut filter = JobFilter { done: Some(true), build, since_ms, after: wanted.after() };
     // Most lists select all jobs, and then one page is enough.
-    let page = if wanted.is_of_the_store() { wanted.limit } else { JOBS_PAGE_MAX };
+    let page = if wanted.is_decided_by_store() { wanted.limit } else { JOBS_PAGE_MAX };
     let mut found: Vec<JobRecord> = Vec::new();
     for _ in 0..RECORDS_READ_MAX / JOBS_PAGE_MAX {
         let records = shared.reader.jobs(&filter, page).map_err(internal)?;

@@ -12,7 +12,7 @@ use super::upgrades;
 use crate::app_state::AppState;
 use crate::auth::{JobsAfter, Note, Principal};
 use crate::logtext;
-use crate::runtime::{Command, Wanted};
+use crate::runtime::{Command, ListQuery};
 use axum::extract::ws::Utf8Bytes;
 use buildpool_digest::Digest;
 use buildpool_pool::{ClientRef, Input, Submitter};
@@ -111,7 +111,7 @@ pub(crate) async fn serve(context: RequestContext, message: FromClient) {
 async fn serve_in(context: RequestContext, request: u32, message: FromClient, room: Room) {
     let answer = match message {
         FromClient::Jobs { query, limit, .. } => {
-            let wanted = Wanted { query, limit: limit as usize };
+            let wanted = ListQuery { query, limit: limit as usize };
             return list(&context, request, room, Listed::Jobs(Box::new(wanted))).await;
         }
         FromClient::Workers { offset, .. } => {
@@ -257,7 +257,7 @@ pub(crate) async fn workers(context: &RequestContext, request: u32) {
 
 /// A list that a client asked for.
 enum Listed {
-    Jobs(Box<Wanted>),
+    Jobs(Box<ListQuery>),
     /// The workers after the first ones, as many as fit into a message.
     Workers {
         offset: u32,
@@ -267,10 +267,10 @@ enum Listed {
 /// Makes a list and sends it.
 async fn list(context: &RequestContext, request: u32, room: Room, listed: Listed) {
     let (shared, principal) = (context.shared.clone(), context.principal.clone());
-    let turn = shared.turns.list(&principal.name).await;
+    let permit = shared.request_limits.list(&principal.name).await;
     let made = tokio::spawn(async move {
         // The work goes on if its request is given up.
-        let _turn = turn;
+        let _permit = permit;
         encoded(&shared, &principal, request, listed).await
     });
     match made.await.unwrap_or_else(|_| Err(going())) {
@@ -336,7 +336,7 @@ async fn cancel(context: &RequestContext, request: u32, text: &str, reason: Stri
     let job = context.shared.resolve(&context.principal, text)?;
     let client = ClientRef { connection: context.connection, request };
     let cancel = Input::Cancel { client, job, by: submitter(context), reason };
-    context.shared.input_in_turn(&context.principal.name, cancel).await;
+    context.shared.send_limited_input(&context.principal.name, cancel).await;
     Ok(())
 }
 

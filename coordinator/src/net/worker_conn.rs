@@ -49,7 +49,7 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<AppState>, principa
     let name = register.name.clone();
     let mut outbox = shared.connections.add_worker(session);
     let input = Input::Registered { session, register, token: principal.name.clone() };
-    shared.input_in_turn(&principal.name, input).await;
+    shared.send_limited_input(&principal.name, input).await;
     let (transfers, mut frames) = Peer::new(shared.clone(), Who::Worker(session));
     let (stdin_out, mut stdin) = mpsc::channel(STDIN_MAX);
     let mut connection = WorkerConnection {
@@ -278,11 +278,11 @@ impl WorkerConnection {
                     }
                 }
                 let report = Input::Reported { session, held, condition };
-                self.shared.input_in_turn(&self.token, report).await;
+                self.shared.send_limited_input(&self.token, report).await;
             }
             FromWorker::Decline { lease, reason } => {
                 let decline = Input::Declined { session, lease, reason };
-                self.shared.input_in_turn(&self.token, decline).await;
+                self.shared.send_limited_input(&self.token, decline).await;
             }
             FromWorker::Complete { lease, outcome } => {
                 let attempt =

@@ -70,9 +70,9 @@ impl Runtime {
                 () = &mut until => return,
                 command = commands.recv() => command,
             };
-            // An input is answered now or held back, so its turn ends.
+            // An input is answered now or held back, so its permit ends.
             let command = match command {
-                Some(Command::InTurn { input, .. }) => Some(Command::Input(input)),
+                Some(Command::Limited { input, .. }) => Some(Command::Input(input)),
                 command => command,
             };
             let first = self.effects.len();

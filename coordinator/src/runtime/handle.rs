@@ -1,9 +1,9 @@
 //! Commands for the runtime thread, and the handle that sends them from any task.
 
-use super::Wanted;
+use super::ListQuery;
 use crate::attempt::LiveAttempt;
 use crate::auth::Note;
-use crate::net::turns::Turn;
+use crate::net::request_limits::RequestPermit;
 use crate::store::{Sealed, TokenUse};
 use buildpool_digest::{Digest, TestResult};
 use buildpool_pool::{Completed, Input, LabelQueue, LiveJob, LiveJobs, Load, WorkerView};
@@ -17,8 +17,8 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) enum Command {
     /// Passes an input to the pool.
     Input(Input),
-    /// Passes an input to the pool. Its turn ends when its records are on disk.
-    InTurn { input: Input, turn: Turn },
+    /// Passes an input to the pool. Its permit ends when its records are on disk.
+    Limited { input: Input, permit: RequestPermit },
     /// Passes an input to the pool, and writes the note to the audit log if the pool accepts it.
     Noted { input: Input, note: Note },
     /// Records the use of a token from an address.
@@ -30,7 +30,7 @@ pub(crate) enum Command {
     /// Returns the snapshots that live jobs need.
     LiveSnapshots { reply: oneshot::Sender<Vec<SnapshotName>> },
     /// Returns the states of some live jobs, with queue positions and estimated waits.
-    NewestLive { wanted: Wanted, reply: oneshot::Sender<Vec<LiveJob>> },
+    NewestLive { wanted: ListQuery, reply: oneshot::Sender<Vec<LiveJob>> },
     /// Returns all workers.
     Workers { reply: oneshot::Sender<Vec<WorkerView>> },
     /// Returns the numbers of waiting and of granted jobs.
@@ -95,7 +95,7 @@ impl Handle {
     }
 
     /// Returns the newest live jobs that match the filter, with positions and estimates.
-    pub(crate) async fn newest_live(&self, wanted: Wanted) -> Vec<LiveJob> {
+    pub(crate) async fn newest_live(&self, wanted: ListQuery) -> Vec<LiveJob> {
         self.ask(|reply| Command::NewestLive { wanted, reply }).await.unwrap_or_default()
     }
 

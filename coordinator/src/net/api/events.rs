@@ -5,7 +5,7 @@ use super::problem::Problem;
 use super::{Caller, Query};
 use crate::app_state::{internal, rfc3339};
 use crate::auth::Principal;
-use crate::net::turns::Turn;
+use crate::net::request_limits::RequestPermit;
 use crate::store::{Event, EventKind};
 use axum::http::{HeaderMap, HeaderName};
 use axum::response::sse::{self, KeepAlive, Sse};
@@ -125,7 +125,7 @@ pub(super) async fn get(
         }
         Some(after) => after,
     };
-    let place = caller.shared.turns.follower(&caller.principal.name)?;
+    let place = caller.shared.request_limits.follower(&caller.principal.name)?;
     let commits = caller.shared.connections.commits();
     let follow = wanted.follow.unwrap_or(true);
     let ready = VecDeque::from([sse::Event::default().id(after.to_string())]);
@@ -147,7 +147,7 @@ struct EventReader {
     commits: watch::Receiver<u64>,
     ready: VecDeque<sse::Event>,
     read_at: Option<Instant>,
-    _place: Turn,
+    _place: RequestPermit,
 }
 
 impl EventReader {

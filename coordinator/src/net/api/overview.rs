@@ -77,7 +77,7 @@ pub(super) struct Queue {
 #[utoipa::path(get, operation_id = "get_queue", path = "/queue", tag = "pool", responses((status = 200, body = Queue), Refused))]
 pub(super) async fn queue(caller: Caller) -> Result<Json<Queue>, Problem> {
     caller.shared.rates.within(&caller.principal.name, Instant::now())?;
-    let _turn = caller.shared.turns.list(&caller.principal.name).await;
+    let _turn = caller.shared.request_limits.list(&caller.principal.name).await;
     Ok(Json(Queue { jobs: queries::queue(&caller.shared, &caller.principal).await }))
 }
 

@@ -276,7 +276,7 @@ pub(super) async fn audit(
     responses((status = 200, body = Manifest), Refused))]
 pub(super) async fn build(caller: Caller, Path(id): Path<String>) -> Result<Json<Manifest>, Problem> {
     caller.shared.rates.within(&caller.principal.name, Instant::now())?;
-    let _turn = caller.shared.turns.list(&caller.principal.name).await;
+    let _turn = caller.shared.request_limits.list(&caller.principal.name).await;
     Ok(Json(queries::build(&caller.shared, &caller.principal, build_id(&id)?).await?))
 }
 

@@ -80,7 +80,7 @@ pub(super) async fn list(caller: Caller) -> Result<Json<QuotaList>, Problem> {
     require_admin(&caller, "quotas")?;
     let shared = &caller.shared;
     shared.rates.within(&caller.principal.name, Instant::now())?;
-    let _turn = shared.turns.list(&caller.principal.name).await;
+    let _turn = shared.request_limits.list(&caller.principal.name).await;
     let quotas = &shared.config.quotas;
     let live = shared.runtime.live_by_submitter().await;
     let tokens = shared.tokens.list().map_err(crate::app_state::internal)?;

@@ -198,7 +198,7 @@ pub(super) async fn list(caller: Caller, Query(filter): Query<TestFilter>) -> Re
     }
     let after = cursor.as_deref().map(position).transpose()?;
     caller.shared.rates.within(&caller.principal.name, Instant::now())?;
-    let turn = caller.shared.turns.list(&caller.principal.name).await;
+    let permit = caller.shared.request_limits.list(&caller.principal.name).await;
     let submitter = match caller.principal.only.reads {
         Reads::All => None,
         Reads::Own => Some(caller.principal.name.clone()),
@@ -207,8 +207,8 @@ pub(super) async fn list(caller: Caller, Query(filter): Query<TestFilter>) -> Re
     let wanted = HistoryQuery { flaky, slow, failing, project, scope, after, limit: limit as usize };
     let tests = caller.shared.tests.clone();
     let read = tokio::task::spawn_blocking(move || {
-        // The work goes on if its request is given up, and keeps the turn.
-        let _turn = turn;
+        // The work goes on if its request is given up, and keeps the permit.
+        let _permit = permit;
         tests.list(&wanted)
     })
     .await;

@@ -138,9 +138,9 @@ pub(super) async fn job_after(
     let until = Instant::now() + wait;
     let mut watch = shared.connections.watch(job);
     let answered = loop {
-        let turn = shared.turns.query(&context.principal.name).await;
+        let permit = shared.request_limits.query(&context.principal.name).await;
         let found = shared.runtime.live(job).await;
-        drop(turn);
+        drop(permit);
         let Some(live) = found else {
             let finished = shared.finished(job)?;
             let room = context.room(ANSWER_BYTES_MAX).await.ok_or_else(going)?;

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 /// A query for a list of jobs, and the maximum length of the list.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct ListQuery {
     pub(crate) query: JobQuery,
     pub(crate) limit: usize,
 }
@@ -38,7 +38,7 @@ impl<'a> ListedJob<'a> {
     }
 }
 
-impl Wanted {
+impl ListQuery {
     /// Returns true if the filter matches this job.
     pub(crate) fn selects(&self, job: &ListedJob<'_>) -> bool {
         let requests = |label: &String| {
@@ -67,7 +67,7 @@ impl Wanted {
     }
 
     /// Returns true if the store's own filter (build, times, place) decides alone which finished jobs match.
-    pub(crate) const fn is_of_the_store(&self) -> bool {
+    pub(crate) const fn is_decided_by_store(&self) -> bool {
         let query = &self.query;
         query.submitter.is_none()
             && query.label.is_none()

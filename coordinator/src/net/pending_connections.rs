@@ -21,7 +21,7 @@ const CLOSING_MAX: usize = 64;
 
 /// Counts connections that are not a link yet.
 #[derive(Clone, Debug)]
-pub(super) struct Newcomers {
+pub(super) struct PendingConnections {
     total_max: usize,
     places: Arc<Mutex<Places>>,
     /// One permit for each connection with a place, and for those that have lost it.
@@ -39,7 +39,7 @@ struct Places {
 /// The place of one connection, held until it becomes a link or ends. As a future, it completes
 /// when the place passes to another connection.
 #[derive(Debug)]
-pub(super) struct NewcomerPlace {
+pub(super) struct PendingConnection {
     address: IpAddr,
     number: u64,
     taken: oneshot::Receiver<()>,
@@ -47,7 +47,7 @@ pub(super) struct NewcomerPlace {
     _room: Option<OwnedSemaphorePermit>,
 }
 
-impl Newcomers {
+impl PendingConnections {
     /// Returns a counter with this limit over all addresses.
     pub(super) fn new(total_max: usize) -> Self {
         let open = Arc::new(Semaphore::new(total_max + CLOSING_MAX));
@@ -61,8 +61,8 @@ impl Newcomers {
     }
 
     /// Returns a place for a connection. If a limit is reached, the place is taken from another
-    /// connection. `room` is that of [`Newcomers::room`].
-    pub(super) fn admit(&self, address: IpAddr, room: Option<OwnedSemaphorePermit>) -> NewcomerPlace {
+    /// connection. `room` is that of [`PendingConnections::room`].
+    pub(super) fn admit(&self, address: IpAddr, room: Option<OwnedSemaphorePermit>) -> PendingConnection {
         let address = address.to_canonical();
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let from_address = places.by_address.get(&address).map_or(0, BTreeMap::len);
@@ -79,7 +79,7 @@ impl Newcomers {
         places.total += 1;
         places.by_address.entry(address).or_default().insert(number, sender);
         drop(places);
-        NewcomerPlace { address, number, taken, places: self.places.clone(), _room: room }
+        PendingConnection { address, number, taken, places: self.places.clone(), _room: room }
     }
 }
 
@@ -104,7 +104,7 @@ impl Places {
     }
 }
 
-impl Future for NewcomerPlace {
+impl Future for PendingConnection {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -112,7 +112,7 @@ impl Future for NewcomerPlace {
     }
 }
 
-impl Drop for NewcomerPlace {
+impl Drop for PendingConnection {
     fn drop(&mut self) {
         self.places.lock().unwrap_or_else(PoisonError::into_inner).remove(self.address, self.number);
     }
@@ -120,43 +120,44 @@ impl Drop for NewcomerPlace {
 
 #[cfg(test)]
 mod tests {
-    use super::{ADDRESS_MAX, NewcomerPlace, Newcomers};
+    use super::{ADDRESS_MAX, PendingConnection, PendingConnections};
     use std::net::IpAddr;
 
     fn address(text: &str) -> IpAddr {
         text.parse().expect("an address")
     }
 
-    fn is_taken(place: &mut NewcomerPlace) -> bool {
+    fn is_taken(place: &mut PendingConnection) -> bool {
         use tokio::sync::oneshot::error::TryRecvError;
         place.taken.try_recv() == Err(TryRecvError::Closed)
     }
 
     #[test]
     fn one_address_replaces_its_own_connections_and_gives_places_back() {
-        let newcomers = Newcomers::new(1_000);
-        let other = newcomers.admit(address("192.0.2.2"), None);
+        let pending_connections = PendingConnections::new(1_000);
+        let other = pending_connections.admit(address("192.0.2.2"), None);
         let mut places: Vec<_> =
-            (0..ADDRESS_MAX).map(|_| newcomers.admit(address("192.0.2.1"), None)).collect();
+            (0..ADDRESS_MAX).map(|_| pending_connections.admit(address("192.0.2.1"), None)).collect();
         assert!(!places.iter_mut().any(is_taken));
-        places.push(newcomers.admit(address("::ffff:192.0.2.1"), None));
+        places.push(pending_connections.admit(address("::ffff:192.0.2.1"), None));
         let taken: Vec<bool> = places.iter_mut().map(is_taken).collect();
         assert_eq!(taken.iter().position(|taken| *taken), Some(0), "the oldest, also for another form");
         assert_eq!(taken.iter().filter(|taken| **taken).count(), 1);
         drop((places, other));
-        assert_eq!(newcomers.places.lock().expect("whole").total, 0);
-        assert!(newcomers.places.lock().expect("whole").by_address.is_empty());
+        assert_eq!(pending_connections.places.lock().expect("whole").total, 0);
+        assert!(pending_connections.places.lock().expect("whole").by_address.is_empty());
     }
 
     #[test]
     fn all_addresses_together_have_a_limit_and_the_largest_gives_way() {
-        let newcomers = Newcomers::new(4);
-        let mut client = newcomers.admit(address("192.0.2.1"), None);
-        let mut flood: Vec<_> = (0..3).map(|_| newcomers.admit(address("127.0.0.1"), None)).collect();
-        let mut late = newcomers.admit(address("192.0.2.3"), None);
+        let pending_connections = PendingConnections::new(4);
+        let mut client = pending_connections.admit(address("192.0.2.1"), None);
+        let mut flood: Vec<_> =
+            (0..3).map(|_| pending_connections.admit(address("127.0.0.1"), None)).collect();
+        let mut late = pending_connections.admit(address("192.0.2.3"), None);
         assert_eq!(flood.iter_mut().map(is_taken).collect::<Vec<_>>(), [true, false, false]);
-        flood.extend((0..9).map(|_| newcomers.admit(address("127.0.0.1"), None)));
+        flood.extend((0..9).map(|_| pending_connections.admit(address("127.0.0.1"), None)));
         assert!(!is_taken(&mut client) && !is_taken(&mut late), "they have one place each");
-        assert_eq!(newcomers.places.lock().expect("whole").total, 4);
+        assert_eq!(pending_connections.places.lock().expect("whole").total, 4);
     }
 }
