@@ -60,7 +60,7 @@ pub(crate) struct Connections {
     numbers: AtomicU64,
     commits: watch::Sender<u64>,
     degraded: AtomicBool,
-    why_degraded: RwLock<String>,
+    degraded_reason: RwLock<String>,
 }
 
 impl Connections {
@@ -181,12 +181,12 @@ impl Connections {
     pub(crate) fn degraded(&self) -> Option<String> {
         self.degraded
             .load(Ordering::Acquire)
-            .then(|| self.why_degraded.read().unwrap_or_else(PoisonError::into_inner).clone())
+            .then(|| self.degraded_reason.read().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
     pub(crate) fn set_degraded(&self, why: Option<String>) {
         self.degraded.store(why.is_some(), Ordering::Release);
-        *self.why_degraded.write().unwrap_or_else(PoisonError::into_inner) = why.unwrap_or_default();
+        *self.degraded_reason.write().unwrap_or_else(PoisonError::into_inner) = why.unwrap_or_default();
     }
 }
 

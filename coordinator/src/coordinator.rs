@@ -26,7 +26,7 @@ use crate::net::sign_in::SignIns;
 use crate::net::standby;
 use crate::recent_jobs::RecentJobs;
 use crate::revocations;
-use crate::runtime::{Parts, Runtime};
+use crate::runtime::{Components, Runtime};
 use crate::stdin::Inputs;
 use crate::store::{Lookup, Retention, Server, Store, StoreError, TestRuns, make_directory};
 use crate::test_history::{SharedRuns, TestHistory};
@@ -281,7 +281,7 @@ impl Coordinator {
             approve_workers: config.approve_workers,
             ..buildpool_pool::Config::default()
         };
-        let (runtime, thread) = Runtime::start(Parts {
+        let (runtime, thread) = Runtime::start(Components {
             pool: Pool::new(pool_config, store.epoch_base()),
             writer: store.writer()?,
             connections: connections.clone(),

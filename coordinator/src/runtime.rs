@@ -70,7 +70,7 @@ impl From<StoreError> for StartError {
 }
 
 /// Components that the runtime uses.
-pub(crate) struct Parts {
+pub(crate) struct Components {
     pub(crate) pool: Pool,
     pub(crate) writer: Writer,
     pub(crate) connections: Arc<Connections>,
@@ -86,7 +86,7 @@ pub(crate) struct Parts {
 }
 
 pub(crate) struct Runtime {
-    parts: Parts,
+    components: Components,
     mirror: Mirror,
     started: Instant,
     records: Vec<Record>,
@@ -103,11 +103,11 @@ pub(crate) struct Runtime {
     /// the workers hold.
     held_back: VecDeque<Command>,
     /// Requests that wait for the disk and were answered with that. They get no second reply.
-    told: BTreeSet<ClientRef>,
+    notified: BTreeSet<ClientRef>,
     /// Time at which the disk began to refuse records, in milliseconds since 1970.
     unwritten_since_ms: Option<i64>,
     /// Log writers that must outlive the next commit.
-    held: Vec<Arc<LiveAttempt>>,
+    retained_attempts: Vec<Arc<LiveAttempt>>,
     /// Turns of the inputs of this round.
     permits: Vec<RequestPermit>,
     /// Whether a reply depends on the pending records. If not, they wait for later records.
@@ -122,10 +122,10 @@ impl Runtime {
     /// # Errors
     /// [`StartError::Store`] if the records can't be read, [`StartError::Thread`] if the thread
     /// can't be started.
-    pub(crate) fn start(parts: Parts) -> Result<(Handle, std::thread::JoinHandle<()>), StartError> {
+    pub(crate) fn start(components: Components) -> Result<(Handle, std::thread::JoinHandle<()>), StartError> {
         let (sender, commands) = mpsc::channel(COMMANDS_MAX);
         let mut runtime = Self {
-            parts,
+            components,
             mirror: Mirror::default(),
             started: Instant::now(),
             records: Vec::new(),
@@ -134,9 +134,9 @@ impl Runtime {
             decided: Vec::new(),
             answers: Vec::new(),
             held_back: VecDeque::new(),
-            told: BTreeSet::new(),
+            notified: BTreeSet::new(),
             unwritten_since_ms: None,
-            held: Vec::new(),
+            retained_attempts: Vec::new(),
             permits: Vec::new(),
             is_urgent: false,
             noted_at: None,
@@ -153,22 +153,22 @@ impl Runtime {
 
     fn restore(&mut self) -> Result<(), StoreError> {
         let now = self.now();
-        for worker in self.parts.writer.workers()? {
+        for worker in self.components.writer.workers()? {
             self.mirror.restore_worker(&worker);
-            self.parts.pool.restore_worker(now, records::to_pool_worker(worker));
+            self.components.pool.restore_worker(now, records::to_pool_worker(worker));
         }
-        let mut jobs = self.parts.writer.live_jobs()?;
+        let mut jobs = self.components.writer.live_jobs()?;
         jobs.sort_by_key(|job| (job.created_at_ms, job.job));
         for (order, job) in (1..).zip(jobs) {
             let attempts = job.attempts.iter().map(records::to_pool_attempt).collect();
             let cancel = job.cancel.clone().map(|cancel| (cancel.by, cancel.reason));
-            let usual = self.parts.reader.usual_duration(HistoryKey::from_spec(&job.spec))?;
+            let usual = self.components.reader.usual_duration(HistoryKey::from_spec(&job.spec))?;
             let record = Arc::new(records::to_pool_job(&job, order, usual));
-            self.parts.pool.restore_job(now, record, attempts, cancel);
+            self.components.pool.restore_job(now, record, attempts, cancel);
             self.mirror.restore_job(job);
         }
-        for job in self.parts.writer.attachable_jobs()? {
-            self.parts.pool.restore_attachable(job.job, &job.submitter, &job.spec);
+        for job in self.components.writer.attachable_jobs()? {
+            self.components.pool.restore_attachable(job.job, &job.submitter, &job.spec);
         }
         Ok(())
     }
@@ -182,7 +182,7 @@ impl Runtime {
         let mut batch = Vec::with_capacity(BATCH_MAX);
         loop {
             let write_at = self.noted_at.map(|at| at + WRITE_NOTES_WITHIN);
-            let deadline = self.parts.pool.next_deadline().into_iter().chain(write_at).min();
+            let deadline = self.components.pool.next_deadline().into_iter().chain(write_at).min();
             let wait =
                 deadline.map_or(Duration::from_secs(3600), |at| at.saturating_sub(self.started.elapsed()));
             if self.held_back.is_empty() {
@@ -199,22 +199,22 @@ impl Runtime {
                 batch.extend(self.held_back.drain(..some));
             }
             for command in batch.drain(..) {
-                self.take(command);
+                self.handle_command(command);
             }
             // Once for the whole batch: it looks at the first job of each lane.
             let now = self.now();
-            self.parts.pool.dispatch(now);
+            self.components.pool.dispatch(now);
             self.drain(now, None);
             if self.commit(&mut commands).await.is_err() || !self.leads() {
                 tracing::warn!("the pool stops: another coordinator is the leader, or may be");
-                if let Some(leadership) = &self.parts.leadership {
+                if let Some(leadership) = &self.components.leadership {
                     leadership.abandon();
                 }
                 return;
             }
             self.audit();
             for effect in std::mem::take(&mut self.effects) {
-                self.carry_out(effect);
+                self.perform(effect);
             }
             for answer in self.answers.drain(..) {
                 match answer {
@@ -222,15 +222,15 @@ impl Runtime {
                     QueryReply::Ended { reply, .. } => drop(reply.send(None)),
                 }
             }
-            self.held.clear();
+            self.retained_attempts.clear();
             self.permits.clear();
             self.audit_submits();
         }
     }
 
-    fn take(&mut self, command: Command) {
+    fn handle_command(&mut self, command: Command) {
         let now = self.now();
-        let pool = &self.parts.pool;
+        let pool = &self.components.pool;
         match command {
             Command::Input(input) => self.handle(input),
             Command::Limited { input, permit } => {
@@ -250,7 +250,7 @@ impl Runtime {
                 self.answers.push(QueryReply::Ended { job, reply });
             }
             Command::Live { job, reply } => {
-                let live = pool.live_job(now, job).map(|live| self.with_doubt(live));
+                let live = pool.live_job(now, job).map(|live| self.with_delay_reason(live));
                 self.answer(reply, live);
             }
             Command::LiveSnapshots { reply } => {
@@ -262,7 +262,7 @@ impl Runtime {
                 let mut live = pool.newest_jobs(now, wanted.limit, |state, record, attempts| {
                     wanted.selects(&ListedJob::live(state, record, attempts))
                 });
-                live = live.into_iter().map(|live| self.with_doubt(live)).collect();
+                live = live.into_iter().map(|live| self.with_delay_reason(live)).collect();
                 let is_wanted = |live: &LiveJob| {
                     wanted.selects(&ListedJob::live(live.state, &live.record, &live.attempts))
                 };
@@ -280,7 +280,7 @@ impl Runtime {
             Command::LongestWaiting { submitter, reply } => {
                 let of = |record: &JobRecord| submitter.as_ref().is_none_or(|name| *name == record.submitter);
                 let waiting = pool.longest_waiting(now, of);
-                self.answer(reply, waiting.into_iter().map(|live| self.with_doubt(live)).collect());
+                self.answer(reply, waiting.into_iter().map(|live| self.with_delay_reason(live)).collect());
             }
             Command::LiveBySubmitter { reply } => {
                 let live = pool.live_by_submitter();
@@ -301,7 +301,7 @@ impl Runtime {
     fn completed(&mut self, mut ending: Ending) {
         let attempt = ending.completed.lease.attempt;
         self.mirror.note_ending(&mut ending);
-        self.held.push(ending.attempt);
+        self.retained_attempts.push(ending.attempt);
         self.handle(Input::Completed(Box::new(ending.completed)));
         self.mirror.forget_ending(attempt);
     }
@@ -310,21 +310,21 @@ impl Runtime {
         let now = self.now();
         if let Input::Submit { submit, .. } = &mut input {
             // The job may have ended after the caller read the records.
-            let finished = self.parts.finished.get(submit.job);
+            let finished = self.components.finished.get(submit.job);
             let ended =
                 finished.as_ref().map(|finished| &*finished.record).or(self.mirror.ending(submit.job));
             let is_own = ended.is_some_and(|record| record.principal == submit.submitter.name);
             submit.known = submit.known.or(is_own.then_some(submit.job));
         }
         let peer = input.submitter().and_then(|submitter| submitter.peer);
-        self.parts.pool.take(now, input);
+        self.components.pool.take(now, input);
         self.drain(now, peer);
     }
 
     /// Sorts the pool's effects into records and effects to carry out. `peer` is the address of the client that sent the
     /// input.
     fn drain(&mut self, now: Now, peer: Option<IpAddr>) {
-        while let Some(effect) = self.parts.pool.poll_effect() {
+        while let Some(effect) = self.components.pool.poll_effect() {
             match effect {
                 Effect::Persist(change) => {
                     self.decided.extend(Self::accepted(&change, peer));
@@ -387,7 +387,7 @@ impl Runtime {
     ) {
         let notes: Vec<Note> = self.decided.extract_if(.., is_wanted).collect();
         if !notes.is_empty()
-            && let Err(error) = write(&self.parts.tokens, &notes)
+            && let Err(error) = write(&self.components.tokens, &notes)
         {
             let count = notes.len();
             tracing::warn!(
@@ -400,7 +400,7 @@ impl Runtime {
     /// Writes the last pending records at the end. A failure is only logged.
     fn write_notes(&mut self) {
         if !self.records.is_empty()
-            && let Err(error) = self.parts.writer.commit(&self.records)
+            && let Err(error) = self.components.writer.commit(&self.records)
         {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
@@ -411,7 +411,7 @@ impl Runtime {
 
     /// Returns true if no other coordinator can be the leader at this moment.
     fn leads(&self) -> bool {
-        self.parts.leadership.as_ref().is_none_or(Leadership::holds)
+        self.components.leadership.as_ref().is_none_or(Leadership::holds)
     }
 
     /// Writes the pending records.
@@ -424,12 +424,12 @@ impl Runtime {
         {
             return Ok(());
         }
-        if let Err(error) = self.parts.writer.commit(&self.records) {
-            self.write_again(error, commands).await?;
+        if let Err(error) = self.components.writer.commit(&self.records) {
+            self.retry_write(error, commands).await?;
         }
         self.records.clear();
         (self.is_urgent, self.noted_at) = (false, None);
-        self.parts.connections.note_commit();
+        self.components.connections.note_commit();
         Ok(())
     }
 }

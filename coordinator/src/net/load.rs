@@ -1,6 +1,6 @@
 //! Figures about the jobs of the last 24 hours: how long they waited, how they ended, how many ran.
 
-use super::queries::aside;
+use super::queries::run_blocking;
 use crate::app_state::{AppState, internal, rfc3339, wall_ms};
 use crate::store::{JobFilter, JobRecord};
 use buildpool_protocol::client_link::JobCursor;
@@ -78,7 +78,7 @@ pub(super) async fn load(shared: &Arc<AppState>) -> Result<Arc<Load>, LinkError>
     let begun = Instant::now();
     let reading = Arc::clone(shared);
     let now = wall_ms();
-    let load = Arc::new(aside(move || read(&reading, now)).await??);
+    let load = Arc::new(run_blocking(move || read(&reading, now)).await??);
     *last = Some((Instant::now() + KEPT_AT_LEAST.max(KEPT_TIMES * begun.elapsed()), load.clone()));
     Ok(load)
 }

@@ -212,7 +212,7 @@ pub(crate) async fn jobs(
         Some(_) => Vec::new(),
     };
     let shared = Arc::clone(shared);
-    aside(move || merged(&shared, &wanted, &live, now)).await?
+    run_blocking(move || merged(&shared, &wanted, &live, now)).await?
 }
 
 /// Returns the jobs that wait longest and that the principal may read, in the order of their positions.
@@ -231,7 +231,7 @@ pub(crate) async fn queue(shared: &AppState, principal: &Principal) -> Vec<JobSu
 /// many there are.
 ///
 /// [`RequestLimits`]: super::request_limits::RequestLimits
-pub(crate) async fn aside<T: Send + 'static>(
+pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, LinkError> {
     let failed = || {
@@ -346,7 +346,7 @@ pub(crate) async fn workers(
 ) -> Result<(Vec<WorkerSummary>, bool), LinkError> {
     let mut workers = shared.runtime.workers().await;
     let (shared, principal) = (Arc::clone(shared), principal.clone());
-    aside(move || {
+    run_blocking(move || {
         workers.sort_by(|left, right| natural::compare(&left.record.name, &right.record.name));
         let rest = workers.into_iter().skip(offset);
         page(rest.map(|worker| summary(&shared, &principal, worker)))

@@ -296,7 +296,7 @@ async fn encoded(
             ToClient::Workers { request, workers, more }
         }
     };
-    queries::aside(move || text_of(&message)).await
+    queries::run_blocking(move || text_of(&message)).await
 }
 
 /// Applies an admin's decision to a worker. The decision uses the worker id in the audit log, even

@@ -15,16 +15,16 @@ use tokio::sync::mpsc;
 /// Limit on pending records. Above it, a worker that registers waits for the disk too.
 const RECORDS_WAITING_MAX: usize = 65_536;
 /// Delay before a refused write is retried.
-const WRITE_AGAIN_AFTER: Duration = Duration::from_millis(500);
+const RETRY_WRITE_AFTER: Duration = Duration::from_millis(500);
 /// Time after which waiting clients receive a message that the disk refuses writes.
-const TELL_AFTER: Duration = Duration::from_secs(3);
+const NOTIFY_AFTER: Duration = Duration::from_secs(3);
 
 impl Runtime {
     /// Retries the write until the disk or the server accepts the records.
     ///
     /// # Errors
     /// If another coordinator is the leader, or may be.
-    pub(super) async fn write_again(
+    pub(super) async fn retry_write(
         &mut self,
         error: StoreError,
         commands: &mut mpsc::Receiver<Command>,
@@ -35,22 +35,22 @@ impl Runtime {
         tracing::error!(error = &error as &dyn std::error::Error, "records can't be written; trying again");
         let (since, mut why) = (Instant::now(), chain(&error));
         self.unwritten_since_ms = Some(self.now().wall_ms);
-        self.hear_newcomers(0);
-        self.answer_repeated(0);
+        self.answer_registrations(0);
+        self.answer_known_submits(0);
         loop {
-            self.parts.connections.set_degraded(Some(why.clone()));
-            self.wait_for_room(&why, commands).await;
-            match self.parts.writer.commit(&self.records) {
+            self.components.connections.set_degraded(Some(why.clone()));
+            self.answer_until_retry(&why, commands).await;
+            match self.components.writer.commit(&self.records) {
                 Ok(()) => break,
                 Err(error) if error.is_fenced() || !self.leads() => return Err(Replaced),
                 Err(error) => why = chain(&error),
             }
-            if since.elapsed() >= TELL_AFTER {
-                self.tell_who_waits(&why);
+            if since.elapsed() >= NOTIFY_AFTER {
+                self.notify_waiting_clients(&why);
             }
         }
         tracing::info!("records can be written again");
-        self.parts.connections.set_degraded(None);
+        self.components.connections.set_degraded(None);
         self.unwritten_since_ms = None;
         Ok(())
     }
@@ -60,10 +60,10 @@ impl Runtime {
     /// Queries are answered. Workers that register or report receive an empty reply: it decides
     /// nothing, but without a reply their keepers would end the running jobs. A repeated submit is
     /// answered too, because its job is on disk. All other commands are held back in order.
-    async fn wait_for_room(&mut self, why: &str, commands: &mut mpsc::Receiver<Command>) {
-        self.answer_ahead(why);
+    async fn answer_until_retry(&mut self, why: &str, commands: &mut mpsc::Receiver<Command>) {
+        self.answer_before_write(why);
         // The system does not report when a disk has room again, so retry on a timer.
-        let until = tokio::time::sleep(WRITE_AGAIN_AFTER);
+        let until = tokio::time::sleep(RETRY_WRITE_AFTER);
         tokio::pin!(until);
         loop {
             let command = tokio::select! {
@@ -81,7 +81,7 @@ impl Runtime {
                 Some(Command::Input(Input::Delivered { .. })) => {}
                 // The next report has the same content. The decision about each attempt waits for
                 // the disk.
-                Some(Command::Input(Input::Reported { session, .. })) => self.heard(session),
+                Some(Command::Input(Input::Reported { session, .. })) => self.send_empty_reply(session),
                 // Handle a registration now, so that the worker's lease time restarts before the
                 // attempt counts as lost. The reply waits for the disk. Handle a closed connection
                 // now too, because the worker may reconnect after a restart.
@@ -89,12 +89,12 @@ impl Runtime {
                     if self.records.len() < RECORDS_WAITING_MAX =>
                 {
                     self.handle(input);
-                    self.hear_newcomers(first);
+                    self.answer_registrations(first);
                 }
                 Some(Command::Input(Input::Submit { client, mut submit })) => {
                     submit.refused.get_or_insert_with(|| admission::without_records(why));
                     self.handle(Input::Submit { client, submit });
-                    self.answer_repeated(first);
+                    self.answer_known_submits(first);
                 }
                 Some(Command::Input(input)) => self.hold_back(input),
                 Some(Command::Noted { input, note }) => {
@@ -105,8 +105,8 @@ impl Runtime {
                 // A later connection from there records it.
                 Some(Command::TokenUsed(_)) => {}
                 Some(question) => {
-                    self.take(question);
-                    self.answer_ahead(why);
+                    self.handle_command(question);
+                    self.answer_before_write(why);
                 }
                 None => return until.await,
             }
@@ -115,7 +115,7 @@ impl Runtime {
 
     /// Sends replies before the records are on disk. If the end of a job is not recorded yet, the
     /// job is reported as waiting for its record.
-    fn answer_ahead(&mut self, why: &str) {
+    fn answer_before_write(&mut self, why: &str) {
         let now = self.now();
         for answer in std::mem::take(&mut self.answers) {
             match answer {
@@ -127,16 +127,18 @@ impl Runtime {
 
     /// Returns the ended jobs that wait for a disk that refuses their records.
     pub(super) fn unwritten(&self, now: Now) -> Vec<LiveJob> {
-        let Some(why) = self.parts.connections.degraded() else { return Vec::new() };
+        let Some(why) = self.components.connections.degraded() else { return Vec::new() };
         self.mirror.ended().filter_map(|job| self.mirror.unwritten(now, job, &why)).collect()
     }
 
     /// Adds the reason why the coordinator's disk delays a job: it refuses the job's log, or the
     /// record of its end, which is reported as soon as it is on disk.
-    pub(super) fn with_doubt(&self, mut live: LiveJob) -> LiveJob {
+    pub(super) fn with_delay_reason(&self, mut live: LiveJob) -> LiveJob {
         if let Some(attempt) = live.attempts.last()
-            && let Some(attempt) =
-                self.parts.connections.attempt(AttemptId { job: live.record.job, number: attempt.number })
+            && let Some(attempt) = self
+                .components
+                .connections
+                .attempt(AttemptId { job: live.record.job, number: attempt.number })
             && let Some(refusal) = attempt.refusal()
         {
             let reason = format!("its log can't be stored: {}", refusal.reason);
@@ -144,7 +146,7 @@ impl Runtime {
         }
         if let Some(since_ms) = self.unwritten_since_ms
             && (live.waiting.is_none() || live.state == JobState::Sealing)
-            && let Some(why) = self.parts.connections.degraded()
+            && let Some(why) = self.components.connections.degraded()
         {
             let reason = format!(
                 "it may have ended; its state follows when the coordinator can write its records ({why})"
@@ -156,21 +158,21 @@ impl Runtime {
 
     /// Sends an empty reply to each worker with a welcome, at index `first` or later, that waits
     /// for the disk.
-    fn hear_newcomers(&self, first: usize) {
+    fn answer_registrations(&self, first: usize) {
         for effect in self.effects.iter().skip(first) {
             if let Effect::Welcome { session, .. } = effect {
-                self.heard(*session);
+                self.send_empty_reply(*session);
             }
         }
     }
 
-    fn heard(&self, session: Session) {
-        self.parts.connections.to_worker(session, WorkerOut::Desired { desired: Vec::new() });
+    fn send_empty_reply(&self, session: Session) {
+        self.components.connections.to_worker(session, WorkerOut::Desired { desired: Vec::new() });
     }
 
     /// Sends the replies, at index `first` or later, to submits that are refused or refer to a job
     /// on disk. A job that is not on disk yet is not acknowledged.
-    fn answer_repeated(&mut self, first: usize) {
+    fn answer_known_submits(&mut self, first: usize) {
         let is_unwritten = |effects: &[Effect], wanted| {
             effects.iter().any(
                 |effect| matches!(effect, Effect::Accepted { job, reattached: false, .. } if *job == wanted),
@@ -188,7 +190,7 @@ impl Runtime {
             if is_ahead { ahead.push(effect) } else { later.push(effect) }
         }
         self.effects.append(&mut later);
-        ahead.into_iter().for_each(|effect| self.carry_out(effect));
+        ahead.into_iter().for_each(|effect| self.perform(effect));
     }
 
     fn hold_back(&mut self, input: Input) {
@@ -201,7 +203,9 @@ impl Runtime {
                         "the coordinator's disk takes no records now, and {COMMANDS_MAX} requests wait for it; nothing was done"
                     ),
                 );
-                self.parts.connections.to_client(client, Reply::Refused { request: client.request, error });
+                self.components
+                    .connections
+                    .to_client(client, Reply::Refused { request: client.request, error });
             }
             _ => self.held_back.push_back(Command::Input(input)),
         }
@@ -209,7 +213,7 @@ impl Runtime {
 
     /// Sends each client with a waiting request one message about the disk. The request keeps its
     /// place, so that a client need not repeat a cancel.
-    fn tell_who_waits(&mut self, why: &str) {
+    fn notify_waiting_clients(&mut self, why: &str) {
         let decided = self.effects.iter().filter_map(|effect| match effect {
             Effect::Acknowledged { client, .. } => Some(*client),
             _ => None,
@@ -219,7 +223,7 @@ impl Runtime {
             _ => None,
         });
         let waiting: Vec<ClientRef> =
-            decided.chain(held).filter(|client| !self.told.contains(client)).collect();
+            decided.chain(held).filter(|client| !self.notified.contains(client)).collect();
         for client in waiting {
             let error = LinkError::new(
                 ErrorCode::Unavailable,
@@ -227,8 +231,8 @@ impl Runtime {
                     "the coordinator can't write its records ({why}): the change follows as soon as it can, unless the coordinator restarts before; check again then"
                 ),
             );
-            self.parts.connections.to_client(client, Reply::Refused { request: client.request, error });
-            self.told.insert(client);
+            self.components.connections.to_client(client, Reply::Refused { request: client.request, error });
+            self.notified.insert(client);
         }
     }
 }

@@ -23,12 +23,12 @@ const fn log_share(free: u64) -> u64 {
 }
 
 impl Runtime {
-    pub(super) fn carry_out(&mut self, effect: Effect) {
-        let connections = &self.parts.connections;
+    pub(super) fn perform(&mut self, effect: Effect) {
+        let connections = &self.components.connections;
         match effect {
             Effect::Persist(_) | Effect::Note(_) => {}
             Effect::Acknowledged { client, .. } | Effect::Refused { client, .. }
-                if self.told.remove(&client) => {}
+                if self.notified.remove(&client) => {}
             Effect::Accepted { client, job, reattached } => {
                 connections.to_client(client, Reply::Accepted { request: client.request, job, reattached });
             }
@@ -56,7 +56,7 @@ impl Runtime {
                 }
             }
             Effect::Grant { session, mut grant } => {
-                let room = self.parts.logs.free_bytes().map_or(LOG_BYTES_MAX, log_share);
+                let room = self.components.logs.free_bytes().map_or(LOG_BYTES_MAX, log_share);
                 grant.spec.log_bytes_max = Some(grant.spec.log_bytes_max.unwrap_or(LOG_BYTES_MAX).min(room));
                 let AttemptId { job, number } = grant.lease.attempt;
                 let attempts = self.mirror.job(job).map(|job| job.attempts.as_slice()).unwrap_or_default();
@@ -78,7 +78,7 @@ impl Runtime {
 
     fn done(&mut self, job: JobId) {
         let Some(Ended { record, digest, tests }) = self.mirror.take_ended(job) else { return };
-        self.parts.metrics.job_done(&record);
+        self.components.metrics.job_done(&record);
         spans::send(&record);
         let counts = record.done.as_ref().and_then(|done| done.attempt);
         if let Some(done) = &record.done {
@@ -87,24 +87,24 @@ impl Runtime {
             tracing::info!(%job, attempt = counts, worker, trace, verdict = %done.verdict, submitter = %record.submitter, "job done");
         }
         if record.spec.stdin.is_some() {
-            self.parts.inputs.finish(job);
+            self.components.inputs.finish(job);
         }
         for attempt in &record.attempts {
             let id = AttemptId { job, number: attempt.number };
             if counts == Some(attempt.number) {
-                self.parts.connections.remove_attempt(id);
+                self.components.connections.remove_attempt(id);
             } else {
                 self.abandon(id);
             }
         }
         if let Some(run) = TestRun::from_record(&record, tests)
-            && !self.parts.tests.record(run)
+            && !self.components.tests.record(run)
         {
-            self.parts.metrics.tests_dropped.inc();
+            self.components.metrics.tests_dropped.inc();
         }
         let finished = Arc::new(FinishedJob { record: Arc::new(record), digest });
-        self.parts.finished.push(finished.clone());
-        self.parts.connections.done(job, finished);
+        self.components.finished.push(finished.clone());
+        self.components.connections.done(job, finished);
     }
 
     /// Returns true if the job has a newer attempt.
@@ -124,8 +124,8 @@ impl Runtime {
     }
 
     fn abandon(&self, attempt: AttemptId) {
-        if let Some(live) = self.parts.connections.remove_attempt(attempt)
-            && let Err(error) = live.abandon(&self.parts.logs)
+        if let Some(live) = self.components.connections.remove_attempt(attempt)
+            && let Err(error) = live.abandon(&self.components.logs)
         {
             tracing::warn!(%attempt, error = &error as &dyn std::error::Error, "the rest of a lost attempt's log can't be written");
         }
