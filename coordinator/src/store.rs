@@ -33,7 +33,7 @@ pub(crate) use database::{AUTH, Database, RECORDS, TESTS, WEBHOOKS, migrate, ope
 pub use disk::{Disk, Hook, Operation};
 pub use error::StoreError;
 pub(crate) use events::members;
-pub use events::{Event, EventKind, EventRange, NewEvent, TokenUse, UnknownKind};
+pub use events::{Event, EventKind, EventRange, NewEvent, TokenUse, UnknownEventKind};
 pub use logs::{
     Appended, LogError, LogReader, LogWriter, Logs, Progress, Retained, Retention, SealError, Sealed,
     Shortened,

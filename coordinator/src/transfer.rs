@@ -5,6 +5,6 @@ mod programs;
 mod serve;
 mod store;
 
-pub(crate) use peer::{Frame, Out, Peer, Who};
+pub(crate) use peer::{Frame, Out, Peer, PeerKind};
 pub(crate) use serve::artifact_file;
 pub(crate) use store::{Limits, TransferStore};

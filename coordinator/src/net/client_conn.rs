@@ -7,7 +7,7 @@ use super::{admission, follow, requests, stdin};
 use crate::app_state::AppState;
 use crate::auth::Principal;
 use crate::connections::Reply;
-use crate::transfer::{self, Peer, Who};
+use crate::transfer::{self, Peer, PeerKind};
 use axum::extract::ws::Message;
 use buildpool_protocol::client_link::{FromClient, Role, ToClient};
 use buildpool_protocol::error::{ErrorCode, LinkError};
@@ -86,13 +86,13 @@ impl ClientConnection {
         let (bulk, bulk_out) = mpsc::channel(BULK_MAX);
         let quota = shared.config.quotas.of(&principal.name);
         let class = shared.trust.class_for(&principal);
-        let who = Who::Client {
+        let kind = PeerKind::Client {
             snapshot_bytes: quota.snapshot_bytes,
             stored_bytes: quota.stored_snapshot_bytes,
             class,
             principal: Box::new(principal.clone()),
         };
-        let (transfers, transfers_out) = Peer::new(shared.clone(), who);
+        let (transfers, transfers_out) = Peer::new(shared.clone(), kind);
         let context = RequestContext {
             shared: shared.clone(),
             principal,

@@ -8,7 +8,7 @@ use crate::completing;
 use crate::connections::WorkerOut;
 use crate::store::Appended;
 use crate::store::limits::{JOBS_ROOM_BYTES, RECORDS_ROOM_BYTES};
-use crate::transfer::{self, Frame, Peer, Who};
+use crate::transfer::{self, Frame, Peer, PeerKind};
 use axum::extract::ws::{Message, WebSocket};
 use buildpool_pool::{DesiredState, Input, Session};
 use buildpool_protocol::error::{ErrorCode, LinkError, chain};
@@ -50,7 +50,7 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<AppState>, principa
     let mut outbox = shared.connections.add_worker(session);
     let input = Input::Registered { session, register, token: principal.name.clone() };
     shared.send_limited_input(&principal.name, input).await;
-    let (transfers, mut frames) = Peer::new(shared.clone(), Who::Worker(session));
+    let (transfers, mut frames) = Peer::new(shared.clone(), PeerKind::Worker(session));
     let (stdin_out, mut stdin) = mpsc::channel(STDIN_MAX);
     let mut connection = WorkerConnection {
         socket,

@@ -2,7 +2,7 @@
 
 use super::database;
 use super::error::StoreError;
-use super::logs::{Examined, examine};
+use super::logs::{LogCheck, examine};
 use super::open::records_path;
 use super::reader::{Lookup, Reader};
 use super::records::JobRecord;
@@ -221,16 +221,16 @@ impl Check<'_> {
         let inline = reader.inline_log(attempt)?;
         let seals = (self.depth == Depth::Full).then_some(&outcome.seals);
         let text = match examine(root, attempt, inline, outcome.log_length, seals) {
-            Ok(Examined::Whole) => {
+            Ok(LogCheck::Whole) => {
                 self.whole_logs.0 += 1;
                 self.whole_logs.1 += outcome.log_length;
                 return Ok(());
             }
-            Ok(Examined::Length(length)) => format!(
+            Ok(LogCheck::Length(length)) => format!(
                 "the log of attempt {attempt} has {length} bytes of {}: the rest is lost",
                 outcome.log_length
             ),
-            Ok(Examined::Damaged(stream)) => {
+            Ok(LogCheck::Damaged(stream)) => {
                 format!("{stream} of attempt {attempt} does not agree with its checksum")
             }
             Err(error) => {

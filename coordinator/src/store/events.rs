@@ -59,17 +59,20 @@ impl EventKind {
 /// The text is not the name of a kind.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{}` is not a kind of event; valid are {}", .0.escape_debug(), kind_names())]
-pub struct UnknownKind(String);
+pub struct UnknownEventKind(String);
 
 fn kind_names() -> String {
     EventKind::ALL.map(EventKind::name).join(", ")
 }
 
 impl FromStr for EventKind {
-    type Err = UnknownKind;
+    type Err = UnknownEventKind;
 
-    fn from_str(text: &str) -> Result<Self, UnknownKind> {
-        Self::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| UnknownKind(text.to_owned()))
+    fn from_str(text: &str) -> Result<Self, UnknownEventKind> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.name() == text)
+            .ok_or_else(|| UnknownEventKind(text.to_owned()))
     }
 }
 
@@ -165,7 +168,7 @@ fn event(row: &Row<'_>) -> sql::Result<Event> {
     let broken =
         |index, source: Box<dyn std::error::Error + Send + Sync>| sql::Error::Value { index, source };
     let event = NewEvent {
-        kind: kind.parse().map_err(|error: UnknownKind| broken(1, error.into()))?,
+        kind: kind.parse().map_err(|error: UnknownEventKind| broken(1, error.into()))?,
         submitter: row.get(2)?,
         at_ms: row.get(3)?,
         facts: serde_json::from_str(&facts).map_err(|error| broken(4, error.into()))?,

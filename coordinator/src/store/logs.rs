@@ -21,7 +21,7 @@ mod unstored;
 
 pub use append::{Appended, LogWriter, Sealed};
 pub use error::{LogError, SealError};
-pub(super) use examine::{Examined, copy, examine, stored_attempts};
+pub(super) use examine::{LogCheck, copy, examine, stored_attempts};
 pub(crate) use objects::{export_logs, import_log};
 pub(crate) use read::each_chunk;
 pub use read::{LogReader, Progress};

@@ -31,7 +31,7 @@ pub(crate) type Out = mpsc::Receiver<Frame>;
 
 /// The kind of peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Who {
+pub(crate) enum PeerKind {
     /// A client. Its token allows it to submit and read.
     Client {
         /// Maximum bytes of one snapshot, from the client's quota.
@@ -51,16 +51,16 @@ pub(crate) enum Who {
 /// and ends.
 pub(crate) struct Peer {
     shared: Arc<AppState>,
-    who: Who,
+    kind: PeerKind,
     out: mpsc::Sender<Frame>,
     channels: HashMap<u32, mpsc::Sender<Event>>,
     tasks: JoinSet<()>,
 }
 
 impl Peer {
-    pub(crate) fn new(shared: Arc<AppState>, who: Who) -> (Self, Out) {
+    pub(crate) fn new(shared: Arc<AppState>, kind: PeerKind) -> (Self, Out) {
         let (out, receiver) = mpsc::channel(OUT_MAX);
-        (Self { shared, who, out, channels: HashMap::new(), tasks: JoinSet::new() }, receiver)
+        (Self { shared, kind, out, channels: HashMap::new(), tasks: JoinSet::new() }, receiver)
     }
 
     /// Handles a step, which opens a transfer or belongs to an open one. Steps of an ended transfer
@@ -69,7 +69,7 @@ impl Peer {
         while self.tasks.try_join_next().is_some() {}
         self.channels.retain(|_, channel| !channel.is_closed());
         let number = message.channel();
-        if !serve::opens(&self.who, &message) {
+        if !serve::opens(&self.kind, &message) {
             return self.deliver(number, Event::Step(message));
         }
         let refusal = if self.channels.contains_key(&number) {
@@ -83,14 +83,14 @@ impl Peer {
         };
         let (sender, incoming) = mpsc::channel(EVENTS_MAX);
         let mut channel = Channel { number, out: self.out.clone(), incoming };
-        let (shared, who) = (self.shared.clone(), self.who.clone());
+        let (shared, kind) = (self.shared.clone(), self.kind.clone());
         if refusal.is_none() {
             self.channels.insert(number, sender);
         }
         self.tasks.spawn(async move {
             let ended = match refusal {
                 Some(error) => Err(error),
-                None => serve::serve(&shared, who, &mut channel, message).await,
+                None => serve::serve(&shared, kind, &mut channel, message).await,
             };
             if let Err(error) = ended {
                 // An error means that the peer has disconnected.

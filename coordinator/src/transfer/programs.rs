@@ -2,7 +2,7 @@
 
 use super::TransferStore;
 use super::peer::Channel;
-use super::serve::{finish, send_step, told};
+use super::serve::{answer_for_peer, finish, send_step};
 use crate::app_state::AppState;
 use crate::auth::Principal;
 use crate::store::limits::RETAIN_ROOM_BYTES;
@@ -94,7 +94,7 @@ pub(super) async fn receive(
     {
         Ok(Some(received)) => received,
         Ok(None) => return finish(channel).await,
-        Err(error) => return told(error),
+        Err(error) => return answer_for_peer(error),
     };
     let store = shared.transfers.clone();
     match tokio::task::spawn_blocking(move || store.keep_program(&blake3, received)).await {
@@ -125,5 +125,5 @@ pub(super) async fn send(
     };
     let number = channel.number();
     send_step(channel, Message::Begin { channel: number, subject: Subject::Program, blake3, length }).await?;
-    pump::send(channel, &path, length, &mut Progress::default()).await.or_else(told)
+    pump::send(channel, &path, length, &mut Progress::default()).await.or_else(answer_for_peer)
 }

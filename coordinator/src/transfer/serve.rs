@@ -1,6 +1,6 @@
 //! Serves one transfer from its first step to its last.
 
-use super::peer::{Channel, Who};
+use super::peer::{Channel, PeerKind};
 use super::programs;
 use super::store::{Fetch, TransferStore};
 use crate::app_state::AppState;
@@ -16,19 +16,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Returns true if a message from this peer opens a transfer.
-pub(super) fn opens(who: &Who, message: &Message) -> bool {
-    match (who, message) {
+pub(super) fn opens(kind: &PeerKind, message: &Message) -> bool {
+    match (kind, message) {
         (
-            Who::Client { .. },
+            PeerKind::Client { .. },
             Message::Offer { .. }
             | Message::FetchArtifact { .. }
             | Message::Begin { subject: Subject::Program, .. },
         ) => true,
         (
-            Who::Worker(_),
+            PeerKind::Worker(_),
             Message::FetchSnapshot { .. } | Message::FetchProgram { .. } | Message::Begin { .. },
         ) => true,
-        (Who::Client { .. } | Who::Worker(_), _) => false,
+        (PeerKind::Client { .. } | PeerKind::Worker(_), _) => false,
     }
 }
 
@@ -38,12 +38,15 @@ pub(super) fn opens(who: &Who, message: &Message) -> bool {
 /// The error to send to the peer.
 pub(super) async fn serve(
     shared: &Arc<AppState>,
-    who: Who,
+    kind: PeerKind,
     channel: &mut Channel,
     opening: Message,
 ) -> Result<(), LinkError> {
-    match (who, opening) {
-        (Who::Client { snapshot_bytes, stored_bytes, class, .. }, Message::Offer { manifest, bases, .. }) => {
+    match (kind, opening) {
+        (
+            PeerKind::Client { snapshot_bytes, stored_bytes, class, .. },
+            Message::Offer { manifest, bases, .. },
+        ) => {
             let limits = SnapshotLimits {
                 one: snapshot_bytes.unwrap_or(TRANSFER_BYTES_MAX).min(TRANSFER_BYTES_MAX),
                 stored: stored_bytes.unwrap_or(u64::MAX),
@@ -51,12 +54,12 @@ pub(super) async fn serve(
             let store = shared.transfers.of_class(&class);
             offer(shared, store, channel, (*manifest, bases), limits).await
         }
-        (Who::Client { principal, .. }, Message::FetchArtifact { job, path, .. }) => {
+        (PeerKind::Client { principal, .. }, Message::FetchArtifact { job, path, .. }) => {
             let job = shared.resolve(&principal, &job)?;
             artifact_out(shared, channel, job, &path).await
         }
         (
-            Who::Worker(session),
+            PeerKind::Worker(session),
             Message::FetchSnapshot { project, tree, head, trees, manifest, known, .. },
         ) => {
             let name = SnapshotName { tree, head, manifest };
@@ -68,7 +71,7 @@ pub(super) async fn serve(
                 .await
         }
         (
-            Who::Worker(session),
+            PeerKind::Worker(session),
             Message::Begin { subject: Subject::Artifact { lease, path }, blake3, length, .. },
         ) => {
             let attempt = shared.connections.attempt(lease.attempt).filter(|attempt| attempt.lease == lease);
@@ -78,13 +81,14 @@ pub(super) async fn serve(
             }
             artifact_in(shared, channel, lease, &path, (blake3, length)).await
         }
-        (Who::Client { principal, .. }, Message::Begin { subject: Subject::Program, blake3, length, .. }) => {
-            programs::receive(shared, &principal, channel, blake3, length).await
-        }
-        (Who::Worker(_), Message::FetchProgram { blake3, .. }) => {
+        (
+            PeerKind::Client { principal, .. },
+            Message::Begin { subject: Subject::Program, blake3, length, .. },
+        ) => programs::receive(shared, &principal, channel, blake3, length).await,
+        (PeerKind::Worker(_), Message::FetchProgram { blake3, .. }) => {
             programs::send(shared, channel, blake3).await
         }
-        (Who::Client { .. } | Who::Worker(_), _) => Err(unexpected()),
+        (PeerKind::Client { .. } | PeerKind::Worker(_), _) => Err(unexpected()),
     }
 }
 
@@ -158,7 +162,7 @@ async fn offer(
         Ok(Some(pack)) => pack,
         // Another connection has sent the snapshot meanwhile.
         Ok(None) => return share(&transfers, channel, manifest).await,
-        Err(error) => return told(error),
+        Err(error) => return answer_for_peer(error),
     };
     shared.metrics.snapshot_bytes.inc_by(length);
     let stop = Stop::default();
@@ -232,7 +236,7 @@ fn answer(
     bases: &[ObjectId],
 ) -> Result<Option<MissingParts>, CacheError> {
     store.has(&offered.project, &record::name(offered));
-    let cache = store.looked_at(&offered.project, offered.tree.format())?;
+    let cache = store.open_checked(&offered.project, offered.tree.format())?;
     if cache.manifest(&record::name(offered)).is_some() {
         return Ok(None);
     }
@@ -271,7 +275,7 @@ async fn snapshot_out(
             outgoing.delivered();
             Ok(())
         }
-        Err(error) => told(error),
+        Err(error) => answer_for_peer(error),
     }
 }
 
@@ -307,7 +311,7 @@ async fn artifact_in(
     {
         Ok(Some(received)) => received,
         Ok(None) => return finish(channel).await,
-        Err(error) => return told(error),
+        Err(error) => return answer_for_peer(error),
     };
     shared.metrics.artifact_bytes.inc_by(length);
     let store = shared.transfers.clone();
@@ -336,7 +340,7 @@ async fn artifact_out(
     let attempt = buildpool_protocol::ids::AttemptId { job, number: attempt };
     let subject = Subject::Artifact { lease: Lease { attempt, epoch: 0 }, path: path.to_owned() };
     send_step(channel, Message::Begin { channel: channel.number(), subject, blake3, length }).await?;
-    pump::send(channel, &file, length, &mut Progress::default()).await.or_else(told)
+    pump::send(channel, &file, length, &mut Progress::default()).await.or_else(answer_for_peer)
 }
 
 /// An artifact that is stored.
@@ -402,7 +406,7 @@ pub(super) async fn finish(channel: &mut Channel) -> Result<(), LinkError> {
 
 /// Converts an error of the transfer into the error for the peer. Errors that the peer caused or
 /// has already received need no answer.
-pub(super) fn told(error: PumpError) -> Result<(), LinkError> {
+pub(super) fn answer_for_peer(error: PumpError) -> Result<(), LinkError> {
     match error.for_the_other_side() {
         Some(answer) => {
             tracing::warn!(error = &error as &dyn std::error::Error, "a transfer failed");

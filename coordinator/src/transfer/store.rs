@@ -165,7 +165,11 @@ impl TransferStore {
 
     /// Opens the object cache after a quick check, and repairs it if the check fails. For the start
     /// of a transfer, when missing objects can still be sent again.
-    pub(crate) fn looked_at(&self, project: &str, format: ObjectFormat) -> Result<ObjectCache, CacheError> {
+    pub(crate) fn open_checked(
+        &self,
+        project: &str,
+        format: ObjectFormat,
+    ) -> Result<ObjectCache, CacheError> {
         let cache = self.cache(project, format)?;
         if !cache.looks_whole() {
             mend(&cache);

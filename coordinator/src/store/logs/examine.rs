@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// Result of a check of a log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::store) enum Examined {
+pub(in crate::store) enum LogCheck {
     /// The log is intact.
     Whole,
     /// The log has this length instead of the recorded one.
@@ -39,15 +39,15 @@ pub(in crate::store) fn examine(
     inline: Option<Bytes>,
     length: u64,
     seals: Option<&[Seal; 2]>,
-) -> Result<Examined, LogError> {
+) -> Result<LogCheck, LogError> {
     let mut reader = match inline {
         Some(bytes) => LogReader::whole(Arc::new(CompletedLog::new(attempt, 0, bytes))),
         None => look(root, attempt, length)?,
     };
     if reader.length() != length {
-        return Ok(Examined::Length(reader.length()));
+        return Ok(LogCheck::Length(reader.length()));
     }
-    let Some(seals) = seals else { return Ok(Examined::Whole) };
+    let Some(seals) = seals else { return Ok(LogCheck::Whole) };
     let mut hashers: [blake3::Hasher; 2] = Default::default();
     each_part(&mut reader, |part| {
         let _: ControlFlow<()> = each_chunk(part, |_, header, payload| {
@@ -62,7 +62,7 @@ pub(in crate::store) fn examine(
         !blake3::Hash::from_hex(&seals[stream.index()].blake3)
             .is_ok_and(|hash| hash == hashers[stream.index()].finalize())
     };
-    Ok(Stream::ALL.into_iter().find(differs).map_or(Examined::Whole, Examined::Damaged))
+    Ok(Stream::ALL.into_iter().find(differs).map_or(LogCheck::Whole, LogCheck::Damaged))
 }
 
 /// Copies a log in compressed form. `length` is the expected length. Returns the length that could

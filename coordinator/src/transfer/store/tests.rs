@@ -101,10 +101,10 @@ fn a_snapshot_whose_objects_are_gone_is_not_said_to_be_here() {
     let keep = || kept(&store, place.0);
     let objects = store.cache(place.0, place.1).expect("git").directory().join("objects");
     let name = keep();
-    store.looked_at(place.0, place.1).expect("git");
+    store.open_checked(place.0, place.1).expect("git");
     assert!(store.has(place.0, &name), "it is whole");
     fs::remove_dir_all(&objects).expect("a disk");
-    store.looked_at(place.0, place.1).expect("git");
+    store.open_checked(place.0, place.1).expect("git");
     assert!(!store.has(place.0, &name), "found at a look");
 
     assert_eq!(keep(), name, "it is taken anew");
