@@ -27,15 +27,15 @@ pub(crate) fn serve() {
 
 /// Returns the newest jobs.
 pub(crate) fn jobs() -> Vec<CompletionCandidate> {
-    jobs_like(|_| true)
+    job_candidates(|_| true)
 }
 
 /// Returns the newest jobs that are not done.
 pub(crate) fn live_jobs() -> Vec<CompletionCandidate> {
-    jobs_like(|job| job.state != JobState::Done)
+    job_candidates(|job| job.state != JobState::Done)
 }
 
-fn jobs_like(is_wanted: impl Fn(&JobSummary) -> bool) -> Vec<CompletionCandidate> {
+fn job_candidates(is_wanted: impl Fn(&JobSummary) -> bool) -> Vec<CompletionCandidate> {
     let jobs = read(async |client| client.jobs(None, None, JOBS_MAX).await.unwrap_or_default());
     let wanted = jobs.iter().zip(short_ids(&jobs)).filter(|(job, _)| is_wanted(job));
     wanted

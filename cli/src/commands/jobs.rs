@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &JobsArguments) -> Result<ExitCode, Failure> {
             ..JobQuery::default()
         };
         let limit = arguments.limit.min(JOBS_PAGE_MAX as u32);
-        let mut jobs = client.jobs_like(query, limit + 1).await?;
+        let mut jobs = client.query_jobs(query, limit + 1).await?;
         let is_cut = jobs.len() > limit as usize;
         jobs.truncate(limit as usize);
         if is_cut && !arguments.form.json {

@@ -164,7 +164,7 @@ async fn watched(
 ) -> Result<JobResult, ClientError> {
     let (sender, mut progress) = watch::channel(Progress::default());
     let mut waiting = Waiting::default();
-    let answer = client.job_watched(job, view.clone(), within, sender);
+    let answer = client.job_with_progress(job, view.clone(), within, sender);
     tokio::pin!(answer);
     loop {
         tokio::select! {

@@ -83,11 +83,11 @@ pub(super) struct Channel {
 
 /// State of a channel after a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum AfterMessage {
-    GoOn,
+pub(super) enum ChannelState {
+    Open,
     /// The consumer has dropped its receiver.
-    Gone,
-    Over,
+    Abandoned,
+    Done,
 }
 
 impl Opening {
@@ -99,7 +99,7 @@ impl Opening {
     }
 
     /// Returns true if the request may select no output at all.
-    fn is_of_nothing(&self) -> bool {
+    fn may_be_empty(&self) -> bool {
         matches!(self, Self::Follow { tail: Some(0), .. })
     }
 
@@ -213,15 +213,15 @@ impl Channel {
         position: u64,
         content: Bytes,
         outbox: &mut VecDeque<Outgoing>,
-    ) -> AfterMessage {
+    ) -> ChannelState {
         let before = self.reader.attempt();
         match self.reader.take(position, content) {
             Ok(output) => {
                 if before.is_some_and(|before| before != output.attempt) {
-                    self.tell(JobEvent::Attempt(output.attempt));
+                    self.send_event(JobEvent::Attempt(output.attempt));
                 }
-                let step = self.tell(JobEvent::Output(output));
-                self.settle(step)
+                let step = self.send_event(JobEvent::Output(output));
+                self.finish_log(step)
             }
             Err(misbehaviour) => {
                 outbox.push_back(FromClient::Unfollow { request: number }.into());
@@ -231,9 +231,9 @@ impl Channel {
     }
 
     /// Ends the channel with this error.
-    pub(super) fn fail(&mut self, error: ClientError) -> AfterMessage {
-        self.tell(JobEvent::Failed(error));
-        AfterMessage::Over
+    pub(super) fn fail(&mut self, error: ClientError) -> ChannelState {
+        self.send_event(JobEvent::Failed(error));
+        ChannelState::Done
     }
 
     fn opening_again(&self, request: u32) -> FromClient {
@@ -279,30 +279,30 @@ impl Channel {
         is_alias: bool,
         message: ToClient,
         outbox: &mut VecDeque<Outgoing>,
-    ) -> AfterMessage {
+    ) -> ChannelState {
         match message {
             ToClient::Accepted { job, reattached, .. } => self.on_accepted(job, reattached),
-            ToClient::Progress { progress, .. } => self.tell_if_it_reads(JobEvent::Progress(progress)),
+            ToClient::Progress { progress, .. } => self.send_event_if_room(JobEvent::Progress(progress)),
             // The chunks contain the attempt too, in order.
-            ToClient::Attempt { .. } => AfterMessage::GoOn,
+            ToClient::Attempt { .. } => ChannelState::Open,
             ToClient::Stdin { position, until, ended, .. } => {
                 if let Some(feed) = &mut self.stdin {
                     feed.on_room(request, (position, until, ended), outbox);
                 }
-                self.go_on_or_end()
+                self.state_after_accept()
             }
             ToClient::End { cursor, .. } => {
                 self.end = Some(cursor);
-                self.settle(AfterMessage::GoOn)
+                self.finish_log(ChannelState::Open)
             }
             ToClient::Job { result, .. } if result.state != JobState::Done => {
                 outbox.push_back(poll(request, &result.job_id).into());
-                AfterMessage::GoOn
+                ChannelState::Open
             }
             ToClient::Complete { result, .. } | ToClient::Job { result, .. } => self.on_complete(result),
             ToClient::Error { error, .. } if is_alias => {
                 self.ended = true;
-                let step = self.tell(JobEvent::OutputLost(error));
+                let step = self.send_event(JobEvent::OutputLost(error));
                 self.release(step)
             }
             ToClient::Error { error, .. } => self.fail(ClientError::Refused(error)),
@@ -323,70 +323,70 @@ impl Channel {
         }
     }
 
-    fn on_accepted(&mut self, job: JobId, reattached: bool) -> AfterMessage {
+    fn on_accepted(&mut self, job: JobId, reattached: bool) -> ChannelState {
         if self.accepted.replace(job).is_some() {
-            return AfterMessage::GoOn;
+            return ChannelState::Open;
         }
-        let step = self.tell(JobEvent::Accepted { job, reattached });
-        if step == AfterMessage::GoOn { self.go_on_or_end() } else { step }
+        let step = self.send_event(JobEvent::Accepted { job, reattached });
+        if step == ChannelState::Open { self.state_after_accept() } else { step }
     }
 
     /// A submit that is only to be accepted ends with that, and with the end of its standard input.
-    fn go_on_or_end(&self) -> AfterMessage {
+    fn state_after_accept(&self) -> ChannelState {
         let feeds = self.stdin.as_ref().is_some_and(|feed| !feed.has_ended());
         match &self.opening {
-            Opening::Submit(submit) if submit.wait || submit.follow || feeds => AfterMessage::GoOn,
-            Opening::Submit(_) | Opening::Follow { .. } => AfterMessage::Over,
+            Opening::Submit(submit) if submit.wait || submit.follow || feeds => ChannelState::Open,
+            Opening::Submit(_) | Opening::Follow { .. } => ChannelState::Done,
         }
     }
 
     /// Ends the log after all output before its end has arrived. Messages may overtake output.
-    fn settle(&mut self, step: AfterMessage) -> AfterMessage {
-        let Some(end) = self.end.take_if(|end| self.reader.has_reached(*end, self.opening.is_of_nothing()))
+    fn finish_log(&mut self, step: ChannelState) -> ChannelState {
+        let Some(end) = self.end.take_if(|end| self.reader.has_reached(*end, self.opening.may_be_empty()))
         else {
             return step;
         };
         self.ended = true;
-        let step = self.tell(JobEvent::End(end));
+        let step = self.send_event(JobEvent::End(end));
         match &self.opening {
-            Opening::Follow { .. } => AfterMessage::Over,
-            Opening::Submit(submit) if !submit.wait => AfterMessage::Over,
+            Opening::Follow { .. } => ChannelState::Done,
+            Opening::Submit(submit) if !submit.wait => ChannelState::Done,
             Opening::Submit(_) => self.release(step),
         }
     }
 
     /// Handles the result. It is the last event, so it waits for the end of the followed log.
-    fn on_complete(&mut self, result: Box<JobResult>) -> AfterMessage {
+    fn on_complete(&mut self, result: Box<JobResult>) -> ChannelState {
         self.held = Some(result);
         if self.opening.follows() && !self.ended {
-            AfterMessage::GoOn
+            ChannelState::Open
         } else {
-            self.release(AfterMessage::GoOn)
+            self.release(ChannelState::Open)
         }
     }
 
-    fn release(&mut self, step: AfterMessage) -> AfterMessage {
+    fn release(&mut self, step: ChannelState) -> ChannelState {
         match self.held.take() {
             Some(result) => {
-                self.tell(JobEvent::Complete(result));
-                AfterMessage::Over
+                self.send_event(JobEvent::Complete(result));
+                ChannelState::Done
             }
             None => step,
         }
     }
 
-    fn tell(&mut self, event: JobEvent) -> AfterMessage {
+    fn send_event(&mut self, event: JobEvent) -> ChannelState {
         match self.events.try_send(event) {
-            Ok(()) => AfterMessage::GoOn,
+            Ok(()) => ChannelState::Open,
             Err(mpsc::error::TrySendError::Full(_) | mpsc::error::TrySendError::Closed(_)) => {
-                AfterMessage::Gone
+                ChannelState::Abandoned
             }
         }
     }
 
     /// Sends an event that a slow consumer can miss.
-    fn tell_if_it_reads(&mut self, event: JobEvent) -> AfterMessage {
-        if self.events.capacity() < EVENTS_MAX / 2 { AfterMessage::GoOn } else { self.tell(event) }
+    fn send_event_if_room(&mut self, event: JobEvent) -> ChannelState {
+        if self.events.capacity() < EVENTS_MAX / 2 { ChannelState::Open } else { self.send_event(event) }
     }
 }
 

@@ -145,24 +145,24 @@ impl Client {
     /// # Errors
     /// `unknown_job`, `ambiguous`, and errors of the link.
     pub async fn job(&self, job: &str, view: View, wait: Duration) -> Result<JobResult, ClientError> {
-        self.job_asked(job, view, wait, None).await
+        self.request_job(job, view, wait, None).await
     }
 
     /// Returns the state of a job as [`Client::job`] does, and sends its progress meanwhile.
     ///
     /// # Errors
     /// As [`Client::job`].
-    pub async fn job_watched(
+    pub async fn job_with_progress(
         &self,
         job: &str,
         view: View,
         wait: Duration,
         progress: watch::Sender<Progress>,
     ) -> Result<JobResult, ClientError> {
-        self.job_asked(job, view, wait, Some(progress)).await
+        self.request_job(job, view, wait, Some(progress)).await
     }
 
-    async fn job_asked(
+    async fn request_job(
         &self,
         job: &str,
         view: View,
@@ -170,7 +170,7 @@ impl Client {
         to: Option<watch::Sender<Progress>>,
     ) -> Result<JobResult, ClientError> {
         let (job, progress) = (job.to_owned(), to.is_some());
-        self.call_watched(GetJob { job, view, wait, progress }, to).await
+        self.call_with_progress(GetJob { job, view, wait, progress }, to).await
     }
 
     /// Returns the newest jobs.
@@ -183,14 +183,14 @@ impl Client {
         build: Option<BuildId>,
         limit: u32,
     ) -> Result<Vec<JobSummary>, ClientError> {
-        self.jobs_like(JobQuery { state, build, ..JobQuery::default() }, limit).await
+        self.query_jobs(JobQuery { state, build, ..JobQuery::default() }, limit).await
     }
 
     /// Returns the newest jobs that match a query.
     ///
     /// # Errors
     /// Errors of the link.
-    pub async fn jobs_like(&self, query: JobQuery, limit: u32) -> Result<Vec<JobSummary>, ClientError> {
+    pub async fn query_jobs(&self, query: JobQuery, limit: u32) -> Result<Vec<JobSummary>, ClientError> {
         self.call(ListJobs { query, limit }).await
     }
 
@@ -254,10 +254,10 @@ impl Client {
     /// # Errors
     /// The refusal of the coordinator, and errors of the link.
     pub async fn call<R: Request>(&self, request: R) -> Result<R::Answer, ClientError> {
-        self.call_watched(request, None).await
+        self.call_with_progress(request, None).await
     }
 
-    async fn call_watched<R: Request>(
+    async fn call_with_progress<R: Request>(
         &self,
         request: R,
         progress: Option<watch::Sender<Progress>>,
@@ -273,7 +273,7 @@ impl Client {
             reply,
         };
         self.send(Command::Call { request: number, call }).await?;
-        let mut asked = Asked { client: self, request: number, is_answered: false };
+        let mut asked = PendingRequest { client: self, request: number, is_answered: false };
         let answer = answer.await;
         asked.is_answered = true;
         let message = answer.map_err(|_| ClientError::Closed)??;
@@ -305,13 +305,13 @@ impl Client {
 
 /// A pending request. If it is dropped before its answer, it notifies the task, so that an
 /// unreceived answer does not count as delivered.
-struct Asked<'a> {
+struct PendingRequest<'a> {
     client: &'a Client,
     request: u32,
     is_answered: bool,
 }
 
-impl Drop for Asked<'_> {
+impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
         if !self.is_answered {
             self.client.forget(self.request);

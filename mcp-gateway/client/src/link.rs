@@ -82,7 +82,7 @@ enum Ended {
 }
 
 /// Result of reading from a connection.
-enum Heard {
+enum Received {
     Message(Message),
     End,
 }
@@ -125,22 +125,22 @@ impl Link {
         let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + TICK, TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut wire = Wire::default();
-        let (mut heard_at, mut busy_at) = (Instant::now(), Instant::now());
+        let (mut received_at, mut busy_at) = (Instant::now(), Instant::now());
         loop {
             wire.outbox.extend(self.pending.outbox.drain(..).map(|outgoing| match outgoing {
                 Outgoing::Control(message) => Message::text(encode_control(&message)),
                 Outgoing::Frame(frame) => Message::Binary(frame),
             }));
             tokio::select! {
-                heard = poll_fn(|context| wire.poll(&mut socket, context)) => {
-                    heard_at = Instant::now();
-                    match heard {
-                        Ok(Heard::Message(message)) => {
-                            if let Err(error) = self.hear(message) {
+                received = poll_fn(|context| wire.poll(&mut socket, context)) => {
+                    received_at = Instant::now();
+                    match received {
+                        Ok(Received::Message(message)) => {
+                            if let Err(error) = self.receive(message) {
                                 return Ended::Lost(error);
                             }
                         }
-                        Ok(Heard::End) => return Ended::Lost(self.lost(io::ErrorKind::ConnectionAborted.into())),
+                        Ok(Received::End) => return Ended::Lost(self.lost(io::ErrorKind::ConnectionAborted.into())),
                         Err(error) => return Ended::Lost(self.lost(dial::into_io(error))),
                     }
                 }
@@ -152,7 +152,7 @@ impl Link {
                     }
                 },
                 _ = ticks.tick() => {
-                    if heard_at.elapsed() > SILENCE_MAX {
+                    if received_at.elapsed() > SILENCE_MAX {
                         let silent = io::Error::new(io::ErrorKind::TimedOut, "the coordinator went silent");
                         return Ended::Lost(self.lost(silent));
                     }
@@ -177,15 +177,15 @@ impl Link {
             Command::Taken { request, attempt, position } => self.pending.taken(request, attempt, position),
             Command::Close { request } => self.pending.close(request),
             Command::Transfer { channel, events } => self.pending.begin_transfer(channel, events),
-            Command::InTransfer { channel, outgoing } => self.pending.say_in_transfer(channel, outgoing),
+            Command::InTransfer { channel, outgoing } => self.pending.send_in_transfer(channel, outgoing),
             Command::Stdin { request, piece } => self.pending.stdin(request, piece),
         }
     }
 
-    fn hear(&mut self, message: Message) -> Result<(), ClientError> {
+    fn receive(&mut self, message: Message) -> Result<(), ClientError> {
         let done = match message {
             Message::Text(text) => decode_control(&text).and_then(|message| self.pending.on_message(message)),
-            Message::Binary(frame) => self.hear_frame(&frame),
+            Message::Binary(frame) => self.receive_frame(&frame),
             Message::Ping(_) | Message::Pong(_) | Message::Close(_) | Message::Frame(_) => Ok(()),
         };
         done.map_err(|error| match error.code {
@@ -194,7 +194,7 @@ impl Link {
         })
     }
 
-    fn hear_frame(&mut self, frame: &Bytes) -> Result<(), LinkError> {
+    fn receive_frame(&mut self, frame: &Bytes) -> Result<(), LinkError> {
         let (header, _) = BinaryHeader::decode(frame)?;
         match header.kind {
             BinaryKind::Follow => {
@@ -319,14 +319,14 @@ struct Wire {
 }
 
 impl Wire {
-    fn poll(&mut self, socket: &mut Socket, context: &mut Context<'_>) -> Poll<Result<Heard, WsError>> {
+    fn poll(&mut self, socket: &mut Socket, context: &mut Context<'_>) -> Poll<Result<Received, WsError>> {
         if let Poll::Ready(Err(error)) = self.poll_write(socket, context) {
             return Poll::Ready(Err(error));
         }
         match Pin::new(socket).poll_next(context) {
-            Poll::Ready(Some(Ok(message))) => Poll::Ready(Ok(Heard::Message(message))),
+            Poll::Ready(Some(Ok(message))) => Poll::Ready(Ok(Received::Message(message))),
             Poll::Ready(Some(Err(error))) => Poll::Ready(Err(error)),
-            Poll::Ready(None) => Poll::Ready(Ok(Heard::End)),
+            Poll::Ready(None) => Poll::Ready(Ok(Received::End)),
             Poll::Pending => Poll::Pending,
         }
     }

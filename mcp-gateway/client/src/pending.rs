@@ -1,7 +1,7 @@
 //! Open requests of a link: maps answers to requests, and resends requests after an interruption.
 //! No I/O.
 
-use super::channel::{AfterMessage, Channel, EventSender, JobEvent, Opening};
+use super::channel::{Channel, ChannelState, EventSender, JobEvent, Opening};
 use super::error::ClientError;
 use super::stdin::{Feed, Piece};
 use super::transfer::{TransferEvent, TransferEvents};
@@ -111,7 +111,7 @@ impl Pending {
 
     /// Sends a step or bytes of an open transfer of this link. Those of an earlier link are
     /// dropped.
-    pub(super) fn say_in_transfer(&mut self, channel: u32, outgoing: Outgoing) {
+    pub(super) fn send_in_transfer(&mut self, channel: u32, outgoing: Outgoing) {
         let is_last = matches!(
             outgoing,
             Outgoing::Control(FromClient::Transfer(
@@ -282,13 +282,13 @@ impl Pending {
     fn step(
         &mut self,
         request: u32,
-        act: impl FnOnce(&mut Channel, &mut VecDeque<Outgoing>) -> AfterMessage,
+        act: impl FnOnce(&mut Channel, &mut VecDeque<Outgoing>) -> ChannelState,
     ) {
         let Some(channel) = self.channels.get_mut(&request) else { return };
         match act(channel, &mut self.outbox) {
-            AfterMessage::GoOn => {}
-            AfterMessage::Gone => self.close(request),
-            AfterMessage::Over => {
+            ChannelState::Open => {}
+            ChannelState::Abandoned => self.close(request),
+            ChannelState::Done => {
                 self.channels.remove(&request);
             }
         }

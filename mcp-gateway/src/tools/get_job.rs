@@ -83,7 +83,7 @@ async fn job_when_done(
 ) -> Result<JobResult, ToolError> {
     let wait = call.deadline.saturating_duration_since(Instant::now());
     let (to, mut heard) = watch::channel(Progress::default());
-    let mut asked = std::pin::pin!(client.job_watched(job, view.clone(), wait, to));
+    let mut asked = std::pin::pin!(client.job_with_progress(job, view.clone(), wait, to));
     loop {
         tokio::select! {
             result = &mut asked => return Ok(result?),

@@ -24,7 +24,7 @@ const ENDS_MAX: usize = 32;
 
 /// A head, and a note for the submitter.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub(super) struct Told {
+pub(super) struct DescribedHead {
     pub(super) head: Head,
     pub(super) note: Option<String>,
 }
@@ -35,13 +35,13 @@ pub(super) fn head(
     git: &Git,
     repository: &Repository,
     store: &Store,
-    known: Option<Told>,
-) -> Result<Option<Told>, SnapshotError> {
+    known: Option<DescribedHead>,
+) -> Result<Option<DescribedHead>, SnapshotError> {
     let Some(user) = &repository.user else { return Ok(None) };
     let Some((commit, tree)) = user.head.clone() else { return Ok(None) };
     let branch = user.branch.clone().filter(|name| is_ref_name(name));
-    if let Some(Told { head, note }) = known.filter(|known| known.head.commit == commit) {
-        return Ok(Some(Told { head: Head { branch, ..head }, note }));
+    if let Some(DescribedHead { head, note }) = known.filter(|known| known.head.commit == commit) {
+        return Ok(Some(DescribedHead { head: Head { branch, ..head }, note }));
     }
     Ok(Some(of_commit(git, repository, store, (commit, tree), branch)?))
 }
@@ -53,12 +53,12 @@ pub(super) fn of_commit(
     store: &Store,
     (commit, tree): (ObjectId, ObjectId),
     branch: Option<String>,
-) -> Result<Told, SnapshotError> {
+) -> Result<DescribedHead, SnapshotError> {
     let alone =
         Head { shallow: vec![commit.clone()], commit, tree, branch, history: Vec::new(), tags: Vec::new() };
-    let Some(user) = &repository.user else { return Ok(Told { head: alone, note: None }) };
-    let asking = Asking { git, user, place: user.place(&repository.top), store, alone };
-    asking.with_history()
+    let Some(user) = &repository.user else { return Ok(DescribedHead { head: alone, note: None }) };
+    let query = HeadQuery { git, user, place: user.place(&repository.top), store, alone };
+    query.with_history()
 }
 
 /// Output of `git describe`, with annotated tags only and with all tags: in long form, with the
@@ -70,8 +70,8 @@ struct Answers {
 }
 
 impl Answers {
-    fn ask(say: impl Fn(&[&str]) -> Result<String, GitError>) -> Self {
-        let ask = |more: &[&str]| say(&[&["describe", "--long", "--abbrev=64"], more].concat()).ok();
+    fn ask(git_text: impl Fn(&[&str]) -> Result<String, GitError>) -> Self {
+        let ask = |more: &[&str]| git_text(&[&["describe", "--long", "--abbrev=64"], more].concat()).ok();
         let any = ask(&["--tags"]);
         Self { annotated: any.as_ref().and_then(|_| ask(&[])), any }
     }
@@ -112,7 +112,7 @@ enum Cut {
 /// Commits with their parents.
 type Commits = HashMap<ObjectId, Vec<ObjectId>>;
 
-struct Asking<'a> {
+struct HeadQuery<'a> {
     git: &'a Git,
     user: &'a UserSide,
     place: Place,
@@ -121,17 +121,17 @@ struct Asking<'a> {
     alone: Head,
 }
 
-impl Asking<'_> {
-    fn say(&self, arguments: &[&str]) -> Result<String, GitError> {
+impl HeadQuery<'_> {
+    fn git_text(&self, arguments: &[&str]) -> Result<String, GitError> {
         self.git.run_as_user(&self.place).args(arguments).text()
     }
 
-    fn with_history(&self) -> Result<Told, SnapshotError> {
+    fn with_history(&self) -> Result<DescribedHead, SnapshotError> {
         let commit = self.alone.commit.as_str();
-        let here = Answers::ask(|question| self.say(&[question, &[commit]].concat())).within_reach();
+        let here = Answers::ask(|question| self.git_text(&[question, &[commit]].concat())).within_reach();
         let named = here.tags();
         if named.is_empty() {
-            return Ok(Told { head: self.alone.clone(), note: None });
+            return Ok(DescribedHead { head: self.alone.clone(), note: None });
         }
         let tags = self.tags()?;
         for cut in [Cut::AtTags, Cut::AtBase, Cut::Nowhere] {
@@ -145,8 +145,8 @@ impl Asking<'_> {
             for only_sure in [false, true] {
                 let some = on_these.iter().filter(|tag| !only_sure || is_sure(tag));
                 let head = self.head_with(&commits, some.map(|(tag, _)| tag.clone()).collect());
-                if self.would_say(&head)? == here {
-                    return Ok(Told { head, note: None });
+                if self.would_print(&head)? == here {
+                    return Ok(DescribedHead { head, note: None });
                 }
             }
         }
@@ -155,7 +155,7 @@ impl Asking<'_> {
             "`git describe` finds {} here but no name in the workspace: branches merged since reach back further than the {HISTORY_MAX} commits that travel",
             parts(text).map_or("a name", |(name, _)| name)
         );
-        Ok(Told { head: self.alone.clone(), note: Some(note) })
+        Ok(DescribedHead { head: self.alone.clone(), note: Some(note) })
     }
 
     /// Returns the history for a cut. `None` if it is too long to send, or can't be determined.
@@ -178,7 +178,7 @@ impl Asking<'_> {
                         .chain(ends.iter().map(String::as_str))
                         .collect();
                     let Some(base) =
-                        self.say(&arguments).ok().and_then(|text| Some(text.lines().next()?.to_owned()))
+                        self.git_text(&arguments).ok().and_then(|text| Some(text.lines().next()?.to_owned()))
                     else {
                         return Ok(None);
                     };
@@ -208,7 +208,7 @@ impl Asking<'_> {
         let below = end.map(|end| format!("^{end}^@"));
         arguments.extend(below.as_deref());
         // The name of a tag object may differ from its ref.
-        let Ok(listed) = self.say(&arguments) else { return Ok(None) };
+        let Ok(listed) = self.git_text(&arguments) else { return Ok(None) };
         let lines = listed.lines().filter_map(|line| {
             let mut ids = line.split(' ').filter_map(|id| id.parse().ok());
             Some((ids.next()?, ids.collect()))
@@ -237,7 +237,7 @@ impl Asking<'_> {
     }
 
     /// Returns the output of `git describe` with this history and these tags.
-    fn would_say(&self, head: &Head) -> Result<Answers, SnapshotError> {
+    fn would_print(&self, head: &Head) -> Result<Answers, SnapshotError> {
         let own = self.store.root().join("describing");
         directory::write(&own, self.user.format, true, &[])?;
         directory::write_alternates(&own, &[&self.user.objects])?;
@@ -257,7 +257,7 @@ impl Asking<'_> {
     /// Returns all tags that can be sent, with their commits.
     fn tags(&self) -> Result<Vec<(Tag, ObjectId)>, GitError> {
         let format = "--format=%(objectname) %(*objectname) %(refname:strip=2)";
-        let listed = self.say(&["for-each-ref", "refs/tags", format])?;
+        let listed = self.git_text(&["for-each-ref", "refs/tags", format])?;
         let tags = listed.lines().filter_map(|line| {
             let mut fields = line.splitn(3, ' ');
             let (object, peeled, name) = (fields.next()?, fields.next()?, fields.next()?);

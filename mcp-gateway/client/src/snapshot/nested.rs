@@ -34,7 +34,7 @@ enum Inner {
 type Grafted = (Vec<u8>, Taken, Store);
 
 /// Takes trees with their nested repositories.
-pub(super) struct Taker<'a> {
+pub(super) struct SnapshotBuilder<'a> {
     git: &'a Git,
     caches: &'a Path,
     rules: &'a Rules,
@@ -51,7 +51,7 @@ pub(super) struct Taker<'a> {
     pub(super) is_damaged: bool,
 }
 
-impl<'a> Taker<'a> {
+impl<'a> SnapshotBuilder<'a> {
     pub(super) fn new(git: &'a Git, caches: &'a Path, rules: &'a Rules, begins_anew: bool) -> Self {
         let (ignores, excludes, notes) = (Vec::new(), Excludes::default(), Vec::new());
         Self { git, caches, rules, ignores, excludes, notes, count: 0, begins_anew, is_damaged: false }

@@ -262,8 +262,8 @@ impl UserSide {
         let mut name = fs::read_to_string(self.git_dir.join("HEAD")).unwrap_or_default();
         if name.trim_end() == "ref: refs/heads/.invalid" {
             // The repository stores its refs in another format than files (reftable).
-            let told = git.run_as_user(&place).args(["symbolic-ref", "-q", "HEAD"]).text();
-            name = told.map(|name| format!("ref: {name}")).unwrap_or_default();
+            let target = git.run_as_user(&place).args(["symbolic-ref", "-q", "HEAD"]).text();
+            name = target.map(|name| format!("ref: {name}")).unwrap_or_default();
         }
         self.branch = name.trim_end().strip_prefix("ref: refs/heads/").map(str::to_owned);
         Ok((kept, has_own_excludes_file))

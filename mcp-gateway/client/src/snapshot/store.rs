@@ -5,7 +5,7 @@
 //! keeps the results of the last call.
 
 use super::error::SnapshotError;
-use super::head::Told;
+use super::head::DescribedHead;
 use super::repository::Repository;
 use buildpool_objects::cache::project_key;
 use buildpool_objects::directory;
@@ -41,7 +41,7 @@ pub(super) struct Store {
 /// Results that are kept between calls. Losing them costs only time.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Memory {
+pub(super) struct StoreState {
     /// Everything except file contents that the last tree depended on.
     pub(super) basis: Option<Basis>,
     /// The last tree.
@@ -57,7 +57,7 @@ pub(super) struct Memory {
     /// Bytes written into our own objects.
     pub(super) own_bytes: u64,
     /// The head of the last call, with the history that `git describe` needs.
-    pub(super) told: Option<Told>,
+    pub(super) described_head: Option<DescribedHead>,
     /// Checksum of the tags at that time.
     pub(super) refs: Option<Checksum>,
 }
@@ -266,12 +266,12 @@ impl Store {
         Ok(Place { git_dir: Some(own), work_tree: Some(nothing), index: None })
     }
 
-    pub(super) fn memory(&self) -> Memory {
+    pub(super) fn memory(&self) -> StoreState {
         let text = fs::read(self.root.join("memory.json")).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
-    pub(super) fn remember(&self, memory: &Memory) -> Result<(), SnapshotError> {
+    pub(super) fn remember(&self, memory: &StoreState) -> Result<(), SnapshotError> {
         let text = serde_json::to_vec(memory).expect("memory has string keys only");
         Ok(directory::write_if_different(&self.root.join("memory.json"), &text)?)
     }

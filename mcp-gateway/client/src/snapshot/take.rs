@@ -2,7 +2,7 @@
 
 use super::error::SnapshotError;
 use super::excludes::Excludes;
-use super::nested::Taker;
+use super::nested::SnapshotBuilder;
 use super::repository::Repository;
 use super::worktree::Rules;
 use super::{head, not_sent, store};
@@ -105,7 +105,7 @@ impl Snapshot {
 
     /// Returns the description for a result, with a limited number of paths and notes.
     pub fn info(&self) -> SnapshotInfo {
-        let told = |paths: &[String]| paths.iter().take(PATHS_TOLD_MAX).cloned().collect();
+        let first = |paths: &[String]| paths.iter().take(PATHS_TOLD_MAX).cloned().collect();
         let lists = [
             (&self.kept_back, "kept back"),
             (&self.left_behind, "left behind"),
@@ -117,10 +117,10 @@ impl Snapshot {
         SnapshotInfo {
             id: self.manifest.tree.to_string(),
             files: self.manifest.files,
-            kept_back: told(&self.kept_back),
-            left_behind: told(&self.left_behind),
+            kept_back: first(&self.kept_back),
+            left_behind: first(&self.left_behind),
             setup_suggestion: self.setup_suggestion.clone(),
-            changed_meanwhile: told(&self.changed_meanwhile),
+            changed_meanwhile: first(&self.changed_meanwhile),
             notes: more.chain(self.notes.iter().cloned()).take(NOTES_TOLD_MAX).collect(),
         }
     }
@@ -225,24 +225,24 @@ struct SnapshotTask {
 
 impl SnapshotTask {
     fn files(self, rules: &Rules, begins_anew: bool) -> Result<Snapshot, SnapshotError> {
-        let mut taker = Taker::new(&self.git, &self.caches, rules, begins_anew);
-        let mut result = taker.take(&self.repository, b"", 1);
-        if result.is_err() && taker.is_damaged && !begins_anew {
-            taker = Taker::new(&self.git, &self.caches, rules, true);
-            result = taker.take(&self.repository, b"", 1);
+        let mut builder = SnapshotBuilder::new(&self.git, &self.caches, rules, begins_anew);
+        let mut result = builder.take(&self.repository, b"", 1);
+        if result.is_err() && builder.is_damaged && !begins_anew {
+            builder = SnapshotBuilder::new(&self.git, &self.caches, rules, true);
+            result = builder.take(&self.repository, b"", 1);
         }
         let (taken, store) = result?;
-        let mut notes = taker.notes;
-        let excludes = taker.excludes.text(&mut notes);
+        let mut notes = builder.notes;
+        let excludes = builder.excludes.text(&mut notes);
         let mut memory = store.memory();
         let refs = self.repository.user.as_ref().and_then(|user| user.refs.clone());
         // New or removed tags can change the history that the same commit needs.
-        let known = memory.told.take().filter(|_| refs.is_some() && memory.refs == refs);
-        memory.told = head::head(&self.git, &self.repository, &store, known)?;
+        let known = memory.described_head.take().filter(|_| refs.is_some() && memory.refs == refs);
+        memory.described_head = head::head(&self.git, &self.repository, &store, known)?;
         memory.refs = refs;
         store.remember(&memory)?;
-        notes.extend(memory.told.iter().filter_map(|told| told.note.clone()));
-        let head = memory.told.map(|told| told.head);
+        notes.extend(memory.described_head.iter().filter_map(|described_head| described_head.note.clone()));
+        let head = memory.described_head.map(|described_head| described_head.head);
         let head = match head {
             Some(head) if self.is_partial() => self.if_whole(head, &taken.tree, &store, &mut notes)?,
             head => head,
@@ -344,14 +344,15 @@ impl SnapshotTask {
                 bytes += facts.rsplit(' ').next().and_then(|size| size.parse::<u64>().ok()).unwrap_or(0);
             }
         }
-        let told = head::of_commit(&self.git, &self.repository, &store, (commit, tree.clone()), None)?;
-        notes.extend(told.note);
+        let described_head =
+            head::of_commit(&self.git, &self.repository, &store, (commit, tree.clone()), None)?;
+        notes.extend(described_head.note);
         let mut excludes = Excludes::default();
         excludes.add(&self.repository, b"");
         let manifest = Manifest {
             project: self.repository.project(),
             tree,
-            head: Some(told.head),
+            head: Some(described_head.head),
             excludes: excludes.text(&mut notes),
             left_behind: Vec::new(),
             files,

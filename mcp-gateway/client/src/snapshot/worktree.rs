@@ -10,7 +10,7 @@ use super::index_file::IndexFile;
 use super::repository::Repository;
 use super::scan::{self, Scan};
 use super::secrets::is_secret;
-use super::store::{self, Basis, Memory, Store};
+use super::store::{self, Basis, Store, StoreState};
 use buildpool_objects::git::GitError;
 use buildpool_objects::{Git, Place};
 use buildpool_protocol::limits::SNAPSHOT_FILES_MAX;
@@ -153,7 +153,7 @@ impl WorkTree<'_> {
 
     fn finish(
         &self,
-        mut memory: Memory,
+        mut memory: StoreState,
         plan: Plan,
         scan: Scan,
         changed_meanwhile: Vec<Vec<u8>>,
@@ -267,7 +267,13 @@ impl WorkTree<'_> {
     }
 }
 
-fn taken(tree: ObjectId, memory: &Memory, plan: Plan, scan: Scan, changed_meanwhile: Vec<Vec<u8>>) -> Taken {
+fn taken(
+    tree: ObjectId,
+    memory: &StoreState,
+    plan: Plan,
+    scan: Scan,
+    changed_meanwhile: Vec<Vec<u8>>,
+) -> Taken {
     let mut nested = scan.nested;
     nested.extend(plan.submodules);
     nested.sort_unstable();
