@@ -83,7 +83,7 @@ impl Shared {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             let is_due = labels_at.is_none_or(|at| at.elapsed() >= LABELS_EVERY);
-            if is_due && let Some(client) = self.asked_pool(labels_at.is_none()).await {
+            if is_due && let Some(client) = self.pool_for_listing(labels_at.is_none()).await {
                 labels_at = Some(Instant::now());
                 if let Ok(workers) = client.workers().await {
                     self.all_projects().for_each(|project| project.saw_workers(&workers));
@@ -98,7 +98,7 @@ impl Shared {
 
     /// Returns a connection for querying labels. The local pool is neither started nor kept alive
     /// for this.
-    async fn asked_pool(&self, is_first: bool) -> Option<Client> {
+    async fn pool_for_listing(&self, is_first: bool) -> Option<Client> {
         if self.pool.is_local() {
             return if is_first { self.pool.connection().await } else { None };
         }

@@ -53,7 +53,7 @@ impl Reporter {
     }
 
     /// Records the progress of one of the call's jobs.
-    pub(crate) fn tell(&self, index: usize, progress: Progress) {
+    pub(crate) fn record(&self, index: usize, progress: Progress) {
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         if jobs.len() <= index {
             jobs.resize_with(index + 1, Progress::default);

@@ -35,8 +35,11 @@ pub(crate) async fn get(call: &Call, id: &str, extras: Extras) -> Result<Detaile
 }
 
 /// Runs a request about a task, with the deadline of a call.
-async fn in_time<T>(call: &Call, asked: impl Future<Output = Result<T, ClientError>>) -> Result<T, McpError> {
-    match tokio::time::timeout_at(call.answer_by, asked).await {
+async fn in_time<T>(
+    call: &Call,
+    request: impl Future<Output = Result<T, ClientError>>,
+) -> Result<T, McpError> {
+    match tokio::time::timeout_at(call.answer_by, request).await {
         Ok(answer) => answer.map_err(|error| pool_error(&error)),
         Err(_) => {
             // It is unknown whether the job exists.
@@ -81,7 +84,7 @@ async fn look(call: &Call, id: &str, known: Extras) -> Result<DetailedTask, Clie
             let jobs = manifest.jobs;
             let is_done = jobs.iter().all(|job| job.state == JobState::Done);
             let task = task(id, jobs.first());
-            let (verbosity, jobs) = call.all_as_asked(&client, jobs, None, None).await?;
+            let (verbosity, jobs) = call.all_with_verbosity(&client, jobs, None, None).await?;
             let answer = build_answer(&client, Some(build), jobs);
             let result = || answered(render::build(&answer, &extras(verbosity), &call.budget(verbosity)));
             Ok(detailed(task, is_done, is_cancelled, result))
@@ -92,7 +95,7 @@ async fn look(call: &Call, id: &str, known: Extras) -> Result<DetailedTask, Clie
             let task = task(&result.job_id, Some(&result));
             let is_cancelled = result.verdict == Some(Verdict::Cancelled);
             let is_done = result.state == JobState::Done;
-            let (verbosity, result) = call.as_asked(&client, result, None, None).await?;
+            let (verbosity, result) = call.with_verbosity(&client, result, None, None).await?;
             Ok(detailed(task, is_done, is_cancelled, || {
                 answered(render::job(result, &extras(verbosity), &call.budget(verbosity)))
             }))

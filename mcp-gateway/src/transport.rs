@@ -61,7 +61,7 @@ pub enum ServeError {
 }
 
 /// Returns when the process receives SIGTERM, SIGINT or SIGHUP.
-async fn asked_to_end() -> Result<(), ServeError> {
+async fn shutdown_signal() -> Result<(), ServeError> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Signals)?;

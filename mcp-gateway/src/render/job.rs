@@ -79,12 +79,12 @@ pub(crate) fn no_such_test(filter: &str, names: &[String], other: Option<String>
 }
 
 /// Returns the note that a `client_request_id` belongs to a job with another command.
-pub(crate) fn other_command(of_job: &str, asked: &str) -> String {
+pub(crate) fn other_command(of_job: &str, requested: &str) -> String {
     format!(
         "the command differs: this client_request_id belongs to the job of `{}`; `{}` was not run, which takes a \
          client_request_id of its own",
         short(of_job),
-        short(asked)
+        short(requested)
     )
 }
 

@@ -129,14 +129,14 @@ fn short(text: &str, most: usize, gone: &mut usize) -> String {
 }
 
 /// Parameters of a request for a list of jobs.
-pub(crate) struct JobsAsked {
+pub(crate) struct JobsQuery {
     pub(crate) state: Option<JobState>,
     pub(crate) limit: u64,
     /// Whether more jobs exist.
     pub(crate) has_more: bool,
 }
 
-impl JobsAsked {
+impl JobsQuery {
     fn call(&self, limit: u64) -> String {
         let mut arguments = json!({"limit": limit});
         if let Some(state) = self.state {
@@ -147,18 +147,18 @@ impl JobsAsked {
 }
 
 /// Renders jobs, newest first.
-pub(crate) fn jobs(jobs: &[JobSummary], asked: &JobsAsked, budget: &Budget) -> Answer {
+pub(crate) fn jobs(jobs: &[JobSummary], query: &JobsQuery, budget: &Budget) -> Answer {
     let next = match jobs.first() {
         Some(job) => vec![call("get_job", &json!({"job_id": job.job_id}))],
         None => Vec::new(),
     };
     let title = format!("{}, newest first", counted(jobs.len() as u64, "job"));
-    let has_more = asked.has_more && asked.limit < JOBS_PAGE_MAX as u64;
+    let has_more = query.has_more && query.limit < JOBS_PAGE_MAX as u64;
     let further = has_more.then(|| Omission {
         what: "older jobs, at least".to_owned(),
         lines: 1,
         bytes: 0,
-        get: asked.call((2 * asked.limit).min(JOBS_PAGE_MAX as u64)),
+        get: query.call((2 * query.limit).min(JOBS_PAGE_MAX as u64)),
     });
     // The list has no second page, so no call returns the rest.
     let more = "a person has them by `buildpool jobs`".to_owned();

@@ -60,7 +60,7 @@ impl LogCall {
 
 /// Renders both forms of a part of a log. A text that is still too long is cut on the side where
 /// more of the log exists: a tail at its beginning.
-pub(crate) fn logs(mut answer: LogAnswer, asked: &LogCall, budget: &Budget) -> Answer {
+pub(crate) fn logs(mut answer: LogAnswer, log_call: &LogCall, budget: &Budget) -> Answer {
     for omission in &mut answer.omitted {
         omission.what = one_line(&omission.what);
     }
@@ -69,7 +69,7 @@ pub(crate) fn logs(mut answer: LogAnswer, asked: &LogCall, budget: &Budget) -> A
     }
     let mut cut_bytes = 0;
     loop {
-        let rendered = assemble(&answer, asked, cut_bytes);
+        let rendered = assemble(&answer, log_call, cut_bytes);
         let excess = budget.excess(&rendered);
         let longest = [&mut answer.stdout, &mut answer.stderr, &mut answer.interleaved]
             .into_iter()
@@ -77,7 +77,7 @@ pub(crate) fn logs(mut answer: LogAnswer, asked: &LogCall, budget: &Budget) -> A
             .max_by_key(|text| text.len());
         match longest {
             Some(text) if excess > 0 && !text.is_empty() => {
-                cut_bytes += cut(text, excess + text.len() / 16, asked.is_tail);
+                cut_bytes += cut(text, excess + text.len() / 16, log_call.is_tail);
             }
             _ => return rendered,
         }
@@ -98,8 +98,8 @@ fn cut(text: &mut String, bytes: usize, is_tail: bool) -> usize {
     before - text.len()
 }
 
-fn assemble(answer: &LogAnswer, asked: &LogCall, cut_bytes: usize) -> Answer {
-    let next: Vec<String> = answer.next_cursor.map(|cursor| asked.go_on(cursor)).into_iter().collect();
+fn assemble(answer: &LogAnswer, log_call: &LogCall, cut_bytes: usize) -> Answer {
+    let next: Vec<String> = answer.next_cursor.map(|cursor| log_call.go_on(cursor)).into_iter().collect();
     let whole = || {
         call(
             "get_job_logs",
@@ -110,7 +110,7 @@ fn assemble(answer: &LogAnswer, asked: &LogCall, cut_bytes: usize) -> Answer {
         .omitted
         .iter()
         .map(|cut| Omission {
-            get: answer.rest_cursor.map_or_else(whole, |cursor| asked.go_on(cursor)),
+            get: answer.rest_cursor.map_or_else(whole, |cursor| log_call.go_on(cursor)),
             ..cut.clone()
         })
         .collect();

@@ -88,17 +88,17 @@ impl Call {
         Extras { details, one_worker, wait_secs: self.wait.as_secs(), ..Extras::default() }
     }
 
-    /// Returns a job with the verbosity of its submitter, unless `asked` overrides it. `result` has
+    /// Returns a job with the verbosity of its submitter, unless `requested` overrides it. `result` has
     /// the default verbosity.
-    pub(crate) async fn as_asked(
+    pub(crate) async fn with_verbosity(
         &self,
         client: &Client,
         result: JobResult,
-        asked: Option<Verbosity>,
+        requested: Option<Verbosity>,
         template: Option<TemplateSpec>,
     ) -> Result<(Verbosity, JobResult), ClientError> {
-        let wanted = asked.or(result.verbosity).unwrap_or_default();
-        if asked.is_some() || wanted == Verbosity::default() {
+        let wanted = requested.or(result.verbosity).unwrap_or_default();
+        if requested.is_some() || wanted == Verbosity::default() {
             return Ok((wanted, result));
         }
         let view = view(Some(wanted), template, &self.budget(wanted));
@@ -106,14 +106,16 @@ impl Call {
     }
 
     /// Returns the jobs of a build, with the verbosity of the first one.
-    pub(crate) async fn all_as_asked(
+    pub(crate) async fn all_with_verbosity(
         &self,
         client: &Client,
         results: Vec<JobResult>,
-        asked: Option<Verbosity>,
+        requested: Option<Verbosity>,
         template: Option<TemplateSpec>,
     ) -> Result<(Verbosity, Vec<JobResult>), ClientError> {
-        let each = results.into_iter().map(|result| self.as_asked(client, result, asked, template.clone()));
+        let each = results
+            .into_iter()
+            .map(|result| self.with_verbosity(client, result, requested, template.clone()));
         let each = all(each).await.into_iter().collect::<Result<Vec<_>, _>>()?;
         let verbosity = each.first().map_or_else(Verbosity::default, |(verbosity, _)| *verbosity);
         Ok((verbosity, each.into_iter().map(|(_, result)| result).collect()))

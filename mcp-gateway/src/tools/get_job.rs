@@ -54,7 +54,7 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     let answer = match BuildId::from_request_id(&job) {
         Some(build) => {
             let results = build_when_done(call, &client, build, &view).await?;
-            let (verbosity, results) = call.all_as_asked(&client, results, verbosity, template).await?;
+            let (verbosity, results) = call.all_with_verbosity(&client, results, verbosity, template).await?;
             if show_artifacts {
                 pictures = pictures::of(&client, &results, until).await;
             }
@@ -63,7 +63,7 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
         }
         None => {
             let result = job_when_done(call, &client, 0, &job, &view).await?;
-            let (verbosity, result) = call.as_asked(&client, result, verbosity, template).await?;
+            let (verbosity, result) = call.with_verbosity(&client, result, verbosity, template).await?;
             if show_artifacts {
                 pictures = pictures::of(&client, std::slice::from_ref(&result), until).await;
             }
@@ -82,12 +82,12 @@ async fn job_when_done(
     view: &View,
 ) -> Result<JobResult, ToolError> {
     let wait = call.deadline.saturating_duration_since(Instant::now());
-    let (to, mut heard) = watch::channel(Progress::default());
-    let mut asked = std::pin::pin!(client.job_with_progress(job, view.clone(), wait, to));
+    let (to, mut updates) = watch::channel(Progress::default());
+    let mut request = std::pin::pin!(client.job_with_progress(job, view.clone(), wait, to));
     loop {
         tokio::select! {
-            result = &mut asked => return Ok(result?),
-            Ok(()) = heard.changed() => call.progress.tell(index, heard.borrow_and_update().clone()),
+            result = &mut request => return Ok(result?),
+            Ok(()) = updates.changed() => call.progress.record(index, updates.borrow_and_update().clone()),
         }
     }
 }

@@ -89,8 +89,8 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     let is_tail =
         query.cursor.is_none() && query.offset.is_none() && query.limit.is_none() && query.grep.is_none();
     let is_tail = is_tail || query.tail.is_some();
-    let mut asked = LogCall { again: again(&query), is_tail };
-    let room = asked.room(stream, &budget);
+    let mut log_call = LogCall { again: again(&query), is_tail };
+    let room = log_call.room(stream, &budget);
     if room < TEXT_CHARS_MIN {
         return Err(too_long.into());
     }
@@ -100,8 +100,8 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     query.characters_max = Some(if stream == StreamChoice::Both { room / 2 } else { room });
     let client = call.client().await?;
     let answer = client.logs(query).await?;
-    asked.again.insert("job_id".to_owned(), json!(answer.shown_id()));
-    Ok(Reply::Answer(render::logs(answer, &asked, &budget)))
+    log_call.again.insert("job_id".to_owned(), json!(answer.shown_id()));
+    Ok(Reply::Answer(render::logs(answer, &log_call, &budget)))
 }
 
 /// Returns the arguments that the next call repeats.

@@ -3,7 +3,7 @@
 use super::arguments::Arguments;
 use super::schema::{self, Effect};
 use super::{Call, Reply, ToolError};
-use crate::render::{self, JobsAsked};
+use crate::render::{self, JobsQuery};
 use buildpool_protocol::{JobState, limits};
 use rmcp::model::Tool;
 use serde_json::json;
@@ -51,10 +51,10 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     arguments.finish()?;
     let client = call.client().await?;
     // Request one more job, to find out whether there are more.
-    let asked = (limit + 1).min(limits::JOBS_PAGE_MAX as u64);
-    let mut jobs = client.jobs(state, None, u32::try_from(asked).unwrap_or(u32::MAX)).await?;
+    let page = (limit + 1).min(limits::JOBS_PAGE_MAX as u64);
+    let mut jobs = client.jobs(state, None, u32::try_from(page).unwrap_or(u32::MAX)).await?;
     let has_more = jobs.len() as u64 > limit;
     jobs.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    let asked = JobsAsked { state, limit, has_more };
-    Ok(Reply::Answer(render::jobs(&jobs, &asked, &call.list_budget())))
+    let query = JobsQuery { state, limit, has_more };
+    Ok(Reply::Answer(render::jobs(&jobs, &query, &call.list_budget())))
 }

@@ -182,7 +182,7 @@ fn selectors(arguments: &Arguments, field: &str, texts: &[String]) -> Result<Vec
 pub(super) async fn run(call: &Call, options: Options, task: Task) -> Result<Reply, ToolError> {
     let options = Arc::new(options);
     let extras = Extras { chosen: task.chosen.clone(), ..call.extras(options.verbosity) };
-    let asked = Command::Shell(task.command.clone()).to_string();
+    let requested = Command::Shell(task.command.clone()).to_string();
     let selection = task.filter.clone().map(|filter| (task.directory.clone(), filter));
     let start = Submission {
         pool: call.pool.clone(),
@@ -200,7 +200,7 @@ pub(super) async fn run(call: &Call, options: Options, task: Task) -> Result<Rep
         return Err(ToolError::Starting);
     };
     let started = started.and_then(Result::ok).unwrap_or(Err(ClientError::Closed.into()))?;
-    WaitingCall { client: started.client, call, options, extras, asked, selection }
+    WaitingCall { client: started.client, call, options, extras, requested, selection }
         .to_the_end(started.jobs, started.build)
         .await
 }
@@ -223,7 +223,7 @@ struct WaitingCall<'a> {
     call: &'a Call,
     options: Arc<Options>,
     extras: Extras,
-    asked: String,
+    requested: String,
     /// The directory and the filter of a test run with a filter.
     selection: Option<(PathBuf, String)>,
 }
@@ -289,9 +289,9 @@ impl WaitingCall<'_> {
         extras.reattached = earlier.peek().is_some();
         extras.by_request_id = extras.reattached && self.options.client_request_id.is_some();
         if extras.by_request_id
-            && let Some(other) = earlier.find(|command| **command != self.asked)
+            && let Some(other) = earlier.find(|command| **command != self.requested)
         {
-            extras.note = Some(render::other_command(other, &self.asked));
+            extras.note = Some(render::other_command(other, &self.requested));
         } else if let Some(job) = jobs.iter().find(|job| !job.new_files.is_empty()) {
             extras.note = Some(render::new_files_note(&job.new_files));
         }
@@ -302,8 +302,8 @@ impl WaitingCall<'_> {
     async fn result(&self, index: usize, job: &SubmittedJob) -> Result<JobResult, ToolError> {
         let budget = self.call.budget(self.options.verbosity);
         let view = view(Some(self.options.verbosity), self.options.template.clone(), &budget);
-        let asked = self.client.job(&job.id, view, Duration::ZERO);
-        match tokio::time::timeout_at(self.call.answer_by, asked).await {
+        let requested = self.client.job(&job.id, view, Duration::ZERO);
+        match tokio::time::timeout_at(self.call.answer_by, requested).await {
             Ok(result) => result.map_err(|error| ToolError::Pool { error, job: Some(job.id.clone()) }),
             Err(_) => Ok(self.last_known_result(index, job)),
         }
@@ -315,7 +315,7 @@ impl WaitingCall<'_> {
         let state = if last.state == JobState::Done { JobState::Sealing } else { last.state };
         JobResult {
             job_id: job.id.clone(),
-            command: self.asked.clone(),
+            command: self.requested.clone(),
             state,
             worker: last.worker,
             waiting: last.waiting,
@@ -335,10 +335,10 @@ impl WaitingCall<'_> {
                 return Ok(false);
             };
             match event {
-                Some(JobEvent::Progress(progress)) => self.call.progress.tell(index, progress),
+                Some(JobEvent::Progress(progress)) => self.call.progress.record(index, progress),
                 Some(JobEvent::Complete(_)) => {
                     let progress = Progress { state: JobState::Done, connected: true, ..Progress::default() };
-                    self.call.progress.tell(index, progress);
+                    self.call.progress.record(index, progress);
                     return Ok(true);
                 }
                 Some(JobEvent::Failed(failed)) => return error(failed, &job.id),

@@ -3,7 +3,7 @@
 
 use super::access::{self, Access};
 use super::origins::{self, AllowedOrigins};
-use super::{ServeError, asked_to_end, message, request_body};
+use super::{ServeError, message, request_body, shutdown_signal};
 use crate::config::{GatewayConfig, HttpAuth, HttpConfig, WaitBudgets};
 use crate::gateway::{Project, Shared};
 use crate::handler::Handler;
@@ -52,7 +52,7 @@ pub async fn serve_http(config: GatewayConfig, http: HttpConfig) -> Result<(), S
         );
     }
     tracing::info!(address = %server.address(), "listening");
-    server.serve(asked_to_end()).await
+    server.serve(shutdown_signal()).await
 }
 
 impl HttpServer {

@@ -175,25 +175,25 @@ mod tests {
             lines.close().await.unwrap();
             count
         });
-        let told = tokio::spawn(async move {
-            let mut told = Vec::new();
+        let answers = tokio::spawn(async move {
+            let mut answers = Vec::new();
             let mut lines = BufReader::new(their_output).lines();
             while let Some(line) = lines.next_line().await.unwrap() {
-                told.push(serde_json::from_str(&line).unwrap());
+                answers.push(serde_json::from_str(&line).unwrap());
             }
-            told
+            answers
         });
         their_input.write_all(&input).await.unwrap();
         their_input.shutdown().await.unwrap();
         let count = served.await.unwrap();
-        (told.await.unwrap(), count)
+        (answers.await.unwrap(), count)
     }
 
     #[tokio::test]
     async fn a_broken_line_is_answered_and_the_next_one_is_read() {
         let input = format!("{PING}\n{{\"jsonrpc\n\n \r\n\u{feff}{PING}\r\n[1]\n{PING}");
-        let (told, count) = exchange(input.into_bytes()).await;
-        let codes: Vec<_> = told.iter().map(|answer| (&answer["error"]["code"], &answer["id"])).collect();
+        let (answers, count) = exchange(input.into_bytes()).await;
+        let codes: Vec<_> = answers.iter().map(|answer| (&answer["error"]["code"], &answer["id"])).collect();
         assert_eq!(codes, [(&Value::from(-32700), &Value::Null), (&Value::from(-32600), &Value::Null)]);
         assert_eq!(count, 2, "a line without its end is not a message");
     }
@@ -202,9 +202,9 @@ mod tests {
     async fn a_line_without_end_is_refused_once_and_not_kept() {
         let mut input = vec![b'x'; LINE_BYTES_MAX + 1000];
         input.extend_from_slice(format!("\n{PING}\n").as_bytes());
-        let (told, count) = exchange(input).await;
-        assert_eq!((told.len(), count), (1, 1));
-        assert_eq!(told[0]["error"]["code"], -32600);
+        let (answers, count) = exchange(input).await;
+        assert_eq!((answers.len(), count), (1, 1));
+        assert_eq!(answers[0]["error"]["code"], -32600);
     }
 
     #[tokio::test]

@@ -55,14 +55,14 @@ pub(super) fn read(bytes: &[u8]) -> Result<Incoming, Broken> {
 }
 
 fn with_parameters(message: Incoming) -> Result<Incoming, Broken> {
-    let JsonRpcMessage::Request(asked) = &message else { return Ok(message) };
-    let ClientRequest::CustomRequest(custom) = &asked.request else { return Ok(message) };
+    let JsonRpcMessage::Request(request) = &message else { return Ok(message) };
+    let ClientRequest::CustomRequest(custom) = &request.request else { return Ok(message) };
     let Some((method, valid)) = PARAMETERS.into_iter().find(|(method, _)| *method == custom.method) else {
         return Ok(message);
     };
     Err(Broken {
         code: INVALID_PARAMS,
-        id: serde_json::to_value(&asked.id).unwrap_or_default(),
+        id: serde_json::to_value(&request.id).unwrap_or_default(),
         why: format!("the parameters of {method} can't be read; valid are {valid}"),
         is_one_way: false,
     })

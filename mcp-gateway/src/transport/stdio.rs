@@ -2,7 +2,7 @@
 //! output.
 
 use super::line_transport::Lines;
-use super::{ServeError, asked_to_end};
+use super::{ServeError, shutdown_signal};
 use crate::config::GatewayConfig;
 use crate::gateway::Shared;
 use crate::handler::Handler;
@@ -43,7 +43,7 @@ pub async fn serve_stdio(config: GatewayConfig) -> Result<(), ServeError> {
         () = serve(handler, input, output) => Ok(()),
         () = client_is_gone => Ok(()),
         () = shared.watch() => Ok(()),
-        ended = asked_to_end() => ended,
+        ended = shutdown_signal() => ended,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Lists fit, and count the entries that they omit.
 
-use super::super::{Answer, Budget, JobsAsked, jobs as jobs_answer, templates as templates_answer};
+use super::super::{Answer, Budget, JobsQuery, jobs as jobs_answer, templates as templates_answer};
 use super::laws::{assert_same_facts, assert_unforged};
 use buildpool_protocol::client_link::JobSummary;
 use buildpool_protocol::report::JobState;
@@ -43,7 +43,7 @@ fn a_list_of_jobs_fits_and_names_calls_however_long_the_commands_are() {
     for client in ["x", "codex"] {
         for count in [1, 20, 100] {
             let asked =
-                JobsAsked { state: Some(JobState::Running), limit: count as u64, has_more: count < 100 };
+                JobsQuery { state: Some(JobState::Running), limit: count as u64, has_more: count < 100 };
             let answer = jobs_answer(&jobs[..count], &asked, &Budget::of_lists(client));
             assert_list(&answer, client, "jobs", count);
             let listed = answer.structured["jobs"].as_array().unwrap().len();
