@@ -44,7 +44,7 @@ pub(crate) fn has_input() -> bool {
     let stdin = io::stdin();
     let Ok(stat) = fstat(&stdin) else { return false };
     let is = |kind: SFlag| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == kind;
-    let mut asked = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+    let mut polled = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
     if is(SFlag::S_IFREG) {
         return stat.st_size > 0;
     }
@@ -52,11 +52,11 @@ pub(crate) fn has_input() -> bool {
         return false;
     }
     // A pipe that all writers have closed, with nothing left in it, is at its end.
-    let is_at_end = |asked: &[PollFd<'_>; 1]| {
-        let events = asked[0].revents().unwrap_or(PollFlags::empty());
+    let is_at_end = |polled: &[PollFd<'_>; 1]| {
+        let events = polled[0].revents().unwrap_or(PollFlags::empty());
         events.contains(PollFlags::POLLHUP) && !events.contains(PollFlags::POLLIN)
     };
-    poll(&mut asked, PollTimeout::ZERO).is_ok() && !is_at_end(&asked)
+    poll(&mut polled, PollTimeout::ZERO).is_ok() && !is_at_end(&polled)
 }
 
 /// Prints a result on stdout as JSON: on one line for programs, indented on a terminal.

@@ -38,8 +38,8 @@ pub(crate) fn run(arguments: CoordinatorArguments) -> Result<ExitCode, Failure> 
     let announce = |url: String| {
         // `token create` reads the URL from this file. Without it, the join line contains a
         // placeholder.
-        let _ = tell(&data_dir, URL_FILE, &url);
-        let _ = tell_certificate(&data_dir, &protection);
+        let _ = write_private(&data_dir, URL_FILE, &url);
+        let _ = record_certificate(&data_dir, &protection);
         tracing::info!(%url, version = env!("CARGO_PKG_VERSION"), "the coordinator listens");
         // A caller that uses port 0 needs the URL. An error means that stdout is closed.
         let _ = terminal::print(&format!("{url}\n"));
@@ -108,23 +108,23 @@ fn run_shared(config: Config, announce: impl FnOnce(String)) -> Result<ExitCode,
 }
 
 /// Writes a file in the data directory with access for this user only.
-fn tell(data_dir: &Path, name: &str, text: &str) -> io::Result<()> {
+fn write_private(data_dir: &Path, name: &str, text: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(data_dir.join(name))?;
     file.write_all(text.as_bytes())
 }
 
 /// Records the certificate files, for a `token create` that does not know the configuration.
-fn tell_certificate(data_dir: &Path, protection: &Protection) -> io::Result<()> {
+fn record_certificate(data_dir: &Path, protection: &Protection) -> io::Result<()> {
     let Protection::Files { certificate, key } = protection else {
         return std::fs::remove_file(data_dir.join(CERTIFICATE_FILE));
     };
     let absolute = |path: &Path| std::path::absolute(path).map(|path| path.display().to_string());
-    tell(data_dir, CERTIFICATE_FILE, &format!("{}\n{}\n", absolute(certificate)?, absolute(key)?))
+    write_private(data_dir, CERTIFICATE_FILE, &format!("{}\n{}\n", absolute(certificate)?, absolute(key)?))
 }
 
 /// Returns the certificate files of the last start, if the certificate was not self-signed.
-pub(crate) fn told_certificate(data_dir: &Path) -> Option<Protection> {
+pub(crate) fn recorded_certificate(data_dir: &Path) -> Option<Protection> {
     let text = std::fs::read_to_string(data_dir.join(CERTIFICATE_FILE)).ok()?;
     let (certificate, key) = text.trim_end().split_once('\n')?;
     Some(Protection::Files { certificate: certificate.into(), key: key.into() })
@@ -197,7 +197,7 @@ pub(crate) fn configuration_of(place: &DataPlace) -> Result<Config, Failure> {
     let file = place.config.clone().or_else(|| system_file().filter(|_| unnamed));
     let mut config = configuration(file.as_deref(), place.data_dir.clone())?;
     if file.is_none()
-        && let Some(protection) = told_certificate(&config.data_dir)
+        && let Some(protection) = recorded_certificate(&config.data_dir)
     {
         config.protection = protection;
     }

@@ -275,10 +275,10 @@ async fn pool(target: Target) -> Vec<Check> {
 
 async fn of_client(client: Client) -> Vec<Check> {
     let info = client.pool();
-    let asked = Instant::now();
+    let started = Instant::now();
     let workers = client.workers().await;
     let (url, version, role) = (&info.url, &info.version, info.role.name());
-    let millis = asked.elapsed().as_secs_f64() * 1e3;
+    let millis = started.elapsed().as_secs_f64() * 1e3;
     let pool = format!("{url}, version {version}, your role is {role}, answers in {millis:.1} ms");
     let workers = match workers {
         Ok(workers) => {

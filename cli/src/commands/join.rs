@@ -63,7 +63,7 @@ impl Present {
 
     /// Returns true if the configuration allows sending the token unencrypted.
     fn allows_plain(&self) -> bool {
-        self.known.insecure_plain_text.as_ref().is_some_and(|said| *said.get_ref())
+        self.known.insecure_plain_text.as_ref().is_some_and(|allowed| *allowed.get_ref())
     }
 
     /// Returns the configured trust settings for the coordinator with this URL. The token and the

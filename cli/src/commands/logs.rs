@@ -233,13 +233,13 @@ async fn last_lines(
     lines: u64,
 ) -> Result<(Tail, Cursor), Failure> {
     let counts_one = client.pool().protocol >= FOLLOW_OF_ONE_STREAM || arguments.stream.only().is_none();
-    let mut asked = lines;
+    let mut requested = lines;
     loop {
-        let gathered = gather(client, arguments, lines, asked).await?;
+        let gathered = gather(client, arguments, lines, requested).await?;
         if counts_one || gathered.tail.is_full() || gathered.from_start {
             return Ok((gathered.tail, gathered.end));
         }
-        asked = asked.max(1).saturating_mul(16);
+        requested = requested.max(1).saturating_mul(16);
     }
 }
 
@@ -254,9 +254,9 @@ async fn gather(
     client: &Client,
     arguments: &LogsArguments,
     lines: u64,
-    asked: u64,
+    requested: u64,
 ) -> Result<Gathered, Failure> {
-    let query = FollowQuery { to_end: true, tail: Some(asked), ..query(arguments) };
+    let query = FollowQuery { to_end: true, tail: Some(requested), ..query(arguments) };
     let (mut tail, mut from_start, mut begun) = (Tail::new(lines), true, false);
     let end = each_output(client, query, |output| {
         from_start &= begun || output.from == 0;
@@ -438,7 +438,7 @@ mod tests {
 
     #[test]
     fn a_hole_among_the_last_lines_is_told_at_its_place_and_one_before_them_is_not() {
-        let told = |lines: u64| {
+        let shown = |lines: u64| {
             let mut tail = Tail::new(lines);
             for missing_bytes in 1..=4 {
                 tail.miss(Stream::Stderr, Gap { missing_bytes, reason: String::new() });
@@ -453,9 +453,9 @@ mod tests {
             };
             tail.finish().filter_map(short).collect::<Vec<u64>>()
         };
-        assert!(told(0).is_empty());
-        assert_eq!(told(1), [0, 4]);
-        assert_eq!(told(2), [0, 3, 0, 4]);
-        assert_eq!(told(9), [1, 0, 2, 0, 3, 0, 4]);
+        assert!(shown(0).is_empty());
+        assert_eq!(shown(1), [0, 4]);
+        assert_eq!(shown(2), [0, 3, 0, 4]);
+        assert_eq!(shown(9), [1, 0, 2, 0, 3, 0, 4]);
     }
 }

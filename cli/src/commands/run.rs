@@ -42,13 +42,13 @@ async fn traced(arguments: RunArguments) -> Result<ExitCode, Failure> {
 }
 
 async fn submit(arguments: RunArguments, trace: Option<String>) -> Result<ExitCode, Failure> {
-    let asked = spec::Asked::from_arguments(&arguments)?;
+    let requested = spec::RunRequest::from_arguments(&arguments)?;
     let (client, fallback) = reach(&arguments).await?;
-    let snapshot = match asked.snapshot(&arguments, client.pool().local) {
+    let snapshot = match requested.snapshot(&arguments, client.pool().local) {
         Some(options) => Some(bring(&client, options, trace.as_deref()).await?),
         None => None,
     };
-    let (mut spec, secrets) = asked.into_spec(&arguments, snapshot.as_deref())?;
+    let (mut spec, secrets) = requested.into_spec(&arguments, snapshot.as_deref())?;
     spec.fallback = fallback;
     spec.trace.clone_from(&trace);
     let has_input = !arguments.no_stdin && terminal::has_input();

@@ -181,7 +181,7 @@ async fn create(
     let is_configured = place.config.is_some() || place.data_dir.is_none();
     let public = config.public_url.as_ref().map(ToString::to_string);
     let url = public
-        .or_else(|| told_url(&config))
+        .or_else(|| recorded_url(&config))
         .unwrap_or_else(|| if is_configured { url_of(&config) } else { format!("wss://{UNKNOWN_HOST}") });
     Ok(Created { tokens, failure, url, certificate: certificate(&config) })
 }
@@ -195,7 +195,7 @@ fn certificate(config: &Config) -> Certificate {
 
 /// Returns the recorded listen URL of this data directory, in a form that is reachable from other
 /// machines.
-fn told_url(config: &Config) -> Option<String> {
+fn recorded_url(config: &Config) -> Option<String> {
     let text = fs::read_to_string(config.data_dir.join(URL_FILE)).ok()?;
     let (scheme, address) = text.trim().split_once("://")?;
     let address: SocketAddr = address.trim_end_matches('/').parse().ok()?;

@@ -36,12 +36,12 @@ const LAST_CHARACTERS: usize = 1_000;
 /// Number of lines before the end at which a log opens.
 const LOG_TAIL: u64 = 1_000;
 /// Capacity of the queue of news. A full queue delays the sender.
-const NEWS: usize = 16;
+const UPDATES_MAX: usize = 16;
 /// Maximum number of news handled before the screen is drawn again.
 const NEWS_PER_DRAW: usize = 64;
 
 /// A message to the main loop.
-enum News {
+enum Update {
     Lists(Box<Lists>),
     /// The lists could not be read.
     Lost(String),
@@ -99,8 +99,8 @@ impl Drop for AlternateScreen {
 struct Session {
     client: Client,
     top: Top,
-    sender: mpsc::Sender<News>,
-    news: mpsc::Receiver<News>,
+    sender: mpsc::Sender<Update>,
+    updates: mpsc::Receiver<Update>,
     /// Follows the opened log.
     following: Option<JoinHandle<()>>,
     /// Time of the first request that failed since the last answer, and the newest error.
@@ -109,8 +109,8 @@ struct Session {
 
 impl Session {
     fn new(client: Client, pool: &str) -> Self {
-        let (sender, news) = mpsc::channel(NEWS);
-        Self { client, top: Top::new(pool, Timestamp::now()), sender, news, following: None, lost: None }
+        let (sender, updates) = mpsc::channel(UPDATES_MAX);
+        Self { client, top: Top::new(pool, Timestamp::now()), sender, updates, following: None, lost: None }
     }
 
     async fn run(mut self, screen: &mut AlternateScreen) -> io::Result<ExitCode> {
@@ -135,7 +135,7 @@ impl Session {
                     // The terminal is closed.
                     None => break ExitCode::SUCCESS,
                 },
-                Some(news) = self.news.recv() => self.take(news),
+                Some(update) = self.updates.recv() => self.take(update),
                 _ = status.changed() => {}
                 _ = tick.tick() => {}
                 _ = interrupt.recv() => break ExitCode::SUCCESS,
@@ -207,7 +207,7 @@ impl Session {
         tokio::spawn(async move {
             let text = request.await.map_or_else(|error| chain(&error), |()| done.to_owned());
             // The receiver is closed only at the end of the program.
-            let _ = sender.send(News::Notice(text)).await;
+            let _ = sender.send(Update::Notice(text)).await;
         });
     }
 
@@ -218,26 +218,26 @@ impl Session {
     }
 
     /// Takes one of the news, and those that have arrived since.
-    fn take(&mut self, first: News) {
+    fn take(&mut self, first: Update) {
         self.apply(first);
         for _ in 1..NEWS_PER_DRAW {
-            let Ok(news) = self.news.try_recv() else { return };
-            self.apply(news);
+            let Ok(update) = self.updates.try_recv() else { return };
+            self.apply(update);
         }
     }
 
-    fn apply(&mut self, news: News) {
-        match news {
-            News::Lists(lists) => {
+    fn apply(&mut self, update: Update) {
+        match update {
+            Update::Lists(lists) => {
                 self.lost = None;
                 self.top.update(*lists);
             }
-            News::Lost(reason) => {
+            Update::Lost(reason) => {
                 let since = self.lost.take().map_or_else(Instant::now, |(since, _)| since);
                 self.lost = Some((since, reason));
             }
-            News::Notice(text) => self.top.notify(&text),
-            News::Log { job, part } => {
+            Update::Notice(text) => self.top.notify(&text),
+            Update::Log { job, part } => {
                 // Output of a log that was closed meanwhile is dropped.
                 let Some(log) = self.top.log().filter(|log| log.job() == job) else { return };
                 match part {
@@ -252,7 +252,7 @@ impl Session {
 
 /// Starts the thread that reads keys and changes of the size.
 fn events() -> io::Result<mpsc::Receiver<Event>> {
-    let (sender, receiver) = mpsc::channel(NEWS);
+    let (sender, receiver) = mpsc::channel(UPDATES_MAX);
     std::thread::Builder::new().name("keys".into()).spawn(move || {
         while !sender.is_closed() {
             let event = match event::poll(KEYS_WITHIN) {
@@ -297,14 +297,14 @@ fn key(event: KeyEvent) -> Option<Key> {
 }
 
 /// Reads the lists at a fixed interval, until the receiver is closed.
-async fn refresh(client: Client, sender: mpsc::Sender<News>) {
+async fn refresh(client: Client, sender: mpsc::Sender<Update>) {
     let mut last_lines = BTreeMap::new();
     for turn in 0.. {
-        let news = match read(&client, &mut last_lines, turn).await {
-            Ok(lists) => News::Lists(Box::new(lists)),
-            Err(error) => News::Lost(chain(&error)),
+        let update = match read(&client, &mut last_lines, turn).await {
+            Ok(lists) => Update::Lists(Box::new(lists)),
+            Err(error) => Update::Lost(chain(&error)),
         };
-        if sender.send(news).await.is_err() {
+        if sender.send(update).await.is_err() {
             return;
         }
         // The client link sends no news of jobs that this command did not submit.
@@ -360,8 +360,8 @@ async fn jobs(client: &Client) -> Result<(Vec<JobSummary>, bool), ClientError> {
 }
 
 /// Sends the log of a job: its last lines, then its growth.
-async fn follow(client: Client, job: String, sender: mpsc::Sender<News>) {
-    let send = async |part| sender.send(News::Log { job: job.clone(), part }).await.is_ok();
+async fn follow(client: Client, job: String, sender: mpsc::Sender<Update>) {
+    let send = async |part| sender.send(Update::Log { job: job.clone(), part }).await.is_ok();
     let query = FollowQuery {
         job: job.clone(),
         tail: Some(LOG_TAIL),

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 /// Minimum wait before a message. Most jobs are granted sooner.
 const SAY_AFTER: Duration = Duration::from_secs(5);
 /// Minimum time between messages with different reasons.
-const SAY_AGAIN_AFTER: Duration = Duration::from_secs(30);
+const REPEAT_NOTE_AFTER: Duration = Duration::from_secs(30);
 
 /// State of the messages.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     since: Option<Instant>,
     /// The last printed reason and its time; the reason is empty if the job has not waited since.
-    said: Option<(String, Instant)>,
+    last_note: Option<(String, Instant)>,
 }
 
 impl Waiting {
@@ -24,22 +24,22 @@ impl Waiting {
     pub(super) fn note(&mut self, progress: &Progress, now: Instant) -> Option<String> {
         let Some(waiting) = &progress.waiting else {
             self.since = None;
-            if let Some((reason, _)) = &mut self.said {
+            if let Some((reason, _)) = &mut self.last_note {
                 reason.clear();
             }
             return None;
         };
         let reason = terminal::one_line(&waiting.reason);
         let since = *self.since.get_or_insert(now);
-        let is_told = match &self.said {
-            Some((said, at)) => *said == reason || now.duration_since(*at) < SAY_AGAIN_AFTER,
+        let is_known = match &self.last_note {
+            Some((last_note, at)) => *last_note == reason || now.duration_since(*at) < REPEAT_NOTE_AFTER,
             None => false,
         };
-        if is_told || now.duration_since(since) < SAY_AFTER {
+        if is_known || now.duration_since(since) < SAY_AFTER {
             return None;
         }
         let text = format!("waiting: {reason}");
-        self.said = Some((reason, now));
+        self.last_note = Some((reason, now));
         Some(text)
     }
 }
@@ -74,8 +74,8 @@ mod tests {
             (97_000, queued("its worker is away"), Some("waiting: its worker is away")),
             (130_000, held, Some("waiting: its disk is full")),
         ] {
-            let said = waiting.note(&progress, begun + Duration::from_millis(millis));
-            assert_eq!(said.as_deref(), expected, "after {millis} ms");
+            let last_note = waiting.note(&progress, begun + Duration::from_millis(millis));
+            assert_eq!(last_note.as_deref(), expected, "after {millis} ms");
         }
         assert_eq!(waiting.note(&Progress::default(), begun), None, "no reason is known");
     }

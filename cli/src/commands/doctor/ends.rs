@@ -153,9 +153,9 @@ async fn answers(directory: &Path, known: Option<Trust>) -> Vec<Check> {
 
 /// Checks whether this machine's clock is synchronized, if systemd reports it.
 fn network_time() -> Option<Check> {
-    let said = Command::new("timedatectl").args(["show", "--property=NTPSynchronized", "--value"]).output();
-    let said = said.ok().filter(|output| output.status.success())?;
-    Some(match String::from_utf8_lossy(&said.stdout).trim() {
+    let output = Command::new("timedatectl").args(["show", "--property=NTPSynchronized", "--value"]).output();
+    let output = output.ok().filter(|output| output.status.success())?;
+    Some(match String::from_utf8_lossy(&output.stdout).trim() {
         "yes" => Check::new("clock", State::Ok, "it is set by the network"),
         _ => {
             let text = "it is not set by the network, so times in results and ends of tokens may be wrong";

@@ -10,23 +10,24 @@ pub(super) fn checks(tools: &BTreeMap<String, String>) -> Vec<Check> {
         None => Check::new("xcode", State::Warning, "xcodebuild does not answer, so nothing of Apple's can be built")
             .mended_by("install Xcode, then `sudo xcode-select -s /Applications/Xcode.app` and `sudo xcodebuild -license accept`"),
     };
-    let said = |program: &str, arguments: &[&str]| {
+    let output_of = |program: &str, arguments: &[&str]| {
         let output = Command::new(program).args(arguments).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     };
-    let simulators = said("xcrun", &["simctl", "list", "devices", "available"]).map_or_else(
+    let simulators = output_of("xcrun", &["simctl", "list", "devices", "available"]).map_or_else(
         || {
             Check::new("simulators", State::Warning, "simctl does not answer")
                 .mended_by("xcodebuild -runFirstLaunch")
         },
         |text| of_simulators(&text),
     );
-    let power = said("pmset", &["-g"]);
+    let power = output_of("pmset", &["-g"]);
     let sleep = power
         .as_deref()
         .map_or_else(|| Check::new("sleep", State::Warning, "pmset does not answer"), of_sleep);
-    let login = said("defaults", &["read", "/Library/Preferences/com.apple.loginwindow", "autoLoginUser"]);
-    let encryption = said("fdesetup", &["status"]);
+    let login =
+        output_of("defaults", &["read", "/Library/Preferences/com.apple.loginwindow", "autoLoginUser"]);
+    let encryption = output_of("fdesetup", &["status"]);
     let login = of_login(login.as_deref(), encryption.as_deref());
     let restart = power.as_deref().and_then(of_restart);
     [xcode, simulators, sleep, login].into_iter().chain(restart).collect()

@@ -12,7 +12,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 /// The parts of the spec that do not depend on the pool.
-pub(super) struct Asked {
+pub(super) struct RunRequest {
     /// Absolute path.
     directory: String,
     project: String,
@@ -21,7 +21,7 @@ pub(super) struct Asked {
     quarantine: bool,
 }
 
-impl Asked {
+impl RunRequest {
     /// Reads the directory, the secrets and the template.
     ///
     /// # Errors
@@ -119,11 +119,11 @@ fn resources(arguments: &RunArguments) -> BTreeMap<String, u32> {
 }
 
 /// Returns the absolute directory of the command.
-fn directory(asked: Option<&Path>) -> Result<PathBuf, Failure> {
+fn directory(requested: Option<&Path>) -> Result<PathBuf, Failure> {
     let here = env::current_dir()
         .map_err(|error| Failure::while_doing(USAGE, "the present directory can't be read", &error))?;
-    let Some(asked) = asked else { return Ok(here) };
-    let directory = here.join(asked);
+    let Some(requested) = requested else { return Ok(here) };
+    let directory = here.join(requested);
     let shown = directory.display();
     match std::fs::canonicalize(&directory) {
         Ok(real) if real.is_dir() => Ok(real),

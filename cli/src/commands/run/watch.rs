@@ -227,7 +227,7 @@ impl Watch {
 
     /// Prints the state of the job after the coordinator has received the cancel.
     async fn leave(&mut self) -> Failure {
-        let told = async {
+        let cancelled = async {
             while let Some(cancelled) = self.cancelling.join_next().await {
                 if !matches!(cancelled, Ok(Ok(()))) {
                     return false;
@@ -236,7 +236,7 @@ impl Watch {
             true
         };
         let job = &self.job;
-        let text = match tokio::time::timeout(LEAVE_WITHIN, told).await {
+        let text = match tokio::time::timeout(LEAVE_WITHIN, cancelled).await {
             Ok(true) => format!("leaving; job {job} is being cancelled"),
             Ok(false) | Err(_) => {
                 format!(
