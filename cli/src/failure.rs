@@ -39,8 +39,8 @@ impl Failure {
     }
 
     /// Returns a failure with the attempted operation and its error.
-    pub(crate) fn while_doing(code: u8, what: impl Display, error: &dyn Error) -> Self {
-        Self::new(code, format!("{what}: {}", chain(error)))
+    pub(crate) fn while_doing(code: u8, operation: impl Display, error: &dyn Error) -> Self {
+        Self::new(code, format!("{operation}: {}", chain(error)))
     }
 
     /// Appends another clause to the message.

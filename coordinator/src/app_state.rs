@@ -198,8 +198,8 @@ impl AppState {
     /// Writes an audit line about a request that the role forbids, unless another one was written
     /// within [`REFUSAL_NOTED_EVERY`]. The limit is separate from that of refused connections, so
     /// that peers without a token can't suppress these lines.
-    pub(crate) fn note_forbidden(&self, actor: Actor<'_>, what: &str, why: &str) {
-        self.note_seldom(&self.forbidden_noted, actor, (what, why));
+    pub(crate) fn note_forbidden(&self, actor: Actor<'_>, operation: &str, why: &str) {
+        self.note_seldom(&self.forbidden_noted, actor, (operation, why));
     }
 
     fn note_seldom(&self, last: &Mutex<Option<Instant>>, actor: Actor<'_>, (subject, why): (&str, &str)) {

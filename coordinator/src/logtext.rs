@@ -402,14 +402,14 @@ fn tell(answer: &mut LogAnswer, parts: [TextPart; 2], is_interleaved: bool) {
         true => (first, &mut answer.interleaved, "interleaved"),
         false => (first, &mut answer.stdout, "stdout"),
     };
-    for (part, shown, what) in [first, (second, &mut answer.stderr, "stderr")] {
+    for (part, shown, stream) in [first, (second, &mut answer.stderr, "stderr")] {
         let Some(shown) = shown else { continue };
         *shown = part.text;
         if part.lines > 0 || part.bytes > 0 {
             let get =
-                format!("buildpool logs {} --stream {what} --attempt {}", answer.job_id, answer.attempt);
+                format!("buildpool logs {} --stream {stream} --attempt {}", answer.job_id, answer.attempt);
             answer.omitted.push(Omission {
-                what: what.to_owned(),
+                what: stream.to_owned(),
                 lines: part.lines,
                 bytes: part.bytes,
                 get,

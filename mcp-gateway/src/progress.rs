@@ -47,8 +47,8 @@ impl Reporter {
     }
 
     /// Sets the stage before the call has a job.
-    pub(crate) fn stage(&self, what: &'static str) {
-        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = what;
+    pub(crate) fn stage(&self, stage: &'static str) {
+        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = stage;
         self.changed.notify_one();
     }
 

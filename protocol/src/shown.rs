@@ -112,8 +112,8 @@ fn string_length(bytes: &[u8]) -> usize {
 }
 
 /// Formats a number with its noun: `1 line`, `2,048 lines`.
-pub fn counted(count: u64, what: &str) -> String {
-    format!("{} {what}{}", thousands(count), if count == 1 { "" } else { "s" })
+pub fn counted(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", thousands(count), if count == 1 { "" } else { "s" })
 }
 
 /// Formats a number with thousands separators.

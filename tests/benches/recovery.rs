@@ -294,8 +294,8 @@ async fn run(client: &Client, text: &str) {
     }
 }
 
-fn print(what: &str, mut series: Vec<Duration>) {
+fn print(name: &str, mut series: Vec<Duration>) {
     series.sort_unstable();
     let at = |hundredths: usize| series[(series.len() - 1) * hundredths / 100];
-    println!("{what:<40} p50 {:>9.3?}  p99 {:>9.3?}  most {:>9.3?}", at(50), at(99), at(100));
+    println!("{name:<40} p50 {:>9.3?}  p99 {:>9.3?}  most {:>9.3?}", at(50), at(99), at(100));
 }

@@ -103,8 +103,8 @@ impl OtlpReceiver {
     }
 
     /// Waits until the spans that arrived satisfy the condition, and returns them.
-    pub fn wait(&self, what: &str, condition: impl Fn(&[Spanned]) -> bool) -> Vec<Spanned> {
-        wait_for(what, || {
+    pub fn wait(&self, description: &str, condition: impl Fn(&[Spanned]) -> bool) -> Vec<Spanned> {
+        wait_for(description, || {
             let spans = self.spans();
             condition(&spans).then_some(spans)
         })

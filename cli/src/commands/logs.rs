@@ -149,8 +149,8 @@ impl Texts {
         let names = if self.is_one { ["interleaved"; 2] } else { ["stdout", "stderr"] };
         let missing = names.into_iter().zip(self.missing_bytes).filter(|(_, bytes)| *bytes > 0);
         // Missing bytes can't be retrieved by any call.
-        let omission = |(what, bytes): (&str, u64)| Omission {
-            what: what.to_owned(),
+        let omission = |(part, bytes): (&str, u64)| Omission {
+            what: part.to_owned(),
             lines: 0,
             bytes,
             get: String::new(),

@@ -112,8 +112,8 @@ pub(crate) fn build(answer: &BuildAnswer, extras: &Extras, budget: &Budget) -> A
 
 /// Returns how many entries the jobs' own answers omit, before any cut here. An entry that several
 /// jobs omit counts once for each job, because the omitted entries can't be compared.
-fn left_by_jobs(jobs: &[JobResult], what: &[&str]) -> usize {
-    let cuts = jobs.iter().flat_map(|job| &job.omitted).filter(|cut| what.contains(&cut.what.as_str()));
+fn left_by_jobs(jobs: &[JobResult], parts: &[&str]) -> usize {
+    let cuts = jobs.iter().flat_map(|job| &job.omitted).filter(|cut| parts.contains(&cut.what.as_str()));
     cuts.map(|cut| usize::try_from(cut.lines).unwrap_or(usize::MAX)).fold(0, usize::saturating_add)
 }
 
@@ -265,8 +265,8 @@ fn shorten(finding: &mut Finding, most: usize) -> usize {
 fn next_commands(answer: &BuildAnswer) -> Vec<String> {
     if !answer.is_done() {
         let first = answer.jobs.first().map(|job| job.job_id.clone());
-        let what = answer.request_id.clone().or(first).unwrap_or_default();
-        return vec![format!("buildpool job {what} --wait 10m")];
+        let id = answer.request_id.clone().or(first).unwrap_or_default();
+        return vec![format!("buildpool job {id} --wait 10m")];
     }
     let shown = |job: &JobResult| format!("buildpool job {} --verbosity normal", job.job_id);
     answer.failed().take(3).map(shown).collect()
@@ -413,8 +413,8 @@ fn omitted(answer: &BuildAnswer, shown: &Shown) -> Vec<Omission> {
     ]
     .into_iter()
     .filter(|(_, lines, bytes, _)| lines + bytes > 0)
-    .map(|(what, lines, bytes, get)| Omission {
-        what: what.to_owned(),
+    .map(|(part, lines, bytes, get)| Omission {
+        what: part.to_owned(),
         lines: lines as u64,
         bytes: bytes as u64,
         get: get.clone(),

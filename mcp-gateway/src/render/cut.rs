@@ -24,9 +24,9 @@ const MARK: &str = "…";
 
 /// Returns the call that returns the omitted part of a field, or an empty string if there is no
 /// such call. `is_largest` means that another verbosity would give the same answer.
-pub(super) fn call_for(what: &str, job: &str, is_largest: bool) -> String {
-    match what {
-        "stdout" | "stderr" => call("get_job_logs", &json!({"job_id": job, "stream": what})),
+pub(super) fn call_for(part: &str, job: &str, is_largest: bool) -> String {
+    match part {
+        "stdout" | "stderr" => call("get_job_logs", &json!({"job_id": job, "stream": part})),
         "filtered_output" | ORIGINAL | EARLIER_OUTPUT => {
             call("get_job_logs", &json!({"job_id": job, "stream": "interleaved"}))
         }
@@ -85,7 +85,7 @@ fn name_calls(result: &mut JobResult, budget: &Budget) {
     // Without a start, the call returns the end of a long log, which a shown stream has already.
     let shown = [("stdout", result.stdout.is_some()), ("stderr", result.stderr.is_some())];
     let is_shown =
-        |what: &str| shown.iter().any(|(name, is_shown)| *is_shown && (is_one_call || *name == what));
+        |part: &str| shown.iter().any(|(name, is_shown)| *is_shown && (is_one_call || *name == part));
     for omission in &mut result.omitted {
         if is_of_log(&&*omission) && is_shown(&omission.what) {
             let stream = if is_one_call { "interleaved" } else { &omission.what };
@@ -129,28 +129,28 @@ const STEPS: [Step; 22] = [
     |result, _| shorten_last_message(result, SHORT_CHARS),
 ];
 
-fn omit(result: &mut JobResult, what: &str, lines: usize, bytes: usize) {
+fn omit(result: &mut JobResult, part: &str, lines: usize, bytes: usize) {
     let (lines, bytes) = (lines as u64, bytes as u64);
-    match result.omitted.iter_mut().find(|omission| omission.what == what) {
+    match result.omitted.iter_mut().find(|omission| omission.what == part) {
         Some(omission) => {
             omission.lines += lines;
             omission.bytes += bytes;
         }
-        None => result.omitted.push(Omission { what: what.to_owned(), lines, bytes, get: String::new() }),
+        None => result.omitted.push(Omission { what: part.to_owned(), lines, bytes, get: String::new() }),
     }
 }
 
 /// Records an omission within one finding. The finding's own call returns all of it.
-fn omit_of_finding(result: &mut JobResult, id: &str, what: &str, lines: usize, bytes: usize) {
-    omit(result, what, lines, bytes);
+fn omit_of_finding(result: &mut JobResult, id: &str, part: &str, lines: usize, bytes: usize) {
+    omit(result, part, lines, bytes);
     let get = call("get_finding_details", &json!({"job_id": result.job_id, "finding_id": id}));
-    result.omitted.iter_mut().filter(|cut| cut.what == what).for_each(|cut| cut.get.clone_from(&get));
+    result.omitted.iter_mut().filter(|cut| cut.what == part).for_each(|cut| cut.get.clone_from(&get));
 }
 
 /// Removes the beginning of a text that has more than `least` bytes. Keeps the last lines, about
 /// half of the text or more.
-fn shorten_text(result: &mut JobResult, excess: usize, least: usize, what: &'static str) -> bool {
-    let field = match what {
+fn shorten_text(result: &mut JobResult, excess: usize, least: usize, part: &'static str) -> bool {
+    let field = match part {
         "stdout" => &mut result.stdout,
         "stderr" => &mut result.stderr,
         _ => &mut result.filtered_output,
@@ -167,7 +167,7 @@ fn shorten_text(result: &mut JobResult, excess: usize, least: usize, what: &'sta
     if !kept.is_empty() {
         *field = Some(kept.to_owned());
     }
-    omit(result, what, lines, bytes);
+    omit(result, part, lines, bytes);
     true
 }
 
@@ -250,8 +250,8 @@ fn halve_lists(result: &mut JobResult, least: usize) -> bool {
         gone.push(("snapshot", files + halve_to(&mut snapshot.notes, least)));
     }
     gone.retain(|(_, count)| *count > 0);
-    for (what, count) in &gone {
-        omit(result, what, *count, 0);
+    for (part, count) in &gone {
+        omit(result, part, *count, 0);
     }
     !gone.is_empty()
 }

@@ -74,14 +74,14 @@ fn list(entries: impl Fn(usize) -> Vec<Entry>, mut rest: Rest, budget: &Budget) 
     }
 }
 
-fn omit(omitted: &mut Vec<Omission>, what: &str, lines: usize, bytes: usize, get: String) {
+fn omit(omitted: &mut Vec<Omission>, part: &str, lines: usize, bytes: usize, get: String) {
     let (lines, bytes) = (lines as u64, bytes as u64);
-    match omitted.iter_mut().find(|cut| cut.what == what) {
+    match omitted.iter_mut().find(|cut| cut.what == part) {
         Some(cut) => {
             cut.lines += lines;
             cut.bytes += bytes;
         }
-        None if lines + bytes > 0 => omitted.push(Omission { what: what.to_owned(), lines, bytes, get }),
+        None if lines + bytes > 0 => omitted.push(Omission { what: part.to_owned(), lines, bytes, get }),
         None => {}
     }
 }

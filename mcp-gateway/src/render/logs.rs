@@ -27,8 +27,8 @@ impl LogCall {
         let is_interleaved = stream == StreamChoice::Interleaved;
         let text = |is_wanted: bool| is_wanted.then(String::new);
         let (stdout, stderr) = (stream.wants(Stream::Stdout), stream.wants(Stream::Stderr));
-        let cut = |what: &str| Omission {
-            what: what.to_owned(),
+        let cut = |part: &str| Omission {
+            what: part.to_owned(),
             lines: u64::MAX,
             bytes: u64::MAX,
             get: String::new(),

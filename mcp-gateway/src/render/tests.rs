@@ -149,7 +149,7 @@ fn a_cut_keeps_the_end_of_the_text_and_counts_what_went() {
 
 #[test]
 fn one_call_returns_all_omitted_parts_of_a_log() {
-    let omission = |what: &str, lines| Omission { what: what.into(), lines, ..Omission::default() };
+    let omission = |part: &str, lines| Omission { what: part.into(), lines, ..Omission::default() };
     let result = JobResult {
         job_id: "j".into(),
         state: JobState::Done,
@@ -260,15 +260,15 @@ fn no_cut_leads_to_the_answer_that_made_it() {
             vec![Omission { what: "other_findings".into(), lines: 7, bytes: 0, get: "buildpool job".into() }];
         let budget = Budget::of(verbosity, client);
         let answer = job(result, &Extras::default(), &budget);
-        let get = |what: &str| {
+        let get = |part: &str| {
             let all = answer.structured["omitted"].as_array().unwrap();
-            let cut = all.iter().find(|cut| cut["what"] == what);
-            cut.unwrap_or_else(|| panic!("{what} is not among {all:?}"))["get"].as_str().map(str::to_owned)
+            let cut = all.iter().find(|cut| cut["what"] == part);
+            cut.unwrap_or_else(|| panic!("{part} is not among {all:?}"))["get"].as_str().map(str::to_owned)
         };
         let larger = r#"get_job {"job_id":"j","verbosity":"full"}"#;
         let log = r#"get_job_logs {"job_id":"j","offset":0,"stream":"interleaved"}"#;
-        for what in ["tier_1_findings", "other_findings", "warnings"] {
-            assert_eq!(get(what).as_deref(), Some(if is_largest { log } else { larger }), "{what}");
+        for part in ["tier_1_findings", "other_findings", "warnings"] {
+            assert_eq!(get(part).as_deref(), Some(if is_largest { log } else { larger }), "{part}");
         }
         assert!(get("tier_1_findings context").unwrap().starts_with("get_finding_details {"), "{answer:?}");
         let files = "a person has them by `buildpool artifacts j -o DIR`";

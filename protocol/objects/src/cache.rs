@@ -389,7 +389,7 @@ impl ObjectCache {
     fn lock(&self, kind: FlockArg) -> Result<Flock<File>, CacheError> {
         self.try_lock(kind)?.ok_or_else(|| {
             CacheError::Git(GitError::Io {
-                what: "locking the object cache".into(),
+                operation: "locking the object cache".into(),
                 source: io::ErrorKind::WouldBlock.into(),
             })
         })

@@ -43,10 +43,10 @@ pub enum IncomingError {
         found: Checksum,
     },
     /// The disk failed.
-    #[error("{what} {}", .path.display())]
+    #[error("{operation} {}", .path.display())]
     Io {
         /// The operation.
-        what: &'static str,
+        operation: &'static str,
         /// The file.
         path: PathBuf,
         /// The system error.
@@ -82,9 +82,9 @@ impl Incoming {
             return Err(IncomingError::TooLarge { length, limit });
         }
         let path = Self::path_in(directory, checksum);
-        let io = |what| {
+        let io = |operation| {
             let path = path.clone();
-            move |source| IncomingError::Io { what, path, source }
+            move |source| IncomingError::Io { operation, path, source }
         };
         let mut tries = 0;
         let file = loop {
@@ -156,7 +156,7 @@ impl Incoming {
                 // opened it waits for its lock and starts at 0.
                 self.file.set_len(0).and_then(|()| fs::remove_file(&self.path)).ok();
             }
-            return Err(IncomingError::Io { what: "writing", path: self.path.clone(), source });
+            return Err(IncomingError::Io { operation: "writing", path: self.path.clone(), source });
         }
         self.offset += fresh.len() as u64;
         Ok(true)
@@ -167,9 +167,9 @@ impl Incoming {
     /// # Errors
     /// [`IncomingError::Mismatch`], after which a new attempt starts at 0; [`IncomingError::Io`].
     pub fn finish(self) -> Result<Received, IncomingError> {
-        let io = |what| {
+        let io = |operation| {
             let path = self.path.clone();
-            move |source| IncomingError::Io { what, path, source }
+            move |source| IncomingError::Io { operation, path, source }
         };
         self.file.sync_all().map_err(io("writing out"))?;
         (&*self.file).rewind().map_err(io("seeking in"))?;

@@ -56,7 +56,7 @@ impl<R: BufRead> Scanner<'_, R> {
         self.exactly(&mut head)?;
         let number = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         if !head.starts_with(b"PACK") || !matches!(number(4), 2 | 3) {
-            return Err(odd("it does not begin as one"));
+            return Err(not_a_pack("it does not begin as one"));
         }
         let objects = u64::from(number(8));
         excess("objects", objects, PACK_OBJECTS_MAX)?;
@@ -68,7 +68,7 @@ impl<R: BufRead> Scanner<'_, R> {
                 OFFSET_DELTA => while self.byte()? & 0x80 != 0 {},
                 NAMED_DELTA => self.exactly(&mut vec![0; id_bytes])?,
                 1..=4 => {}
-                _ => return Err(odd("an entry has an unknown kind")),
+                _ => return Err(not_a_pack("an entry has an unknown kind")),
             }
             let limit = match kind {
                 BLOB => SNAPSHOT_BYTES_MAX,
@@ -130,13 +130,13 @@ impl<R: BufRead> Scanner<'_, R> {
             begin.extend(fresh.iter().take(DELTA_HEAD_BYTES.saturating_sub(begin.len())));
             written += fresh.len() as u64;
             if written > length {
-                return Err(odd("an entry is longer than it is announced"));
+                return Err(not_a_pack("an entry is longer than it is announced"));
             }
             match step.status {
                 Ok(MZStatus::StreamEnd) if written == length => return Ok(begin),
                 Ok(MZStatus::Ok) | Err(miniz_oxide::MZError::Buf)
                     if !is_over && step.bytes_consumed + step.bytes_written > 0 => {}
-                _ => return Err(odd("an entry can't be inflated")),
+                _ => return Err(not_a_pack("an entry can't be inflated")),
             }
         }
     }
@@ -148,7 +148,7 @@ impl<R: BufRead> Scanner<'_, R> {
     }
 
     fn exactly(&mut self, into: &mut [u8]) -> Result<(), GitError> {
-        self.pack.read_exact(into).map_err(|_| odd("it ends too early"))
+        self.pack.read_exact(into).map_err(|_| not_a_pack("it ends too early"))
     }
 }
 
@@ -158,7 +158,7 @@ fn result_size(delta: &[u8]) -> Result<u64, GitError> {
     let mut number = || {
         let (mut number, mut shift) = (0, 0);
         loop {
-            let byte = *bytes.next().ok_or_else(|| odd("a delta is cut off"))?;
+            let byte = *bytes.next().ok_or_else(|| not_a_pack("a delta is cut off"))?;
             number |= shifted(byte, shift)?;
             shift += 7;
             if byte & 0x80 == 0 {
@@ -174,13 +174,16 @@ fn result_size(delta: &[u8]) -> Result<u64, GitError> {
 fn shifted(byte: u8, shift: u32) -> Result<u64, GitError> {
     let bits = u64::from(byte & 0x7f);
     let value = bits.checked_shl(shift).filter(|value| value >> shift == bits);
-    value.ok_or_else(|| odd("a number in it is too large"))
+    value.ok_or_else(|| not_a_pack("a number in it is too large"))
 }
 
-fn excess(what: &'static str, found: u64, limit: u64) -> Result<(), GitError> {
-    Excess::check(what, found, limit).map_err(GitError::Excess)
+fn excess(unit: &'static str, found: u64, limit: u64) -> Result<(), GitError> {
+    Excess::check(unit, found, limit).map_err(GitError::Excess)
 }
 
-fn odd(what: &str) -> GitError {
-    GitError::Unexpected { command: "index-pack".into(), what: format!("the file is not a pack: {what}") }
+fn not_a_pack(problem: &str) -> GitError {
+    GitError::Unexpected {
+        command: "index-pack".into(),
+        problem: format!("the file is not a pack: {problem}"),
+    }
 }

@@ -250,14 +250,14 @@ impl Reader {
             let columns: Vec<&str> = line.split(' ').collect();
             let length = match columns.as_slice() {
                 [_, "missing"] => return Err(GitError::Absent { id }),
-                [_, "tree", length] => length.parse::<u64>().map_err(|_| self.dialog.odd(&line))?,
-                _ => return Err(self.dialog.odd(format!("{line}, where a tree was expected"))),
+                [_, "tree", length] => length.parse::<u64>().map_err(|_| self.dialog.unexpected(&line))?,
+                _ => return Err(self.dialog.unexpected(format!("{line}, where a tree was expected"))),
             };
             Excess::check("bytes in one directory", length, STRUCTURE_BYTES_MAX).map_err(GitError::Excess)?;
             let mut content = self.dialog.bytes(length as usize + 1)?;
             content.pop();
-            let tree =
-                parse(&content, self.format).ok_or_else(|| self.dialog.odd(format!("{id} is not a tree")))?;
+            let tree = parse(&content, self.format)
+                .ok_or_else(|| self.dialog.unexpected(format!("{id} is not a tree")))?;
             entries += tree.len() as u64;
             Excess::check("paths", entries, ENTRIES_MAX).map_err(GitError::Excess)?;
             trees.insert(raw, tree);

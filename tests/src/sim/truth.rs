@@ -128,13 +128,13 @@ impl Truth {
         }
     }
 
-    pub(crate) fn fail(&mut self, what: impl Into<String>) {
-        self.violation.get_or_insert(what.into());
+    pub(crate) fn fail(&mut self, event: impl Into<String>) {
+        self.violation.get_or_insert(event.into());
     }
 
     pub(crate) fn check(&mut self, result: Result<(), String>) {
-        if let Err(what) = result {
-            self.fail(what);
+        if let Err(event) = result {
+            self.fail(event);
         }
     }
 
@@ -143,9 +143,9 @@ impl Truth {
     }
 
     /// Adds a line to the trace, if there is one.
-    pub(crate) fn note(&mut self, now: Time, what: impl FnOnce() -> String) {
+    pub(crate) fn note(&mut self, now: Time, event: impl FnOnce() -> String) {
         if let Some(trace) = &mut self.trace {
-            trace.push(format!("{:>12.3}  {}", now.as_secs_f64(), what()));
+            trace.push(format!("{:>12.3}  {}", now.as_secs_f64(), event()));
         }
     }
 

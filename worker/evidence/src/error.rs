@@ -23,12 +23,12 @@ pub enum EvidenceError {
     },
     /// The path is neither a regular file nor a result bundle: a symbolic link, a pipe, or another
     /// directory.
-    #[error("report {}: is {what}; a regular file or an .xcresult bundle is needed", .path.display())]
+    #[error("report {}: is {kind}; a regular file or an .xcresult bundle is needed", .path.display())]
     NotAReport {
         /// Path of the file.
         path: PathBuf,
         /// Kind of the file.
-        what: &'static str,
+        kind: &'static str,
     },
     /// A symbolic link points outside the command's directory.
     #[error("report {}: a link leads out of the command's directory; not followed", .path.display())]

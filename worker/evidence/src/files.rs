@@ -13,7 +13,7 @@ pub(crate) fn open_regular(path: &Path) -> Result<File, EvidenceError> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path).map_err(|error| {
         if error.raw_os_error() == Some(nix::errno::Errno::ELOOP as i32) {
-            EvidenceError::NotAReport { path: path.to_owned(), what: "a symbolic link" }
+            EvidenceError::NotAReport { path: path.to_owned(), kind: "a symbolic link" }
         } else {
             EvidenceError::io(path, error)
         }
@@ -22,8 +22,8 @@ pub(crate) fn open_regular(path: &Path) -> Result<File, EvidenceError> {
     if metadata.is_file() {
         Ok(file)
     } else {
-        let what = if metadata.is_dir() { "a directory" } else { "a pipe, socket or device" };
-        Err(EvidenceError::NotAReport { path: path.to_owned(), what })
+        let kind = if metadata.is_dir() { "a directory" } else { "a pipe, socket or device" };
+        Err(EvidenceError::NotAReport { path: path.to_owned(), kind })
     }
 }
 

@@ -73,7 +73,7 @@ pub(crate) fn expand(directory: &Path, pattern: &str) -> Found {
             found.files.push(entry.path().to_owned());
         } else if matches && kind.is_symlink() {
             found.notes.push(
-                EvidenceError::NotAReport { path: entry.path().to_owned(), what: "a symbolic link" }
+                EvidenceError::NotAReport { path: entry.path().to_owned(), kind: "a symbolic link" }
                     .to_string(),
             );
         }

@@ -202,7 +202,7 @@ fn read_bundle(path: &Path, shown: &str, root: Option<&Path>) -> Result<ReadRepo
         }
         return Err(EvidenceError::NotAReport {
             path: path.to_owned(),
-            what: "a directory that is no result bundle",
+            kind: "a directory that is not a result bundle",
         });
     }
     if !platform::HAS_XCODE {

@@ -21,16 +21,16 @@ pub(crate) fn parse(content: &str, path: &Path, root: Option<&Path>) -> Evidence
     let mut evidence = Evidence::default();
     let mut in_stack = false;
     for line in content.lines().take(1_000_000) {
-        if let Some((pid, what)) = banner(line) {
+        if let Some((pid, report)) = banner(line) {
             if evidence.crash_reports.len() >= crate::limits::CRASH_REPORTS_MAX {
                 break;
             }
-            let (kind, detail) = what.split_once(": ").unwrap_or((what, ""));
+            let (kind, detail) = report.split_once(": ").unwrap_or((report, ""));
             let short = detail.split(" on ").next().unwrap_or(detail).split(" (pid").next().unwrap_or(detail);
             evidence.crash_reports.push(CrashReport {
                 pid,
                 exception_type: Some(text::name(&format!("{kind}: {}", short.trim()))),
-                message: Some(text::message(what)),
+                message: Some(text::message(report)),
                 file_path: path.display().to_string(),
                 matched_by: Some("named".to_owned()),
                 ..CrashReport::default()
@@ -69,13 +69,13 @@ pub(crate) fn parse(content: &str, path: &Path, root: Option<&Path>) -> Evidence
 /// Parses a banner: `==4711==ERROR: AddressSanitizer: …`, `WARNING: ThreadSanitizer: data race
 /// (pid=4711)`.
 fn banner(line: &str) -> Option<(Option<i64>, &str)> {
-    let (before, what) = line.split_once("ERROR: ").or_else(|| line.split_once("WARNING: "))?;
-    if !KINDS.iter().any(|kind| what.starts_with(kind) && what[kind.len()..].starts_with(": ")) {
+    let (before, report) = line.split_once("ERROR: ").or_else(|| line.split_once("WARNING: "))?;
+    if !KINDS.iter().any(|kind| report.starts_with(kind) && report[kind.len()..].starts_with(": ")) {
         return None;
     }
     let pid = before.trim_matches('=').parse().ok();
-    let named = || what.split_once("(pid=").and_then(|(_, pid)| pid.trim_end_matches(')').parse().ok());
-    Some((pid.or_else(named), what))
+    let named = || report.split_once("(pid=").and_then(|(_, pid)| pid.trim_end_matches(')').parse().ok());
+    Some((pid.or_else(named), report))
 }
 
 fn runtime_error(line: &str) -> Option<&str> {

@@ -161,8 +161,8 @@ impl Files {
                 Ok(()) => arrived.push(entry),
                 Err(error) => {
                     has_lost = true;
-                    let what = format!("artifact `{}` could not be stored", entry.path);
-                    outcome.evidence.notes.push(with_causes(&what, &error));
+                    let operation = format!("artifact `{}` could not be stored", entry.path);
+                    outcome.evidence.notes.push(with_causes(&operation, &error));
                 }
             }
         }
@@ -208,6 +208,6 @@ fn ending() -> StartFailure {
     StartFailure::Workspace { reason: "the worker is ending".into() }
 }
 
-fn with_causes(what: &str, error: &dyn std::error::Error) -> String {
-    format!("{what}: {}", chain(error))
+fn with_causes(operation: &str, error: &dyn std::error::Error) -> String {
+    format!("{operation}: {}", chain(error))
 }

@@ -401,12 +401,12 @@ mod tests {
         fs::create_dir_all(made.path("secret/app/deep")).unwrap();
         fs::write(made.path("secret/app/deep/key"), "key").unwrap();
         let (work, app) = (made.path("work"), made.path("work/app"));
-        let replaced = |what: &Path, by: &str| {
-            fs::rename(what, made.path("aside")).unwrap();
-            symlink(made.path(by), what).unwrap();
+        let replaced = |path: &Path, by: &str| {
+            fs::rename(path, made.path("aside")).unwrap();
+            symlink(made.path(by), path).unwrap();
             let all = made.collect(&["**", "deep/key"], 1 << 20);
-            fs::remove_file(what).unwrap();
-            fs::rename(made.path("aside"), what).unwrap();
+            fs::remove_file(path).unwrap();
+            fs::rename(made.path("aside"), path).unwrap();
             all
         };
         for all in [replaced(&work, "secret"), replaced(&app, "secret/app")] {

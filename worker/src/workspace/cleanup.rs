@@ -192,8 +192,8 @@ impl CheckoutFiles<'_> {
         self.is(name, ".git")
     }
 
-    fn is(&self, name: &OsStr, what: &str) -> bool {
-        if self.disk.ignores_case { name.eq_ignore_ascii_case(what) } else { name == what }
+    fn is(&self, name: &OsStr, expected: &str) -> bool {
+        if self.disk.ignores_case { name.eq_ignore_ascii_case(expected) } else { name == expected }
     }
 
     /// Sets the permissions of a directory. Returns true if they were different. A directory of

@@ -67,7 +67,7 @@ impl Difference {
         let output = cache.git().run(&cache.place()).args(arguments.iter().chain(&trees)).output()?;
         let entries = parse(&output).ok_or_else(|| GitError::Unexpected {
             command: "diff-tree".into(),
-            what: "a line that is no difference".into(),
+            problem: "a line that is not a difference".into(),
         })?;
         Ok(Self { before, after, entries })
     }

@@ -435,8 +435,8 @@ impl Work {
     }
 
     fn failed(&self) -> impl FnOnce(io::Error) -> CacheError + use<> {
-        let what = format!("writing {}", self.object.display());
-        move |error| GitError::io(what)(error).into()
+        let operation = format!("writing {}", self.object.display());
+        move |error| GitError::io(operation)(error).into()
     }
 
     fn join(&self, header: &Header) -> io::Result<()> {

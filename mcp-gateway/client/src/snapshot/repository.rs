@@ -83,7 +83,7 @@ impl Repository {
             _ => one_by_one(git, &place, &questions)?,
         };
         let [inside, git_dir, common_dir, index, objects, format, top] = lines.as_slice() else {
-            return Err(odd("rev-parse", &answer));
+            return Err(unexpected("rev-parse", &answer));
         };
         if inside != "true" {
             return Err(SnapshotError::NoWorkTree { path: directory.to_owned() });
@@ -91,7 +91,7 @@ impl Repository {
         let format = match format.as_str() {
             "sha1" => ObjectFormat::Sha1,
             "sha256" => ObjectFormat::Sha256,
-            other => return Err(odd("rev-parse --show-object-format", other)),
+            other => return Err(unexpected("rev-parse --show-object-format", other)),
         };
         let mut user = UserSide {
             git_dir: directory.join(git_dir),
@@ -170,7 +170,8 @@ fn one_by_one(git: &Git, place: &Place, questions: &[&str]) -> Result<Vec<String
         }
         let answer = git.run_as_user(place).args(arguments).output()?;
         let answer = answer.strip_suffix(b"\n").unwrap_or(&answer);
-        answers.push(std::str::from_utf8(answer).map_err(|_| odd("rev-parse", "no UTF-8"))?.to_owned());
+        answers
+            .push(std::str::from_utf8(answer).map_err(|_| unexpected("rev-parse", "no UTF-8"))?.to_owned());
     }
     Ok(answers)
 }
@@ -305,8 +306,8 @@ fn leads_to(dot_git: &Path, git_dir: &Path) -> bool {
 }
 
 /// Returns the error for unexpected output of git.
-pub(super) fn odd(command: &str, what: &str) -> SnapshotError {
-    GitError::Unexpected { command: command.to_owned(), what: what.to_owned() }.into()
+pub(super) fn unexpected(command: &str, problem: &str) -> SnapshotError {
+    GitError::Unexpected { command: command.to_owned(), problem: problem.to_owned() }.into()
 }
 
 #[cfg(test)]

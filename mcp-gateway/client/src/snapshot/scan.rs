@@ -3,7 +3,7 @@
 
 use super::error::SnapshotError;
 use super::ignores::ignore_file;
-use super::repository::{Repository, odd};
+use super::repository::{Repository, unexpected};
 use super::store::Store;
 use crate::directories;
 use crate::local::DIRECTORY_VARIABLE;
@@ -60,7 +60,7 @@ pub(super) fn scan(git: &Git, store: &Store, repository: &Repository) -> Result<
         let others = git.run(&store.place(store.users_index())).args(arguments).output_and_remarks();
         (differences.join(), others)
     });
-    let differences = differences.map_err(|_| odd("diff-files", "its thread ended"))??;
+    let differences = differences.map_err(|_| unexpected("diff-files", "its thread ended"))??;
     let (others, remarks) = others?;
     let mut scan = Scan {
         changed: Vec::new(),

@@ -346,5 +346,5 @@ pub(super) fn remove_idle(caches: &Path, now: SystemTime) {
 /// detected when the tree is packed.
 pub(super) fn write_tree(git: &Git, place: &Place) -> Result<ObjectId, SnapshotError> {
     let text = git.run(place).args(["write-tree", "--missing-ok"]).text()?;
-    text.parse().map_err(|_| super::repository::odd("write-tree", &text))
+    text.parse().map_err(|_| super::repository::unexpected("write-tree", &text))
 }

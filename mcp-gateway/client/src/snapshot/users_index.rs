@@ -27,7 +27,7 @@ impl WorkTree<'_> {
             fs::remove_file(&target).ok();
             return Ok(None);
         };
-        let io = |what: &str| GitError::io(format!("{what} {}", user.index.display()));
+        let io = |operation: &str| GitError::io(format!("{operation} {}", user.index.display()));
         let metadata = source.metadata().map_err(io("measuring"))?;
         let stamp =
             (metadata.len(), metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec(), metadata.ino());

@@ -128,7 +128,7 @@ fn what_the_jobs_of_a_build_left_out_themselves_is_counted_with_what_the_manifes
     };
     job.other_findings = (0..6).map(other).collect();
     let cut =
-        |what: &str, lines| Omission { what: what.into(), lines, bytes: 0, get: "buildpool job".into() };
+        |part: &str, lines| Omission { what: part.into(), lines, bytes: 0, get: "buildpool job".into() };
     job.omitted = vec![cut("other_findings", 40), cut("warnings", 3), cut("stdout", 900)];
     let manifest = BuildAnswer {
         request_id: Some("build-1".into()),
@@ -140,9 +140,9 @@ fn what_the_jobs_of_a_build_left_out_themselves_is_counted_with_what_the_manifes
         let answer = build(&manifest, &Extras::default(), &Budget::of(verbosity, client));
         let shown = ["tier_1_findings", "other_findings"]
             .map(|list| answer.structured[list].as_array().unwrap().len() as u64);
-        let left = |what: &str| {
+        let left = |part: &str| {
             let all = answer.structured["omitted"].as_array().unwrap();
-            all.iter().find(|cut| cut["what"] == what).map(|cut| cut["lines"].as_u64().unwrap())
+            all.iter().find(|cut| cut["what"] == part).map(|cut| cut["lines"].as_u64().unwrap())
         };
         // A finding of both jobs is one finding. Omitted findings are not compared.
         assert_eq!(shown.iter().sum::<u64>() + left("findings").unwrap(), 15 + 6 + 2 * 40, "{answer:?}");
@@ -205,10 +205,10 @@ fn whatever_a_build_leaves_out_is_counted_with_the_call_that_gets_it() {
         jobs: vec![result],
     };
     let answer = build(&manifest, &Extras::default(), &Budget::of(Verbosity::Minimal, "x"));
-    let cut = |what: &str| {
+    let cut = |part: &str| {
         let all = answer.structured["omitted"].as_array().unwrap();
-        let cut = all.iter().find(|cut| cut["what"] == what);
-        let cut = cut.unwrap_or_else(|| panic!("{what} is not among {all:?}")).clone();
+        let cut = all.iter().find(|cut| cut["what"] == part);
+        let cut = cut.unwrap_or_else(|| panic!("{part} is not among {all:?}")).clone();
         assert_eq!(cut["get"], r#"get_finding_details {"finding_id":"f1","job_id":"a"}"#);
         cut
     };

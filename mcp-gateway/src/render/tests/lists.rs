@@ -12,9 +12,9 @@ fn assert_list(answer: &Answer, client: &str, name: &str, count: usize) {
     assert_same_facts(answer);
     assert_unforged(answer);
     let listed = answer.structured[name].as_array().unwrap().len();
-    let cut = |what: &str| {
+    let cut = |part: &str| {
         let all = answer.structured["omitted"].as_array().cloned().unwrap_or_default();
-        all.iter().find(|cut| cut["what"] == what).map_or(0, |cut| cut["lines"].as_u64().unwrap())
+        all.iter().find(|cut| cut["what"] == part).map_or(0, |cut| cut["lines"].as_u64().unwrap())
     };
     assert_eq!(listed as u64 + cut(name), count as u64, "{}", answer.text);
 }
@@ -52,10 +52,10 @@ fn a_list_of_jobs_fits_and_names_calls_however_long_the_commands_are() {
                 "{listed} of {count}"
             );
             let omitted = answer.structured["omitted"].as_array().unwrap();
-            let get = |what: &str| {
+            let get = |part: &str| {
                 omitted
                     .iter()
-                    .find(|cut| cut["what"] == what)
+                    .find(|cut| cut["what"] == part)
                     .map(|cut| cut["get"].as_str().unwrap().to_owned())
             };
             assert!(get("long texts").unwrap().starts_with("get_job {\"job_id\":\"0198"), "{omitted:?}");

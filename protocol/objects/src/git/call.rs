@@ -112,7 +112,7 @@ impl Call {
     pub fn text(self) -> Result<String, GitError> {
         let name = self.name.clone();
         let mut text = String::from_utf8(self.output()?)
-            .map_err(|_| GitError::Unexpected { command: name, what: "the answer is not UTF-8".into() })?;
+            .map_err(|_| GitError::Unexpected { command: name, problem: "the answer is not UTF-8".into() })?;
         text.truncate(text.trim_end_matches('\n').len());
         Ok(text)
     }
@@ -215,7 +215,7 @@ impl Call {
                 }
                 Ok(CallEvent::Output(Ok((bytes, false)))) => output = Some(bytes),
                 Ok(CallEvent::Output(Err(source))) => {
-                    return Err(GitError::Io { what: format!("the output of `git {command}`"), source });
+                    return Err(GitError::Io { operation: format!("the output of `git {command}`"), source });
                 }
                 Ok(CallEvent::Message(bytes)) => message = Some(bytes),
                 Ok(CallEvent::Stopped) => return Err(GitError::Stopped { command }),

@@ -30,7 +30,7 @@ impl Call {
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = self.spawn()?;
         let (name, time, service) = self.into_parts();
-        let no_pipe = || GitError::Unexpected { command: name.clone(), what: "it has no pipe".into() };
+        let no_pipe = || GitError::Unexpected { command: name.clone(), problem: "it has no pipe".into() };
         let mut pipe = child.stdin.take().ok_or_else(no_pipe)?;
         let answers = BufReader::new(child.stdout.take().ok_or_else(no_pipe)?);
         let (questions, lists) = mpsc::channel::<Vec<u8>>();
@@ -89,8 +89,8 @@ impl Dialog {
     }
 
     /// Returns an error for an unexpected answer.
-    pub fn odd(&self, what: impl Into<String>) -> GitError {
-        GitError::Unexpected { command: self.name.clone(), what: what.into() }
+    pub fn unexpected(&self, problem: impl Into<String>) -> GitError {
+        GitError::Unexpected { command: self.name.clone(), problem: problem.into() }
     }
 
     fn ended(&self) -> GitError {
@@ -104,7 +104,7 @@ impl Dialog {
                 let message = format!("it ended early (limits: {} seconds)", self.time.as_secs());
                 GitError::Failed { command, status, message }
             }
-            Err(source) => GitError::Io { what: format!("waiting for `git {command}`"), source },
+            Err(source) => GitError::Io { operation: format!("waiting for `git {command}`"), source },
         }
     }
 }

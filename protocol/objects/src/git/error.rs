@@ -88,28 +88,28 @@ pub enum GitError {
         limit: usize,
     },
     /// The output is invalid.
-    #[error("`git {command}` returned an unexpected answer: {what}")]
+    #[error("`git {command}` returned an unexpected answer: {problem}")]
     Unexpected {
         /// The command without its data.
         command: String,
         /// The problem.
-        what: String,
+        problem: String,
     },
     /// A file or pipe of the command failed.
-    #[error("{what}")]
+    #[error("{operation}")]
     Io {
         /// The operation and the file.
-        what: String,
+        operation: String,
         /// The system error.
         source: io::Error,
     },
 }
 
 impl GitError {
-    /// Returns a function that maps an I/O error to [`GitError::Io`]. `what` is the failed
-    /// operation.
-    pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
-        let what = what.into();
-        move |source| Self::Io { what, source }
+    /// Returns a function that maps an I/O error to [`GitError::Io`]. `operation` is a phrase such
+    /// as `writing FILE`.
+    pub fn io(operation: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let operation = operation.into();
+        move |source| Self::Io { operation, source }
     }
 }

@@ -4,7 +4,7 @@ use super::super::disk::Disk;
 use super::super::error::SnapshotError;
 use super::super::index_file::{GITLINK, IndexFile, SPARSE_DIRECTORY};
 use super::super::left_behind;
-use super::super::repository::odd;
+use super::super::repository::unexpected;
 use super::super::scan::Scan;
 use super::WorkTree;
 use buildpool_objects::git::{GitError, split_nul};
@@ -189,8 +189,10 @@ impl WorkTree<'_> {
             arguments.extend(some.iter().map(|path| OsStr::from_bytes(path)));
             let output = self.git.run(&self.store.reading_place()).args(arguments).output()?;
             for line in split_nul(&output) {
-                let cut =
-                    line.iter().position(|byte| *byte == b'\t').ok_or_else(|| odd("ls-tree", "no tab"))?;
+                let cut = line
+                    .iter()
+                    .position(|byte| *byte == b'\t')
+                    .ok_or_else(|| unexpected("ls-tree", "no tab"))?;
                 let facts = String::from_utf8_lossy(&line[..cut]).into_owned();
                 let mut facts = facts.split(' ');
                 let mode =
