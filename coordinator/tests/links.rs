@@ -4,12 +4,11 @@ use buildpool_coordinator::auth::{JobsAfter, Tokens};
 use buildpool_coordinator::{Config, Coordinator};
 use buildpool_protocol::client_link::{FromClient, Role, StreamChoice, SubmitMessage, ToClient, View};
 use buildpool_protocol::error::ErrorCode;
-use buildpool_protocol::evidence::Evidence;
 use buildpool_protocol::frame::{self, BinaryHeader, BinaryKind};
 use buildpool_protocol::ids::{AttemptId, BootId, JobId, Lease, WorkerId};
 use buildpool_protocol::outcome::{Ending, Outcome, Seal};
 use buildpool_protocol::output::{ChunkHeader, ChunkKind, Stream};
-use buildpool_protocol::report::{JobState, Usage, Verdict};
+use buildpool_protocol::report::{JobState, Verdict};
 use buildpool_protocol::spec::{Command, JobSpec, Selector, Source};
 use buildpool_protocol::version::VersionRange;
 use buildpool_protocol::worker_link::{
@@ -154,21 +153,10 @@ fn outcome(ending: Ending, stdout: &[u8], stderr: &[u8], log_length: usize) -> B
     let seal =
         |bytes: &[u8]| Seal { length: bytes.len() as u64, blake3: blake3::hash(bytes).to_hex().to_string() };
     Box::new(Outcome {
-        ending,
-        acted: None,
         started_at_ms: Some(1_000),
-        finished_at_ms: 2_000,
         duration: Duration::from_secs(1),
-        seals: [seal(stdout), seal(stderr)],
         log_length: log_length as u64,
-        usage: Usage::default(),
-        survivors: Vec::new(),
-        leaked: Vec::new(),
-        gaps: Vec::new(),
-        evidence: Evidence::default(),
-        artifacts: Vec::new(),
-        root: None,
-        setup: None,
+        ..Outcome::new(ending, 2_000, [seal(stdout), seal(stderr)])
     })
 }
 

@@ -217,6 +217,30 @@ pub struct Outcome {
     pub setup: Option<SetupOutcome>,
 }
 
+impl Outcome {
+    /// Returns the outcome of an attempt that ended like this, with empty logs that have these seals. All other facts are
+    /// absent.
+    pub fn new(ending: Ending, finished_at_ms: i64, seals: [Seal; 2]) -> Self {
+        Self {
+            ending,
+            acted: None,
+            started_at_ms: None,
+            finished_at_ms,
+            duration: Duration::ZERO,
+            seals,
+            log_length: 0,
+            usage: Usage::default(),
+            survivors: Vec::new(),
+            leaked: Vec::new(),
+            gaps: Vec::new(),
+            evidence: Evidence::default(),
+            artifacts: Vec::new(),
+            root: None,
+            setup: None,
+        }
+    }
+}
+
 /// Process state derived from the wait status.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ProcessState {

@@ -49,7 +49,7 @@ use crate::link::transfers::Transfers;
 use crate::upgrade::Staged;
 use crate::workspace::{WorkspaceError, Workspaces};
 use agent::Agent;
-use buildpool_dial::{Backoff, Route};
+use buildpool_dial::{Backoff, Route, pause_for};
 use buildpool_objects::programs;
 use buildpool_protocol::ErrorCode;
 use buildpool_protocol::worker_link::ToWorker;
@@ -206,7 +206,7 @@ async fn stay_connected(
                 pause_after_failure(&mut route, &mut backoff)
             }
         };
-        tokio::time::sleep(pause).await;
+        pause_for(pause).await;
     }
 }
 

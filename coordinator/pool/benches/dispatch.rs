@@ -134,21 +134,9 @@ impl Scene {
         let lease = self.running.remove(0);
         let seal = Seal { length: 0, blake3: String::new() };
         let outcome = Box::new(Outcome {
-            ending: Ending::Exited { code: 0 },
-            acted: None,
             started_at_ms: Some(1),
-            finished_at_ms: 2,
             duration: Duration::from_millis(1),
-            seals: [seal.clone(), seal],
-            log_length: 0,
-            usage: Default::default(),
-            survivors: Vec::new(),
-            leaked: Vec::new(),
-            gaps: Vec::new(),
-            evidence: Default::default(),
-            artifacts: Vec::new(),
-            root: None,
-            setup: None,
+            ..Outcome::new(Ending::Exited { code: 0 }, 2, [seal.clone(), seal])
         });
         let completed =
             Completed { lease, outcome, verdict: Verdict::Passed, cause: None, infrastructure: false };

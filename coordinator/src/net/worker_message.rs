@@ -9,10 +9,8 @@ use buildpool_protocol::frame;
 use buildpool_protocol::ids::Lease;
 use buildpool_protocol::limiter;
 use buildpool_protocol::outcome::{Ending, Outcome, Seal};
-use buildpool_protocol::report::Usage;
 use buildpool_protocol::worker_link::FromWorker;
 use serde_json::Value;
-use std::time::Duration;
 
 /// Parses a message. Texts, lists and numbers over their limits are shortened. A result with a name
 /// over its limit loses its evidence and artifacts, and a note has the reason. A result that has no valid end, or can't be
@@ -81,23 +79,7 @@ fn unreadable(text: &str, error: &LinkError) -> Option<FromWorker> {
 fn lost(error: &LinkError) -> Outcome {
     let reason = invalid(error);
     let seal = Seal { length: 0, blake3: blake3::hash(b"").to_hex().to_string() };
-    Outcome {
-        ending: Ending::Unobserved { reason },
-        acted: None,
-        started_at_ms: None,
-        finished_at_ms: wall_ms(),
-        duration: Duration::ZERO,
-        seals: [seal.clone(), seal],
-        log_length: 0,
-        usage: Usage::default(),
-        survivors: Vec::new(),
-        leaked: Vec::new(),
-        gaps: Vec::new(),
-        evidence: Evidence::default(),
-        artifacts: Vec::new(),
-        root: None,
-        setup: None,
-    }
+    Outcome::new(Ending::Unobserved { reason }, wall_ms(), [seal.clone(), seal])
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::endpoint::Endpoint;
 use super::error::{ClientError, Misbehaviour};
 use super::link::{is_final, random};
-use buildpool_dial::{Backoff, DialError, PoolUrl, Route, Socket, Transport};
+use buildpool_dial::{Backoff, DialError, PoolUrl, Route, Socket, Transport, pause_for};
 use buildpool_protocol::client_link::{FromClient, PATH, Role, ToClient};
 use buildpool_protocol::error::ErrorCode;
 use buildpool_protocol::frame::{decode_control, encode_control};
@@ -60,10 +60,7 @@ pub(super) async fn dial(endpoint: &Endpoint, client: &str) -> Result<(Socket, P
     let count = endpoint.url.coordinators().count();
     let mut attempts: FuturesUnordered<_> = (0..count)
         .map(|first| async move {
-            // Even a sleep of zero lasts up to a millisecond.
-            if first > 0 {
-                tokio::time::sleep(NEXT_AFTER * u32::try_from(first).unwrap_or(u32::MAX)).await;
-            }
+            pause_for(NEXT_AFTER * u32::try_from(first).unwrap_or(u32::MAX)).await;
             let route = Route::beginning_at(&endpoint.url, first);
             on_leader_of(endpoint, route, move |here| dial_one(here, client)).await
         })

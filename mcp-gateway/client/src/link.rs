@@ -8,7 +8,7 @@ use super::pending::{Call, Outgoing, Pending};
 use super::stdin::{Feed, Piece};
 use super::target::Target;
 use super::transfer::{TransferEvent, TransferEvents};
-use buildpool_dial::{Backoff, PoolUrl, Socket};
+use buildpool_dial::{Backoff, PoolUrl, Socket, pause_for};
 use buildpool_protocol::frame::{
     BINARY_HEADER_BYTES, BinaryHeader, BinaryKind, decode_control, encode_control,
 };
@@ -255,10 +255,7 @@ impl Link {
     async fn dial_after(&mut self, delay: Duration) -> Option<Result<Socket, ClientError>> {
         let (target, client) = (self.target.clone(), self.client.clone());
         let dialling = async move {
-            // Even a sleep of zero lasts up to a millisecond.
-            if !delay.is_zero() {
-                tokio::time::sleep(delay).await;
-            }
+            pause_for(delay).await;
             target.dial(&client).await
         };
         let mut dialling = std::pin::pin!(dialling);

@@ -3,6 +3,14 @@
 
 use std::time::Duration;
 
+/// Waits for this time. Returns at once for zero: the runtime's timer has whole milliseconds, so even a sleep of zero lasts
+/// up to one.
+pub async fn pause_for(time: Duration) {
+    if !time.is_zero() {
+        tokio::time::sleep(time).await;
+    }
+}
+
 /// The next pause. Each is drawn from the span between half of the first one and a ceiling, which
 /// doubles up to a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,7 +10,7 @@ mod socket;
 mod transport;
 mod url;
 
-pub use backoff::Backoff;
+pub use backoff::{Backoff, pause_for};
 pub use route::Route;
 pub use socket::{DialError, Socket, connect, open};
 pub use transport::Transport;

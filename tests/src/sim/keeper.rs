@@ -207,20 +207,9 @@ pub(crate) fn outcome(
 ) -> Outcome {
     let seal = Seal { length: log_length, blake3: String::new() };
     Outcome {
-        ending,
         acted,
         started_at_ms,
-        finished_at_ms: 0,
-        duration: Duration::ZERO,
-        seals: [seal.clone(), Seal { length: 0, blake3: String::new() }],
         log_length,
-        usage: Default::default(),
-        survivors: Vec::new(),
-        leaked: Vec::new(),
-        gaps: Vec::new(),
-        evidence: Default::default(),
-        artifacts: Vec::new(),
-        root: None,
-        setup: None,
+        ..Outcome::new(ending, 0, [seal, Seal { length: 0, blake3: String::new() }])
     }
 }

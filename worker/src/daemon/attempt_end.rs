@@ -11,6 +11,7 @@ use super::spans;
 use super::undeletable;
 use crate::isolation::permissions;
 use crate::keeper::messages::ToKeeper;
+use buildpool_dial::pause_for;
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::outcome::{Acted, Outcome, StartFailure};
 use std::io;
@@ -109,10 +110,7 @@ impl Agent {
         let (data_directory, config, files) =
             (Arc::clone(&self.data_directory), Arc::clone(&self.config), self.files.clone());
         self.work.spawn(async move {
-            // The runtime's timer has whole milliseconds: even a sleep of zero lasts up to one.
-            if !after.is_zero() {
-                tokio::time::sleep(after).await;
-            }
+            pause_for(after).await;
             Event::OutcomeBuilt {
                 attempt: id,
                 outcome: files.build_outcome(data_directory, config, id, context).await,

@@ -92,21 +92,12 @@ fn known(sealed: Sealed, ending: Ending, state: Option<StateRecord>) -> Outcome 
     let started_at_ms = state.as_ref().map(|state| state.started_at_ms);
     let duration = started_at_ms.map_or(0, |started| u64::try_from(finished_at_ms - started).unwrap_or(0));
     Outcome {
-        ending,
         acted: state.and_then(|state| state.acted),
         started_at_ms,
-        finished_at_ms,
         duration: Duration::from_millis(duration),
-        seals: sealed.seals,
         log_length: sealed.log_length,
-        usage: Default::default(),
-        survivors: Vec::new(),
-        leaked: Vec::new(),
         gaps: sealed.gaps,
-        evidence: Default::default(),
-        artifacts: Vec::new(),
-        root: None,
-        setup: None,
+        ..Outcome::new(ending, finished_at_ms, sealed.seals)
     }
 }
 

@@ -99,21 +99,9 @@ mod tests {
     fn outcome() -> Outcome {
         let seal = Seal { length: 0, blake3: "0".repeat(64) };
         Outcome {
-            ending: Ending::Exited { code: 0 },
-            acted: None,
             started_at_ms: Some(1),
-            finished_at_ms: 2,
             duration: Duration::from_millis(1),
-            seals: [seal.clone(), seal],
-            log_length: 0,
-            usage: Default::default(),
-            survivors: Vec::new(),
-            leaked: Vec::new(),
-            gaps: Vec::new(),
-            evidence: Evidence::default(),
-            artifacts: Vec::new(),
-            root: None,
-            setup: None,
+            ..Outcome::new(Ending::Exited { code: 0 }, 2, [seal.clone(), seal])
         }
     }
 

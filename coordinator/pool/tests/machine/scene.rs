@@ -109,21 +109,10 @@ pub(crate) fn held(lease: Lease, state: HeldState) -> Held {
 pub(crate) fn outcome(ending: Ending, acted: Option<Acted>) -> Outcome {
     let seal = Seal { length: 0, blake3: String::new() };
     Outcome {
-        ending,
         acted,
         started_at_ms: Some(5),
-        finished_at_ms: 6,
         duration: SECOND,
-        seals: [seal.clone(), seal],
-        log_length: 0,
-        usage: Default::default(),
-        survivors: Vec::new(),
-        leaked: Vec::new(),
-        gaps: Vec::new(),
-        evidence: Default::default(),
-        artifacts: Vec::new(),
-        root: None,
-        setup: None,
+        ..Outcome::new(ending, 6, [seal.clone(), seal])
     }
 }
 
