@@ -13,7 +13,7 @@ mod tokens;
 mod values;
 
 pub(crate) use clients::{
-    Init, InstallArguments, InstallMcpClientArguments, InstallServiceArguments, InstallWhat, McpArguments,
+    Init, InstallArguments, InstallMcpClientArguments, InstallServiceArguments, InstallTarget, McpArguments,
 };
 pub(crate) use daemons::{
     BackupArguments, CertificateAction, CoordinatorAction, CoordinatorArguments, DataPlace, DoctorArguments,

@@ -69,7 +69,7 @@ fn dispatch(subcommand: Subcommand) -> Result<ExitCode, failure::Failure> {
         Subcommand::Restore(arguments) => commands::backup::restore(&arguments),
         Subcommand::Certificate { action } => commands::certificate::run(&action),
         Subcommand::Token(arguments) => commands::token::run(arguments),
-        Subcommand::Install(arguments) => commands::install::run(arguments.what),
+        Subcommand::Install(arguments) => commands::install::run(arguments.target),
         Subcommand::Mcp(arguments) => commands::mcp::run(*arguments),
         Subcommand::Doctor(arguments) => commands::doctor::run(&arguments),
         Subcommand::Completions(arguments) => commands::completions::run(&arguments),

@@ -50,11 +50,11 @@ pub(crate) struct McpArguments {
 #[derive(Args, Debug)]
 pub(crate) struct InstallArguments {
     #[command(subcommand)]
-    pub(crate) what: InstallWhat,
+    pub(crate) target: InstallTarget,
 }
 
 #[derive(clap::Subcommand, Debug)]
-pub(crate) enum InstallWhat {
+pub(crate) enum InstallTarget {
     /// Print or write the configuration that lets an MCP client start the gateway
     McpClient(InstallMcpClientArguments),
     /// Print or write the unit or property list that keeps a worker running

@@ -3,7 +3,7 @@
 use super::isolation;
 use super::join::{self, Present};
 use crate::arguments::{
-    Init, InstallMcpClientArguments, InstallServiceArguments, InstallWhat, Join, JoinText, TrustOptions,
+    Init, InstallMcpClientArguments, InstallServiceArguments, InstallTarget, Join, JoinText, TrustOptions,
 };
 use crate::failure::{Failure, POOL, USAGE};
 use crate::service::{Part, Scope, Service};
@@ -21,11 +21,11 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-pub(crate) fn run(what: InstallWhat) -> Result<ExitCode, Failure> {
-    match what {
-        InstallWhat::McpClient(arguments) => mcp_client(&arguments),
-        InstallWhat::Worker(arguments) => service(Part::Worker, arguments),
-        InstallWhat::Coordinator(arguments) => service(Part::Coordinator, arguments),
+pub(crate) fn run(target: InstallTarget) -> Result<ExitCode, Failure> {
+    match target {
+        InstallTarget::McpClient(arguments) => mcp_client(&arguments),
+        InstallTarget::Worker(arguments) => service(Part::Worker, arguments),
+        InstallTarget::Coordinator(arguments) => service(Part::Coordinator, arguments),
     }
 }
 
