@@ -11,7 +11,7 @@ const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3
 /// # Errors
 /// A message for the argument parser with the invalid text and valid examples.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no duration; valid are 90s, 5m, 1h30m, 2d, 250ms");
+    let wrong = || format!("`{text}` is not a duration; valid are 90s, 5m, 1h30m, 2d, 250ms");
     if let Ok(seconds) = text.parse::<u64>() {
         return Ok(Duration::from_secs(seconds));
     }
@@ -35,7 +35,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
 /// As [`parse`].
 pub(crate) fn parse_some(text: &str) -> Result<Duration, String> {
     match parse(text)? {
-        Duration::ZERO => Err(format!("`{text}` is no time at all; valid are 90s, 5m, 1h30m, 2d, 250ms")),
+        Duration::ZERO => Err(format!("`{text}` is zero; valid are 90s, 5m, 1h30m, 2d, 250ms")),
         some => Ok(some),
     }
 }
@@ -118,8 +118,7 @@ mod tests {
     #[test]
     fn a_trial_takes_some_time_and_at_most_an_hour() {
         assert_eq!(super::parse_trial("1h"), Ok(Duration::from_secs(3_600)));
-        for (text, reason) in
-            [("0s", "no time at all"), ("61m", "valid is up to 1h00m"), ("-1s", "no duration")]
+        for (text, reason) in [("0s", "is zero"), ("61m", "valid is up to 1h00m"), ("-1s", "not a duration")]
         {
             assert!(super::parse_trial(text).is_err_and(|error| error.contains(reason)), "{text}");
         }

@@ -255,7 +255,7 @@ pub(crate) fn variable(name: &str) -> Result<Option<String>, Failure> {
         Err(env::VarError::NotPresent) => Ok(None),
         Err(env::VarError::NotUnicode(_)) => Err(Failure::new(
             USAGE,
-            format!("{name}: its value is no text (UTF-8); set it anew, or unset it"),
+            format!("{name}: its value is not text (UTF-8); set it again, or unset it"),
         )),
     }
 }

@@ -288,7 +288,7 @@ impl TextPlan {
 impl PatternFilter {
     fn new(pattern: &str, context: u32) -> Result<Self, LinkError> {
         let wrong = |error: regex::Error| {
-            LinkError::new(ErrorCode::Invalid, format!("grep: `{pattern}` is no valid pattern: {error}"))
+            LinkError::new(ErrorCode::Invalid, format!("grep: `{pattern}` is not a valid pattern: {error}"))
         };
         let pattern = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build().map_err(wrong)?;
         Ok(Self { pattern, context: context.min(CONTEXT_LINES_MAX) })

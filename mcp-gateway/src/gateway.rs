@@ -143,7 +143,7 @@ impl Project {
         let path = self.directory.join(cwd.unwrap_or_default());
         let real = path.canonicalize().map_err(|error| wrong(&path, &error.to_string()))?;
         if !real.is_dir() {
-            return Err(wrong(&path, "it is no directory"));
+            return Err(wrong(&path, "it is not a directory"));
         }
         let is_inside = || self.directory.canonicalize().is_ok_and(|project| real.starts_with(project));
         if self.is_confined && !is_inside() {

@@ -169,7 +169,7 @@ impl Head {
         let names = self.tags.iter().map(|tag| &tag.name).chain(&self.branch);
         for name in names {
             if !is_ref_name(name) {
-                return invalid(format!("head: `{}` is no valid branch or tag name", name.escape_debug()));
+                return invalid(format!("head: `{}` is not a valid branch or tag name", name.escape_debug()));
             }
         }
         Ok(())

@@ -377,7 +377,7 @@ def check_process(world):
     error = answer(process)["error"]
     assert error["code"] == -32022 and error["data"]["supported"], error
     ends(process, process.stdin.close, "an unknown version")
-    process = start("this is no JSON", "{}", initialize)
+    process = start("this is not JSON", "{}", initialize)
     ends(process, process.stdin.close, "noise")
 
     mark = world.directory / "orphan"

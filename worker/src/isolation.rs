@@ -154,9 +154,9 @@ impl FromStr for Isolation {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        ALL.into_iter()
-            .find(|mode| mode.name() == text)
-            .ok_or_else(|| format!("`{text}` is no isolation; valid are {}", ALL.map(Self::name).join(", ")))
+        ALL.into_iter().find(|mode| mode.name() == text).ok_or_else(|| {
+            format!("`{text}` is not an isolation mode; valid are {}", ALL.map(Self::name).join(", "))
+        })
     }
 }
 

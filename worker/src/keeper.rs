@@ -61,7 +61,7 @@ fn prepare(arguments: impl IntoIterator<Item = OsString>) -> io::Result<Keeper> 
     let number = number
         .to_str()
         .and_then(|number| number.parse().ok())
-        .ok_or_else(|| invalid("its number is not one"))?;
+        .ok_or_else(|| invalid("the keeper's number is not a number from 0 to 4294967295"))?;
     crate::platform::guard_memory();
     close_inherited()?;
     let paths = KeeperPaths { directory: PathBuf::from(directory), sockets: PathBuf::from(sockets) };

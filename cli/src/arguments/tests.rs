@@ -51,7 +51,7 @@ fn bad_values_are_refused_with_what_is_valid() {
         (&["digest", "--exit-code", "256"], "valid are whole numbers from -64 to 255"),
         (&["digest", "--exit-code", "1", "--signal", "SIGSEGV"], "cannot be used with"),
         (&["token", "create", "--role", "king", "--name", "n"], "worker, submit, read, admin"),
-        (&["token", "create", "--role", "worker", "--name", "n", "--expires", "0s"], "no time at all"),
+        (&["token", "create", "--role", "worker", "--name", "n", "--expires", "0s"], "is zero"),
         (&["token", "create", "--role", "worker"], "--name <NAME>"),
         (&["token", "create", "--role", "worker", "--count", "2"], "--prefix <TEXT>"),
         (
@@ -62,7 +62,7 @@ fn bad_values_are_refused_with_what_is_valid() {
             &["token", "create", "--role", "worker", "--name", "n", "--count", "2", "--prefix", "m"],
             "cannot be used with",
         ),
-        (&["token", "rotate", "n", "--expires", "0"], "no time at all"),
+        (&["token", "rotate", "n", "--expires", "0"], "is zero"),
         (&["token", "list", "--data-dir", "d", "--coordinator", "ws://h"], "cannot be used with"),
         (
             &["token", "create", "--role", "worker", "--name", "n", "--expires", "99999999d"],
@@ -74,11 +74,11 @@ fn bad_values_are_refused_with_what_is_valid() {
         // After a space, a value that begins with a hyphen is still a value.
         (
             &["run", "--timeout", "-1s", "--", "true"],
-            "'--timeout <DURATION>': `-1s` is no duration; valid are",
+            "'--timeout <DURATION>': `-1s` is not a duration; valid are",
         ),
         (
             &["run", "--idle-timeout", "-1s", "--", "true"],
-            "'--idle-timeout <DURATION>': `-1s` is no duration",
+            "'--idle-timeout <DURATION>': `-1s` is not a duration",
         ),
         (&["run", "--retries", "-1", "--", "true"], "'--retries <N>': valid are whole numbers from 0 to 100"),
         (&["run", "--max-snapshot-mb", "-1", "--", "true"], "valid are whole numbers from 0"),
@@ -89,9 +89,9 @@ fn bad_values_are_refused_with_what_is_valid() {
         (&["jobs", "--limit", "-1"], "'--limit <N>': valid are whole numbers from 1"),
         (&["audit", "--limit", "-1"], "'--limit <N>': valid are whole numbers from 1"),
         (&["worker", "--slots", "-1"], "'--slots <N>': -1 is not in 0.."),
-        (&["drain", "w", "--deadline", "-1s"], "'--deadline <DURATION>': `-1s` is no duration"),
-        (&["job", "1", "--wait", "-1s"], "'--wait <DURATION>': `-1s` is no duration"),
-        (&["token", "rotate", "n", "--grace", "-1h"], "'--grace <DURATION>': `-1h` is no duration"),
+        (&["drain", "w", "--deadline", "-1s"], "'--deadline <DURATION>': `-1s` is not a duration"),
+        (&["job", "1", "--wait", "-1s"], "'--wait <DURATION>': `-1s` is not a duration"),
+        (&["token", "rotate", "n", "--grace", "-1h"], "'--grace <DURATION>': `-1h` is not a duration"),
     ] {
         let line = ["buildpool"].iter().chain(line);
         let error = Arguments::try_parse_from(line.clone()).unwrap_err().to_string();

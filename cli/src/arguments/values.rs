@@ -78,7 +78,8 @@ impl JoinText {
 }
 
 pub(super) fn resource(text: &str) -> Result<(String, u32), String> {
-    let wrong = || format!("`{text}` is no resource; valid is NAME=N with N at least 1, as in simulator=2");
+    let wrong =
+        || format!("`{text}` is not a resource; valid is NAME=N with N at least 1, as in simulator=2");
     let (name, count) = text.split_once('=').ok_or_else(wrong)?;
     if name.is_empty() {
         return Err(wrong());

@@ -86,7 +86,7 @@ fn run_shared(config: Config, announce: impl FnOnce(String)) -> Result<ExitCode,
             {
                 tracing::warn!(
                     error = error as &dyn std::error::Error,
-                    "this coordinator goes on as a standby"
+                    "this coordinator continues as a standby"
                 );
                 let socket = socket.map_err(|error| Failure::from_error(POOL, &error))?;
                 earlier = Some(EarlierRun { socket, has_ended: Arc::default(), pause });

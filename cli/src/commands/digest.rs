@@ -64,15 +64,16 @@ fn ending(arguments: &DigestArguments) -> Result<Option<Ending>, Failure> {
         return Ok(Some(Ending::Exited { code }));
     }
     if let Some(code) = arguments.exit_code {
-        let signal = Signal::try_from(-code)
-            .map_err(|_| Failure::new(USAGE, format!("--exit-code: {code} is no signal of this system")))?;
+        let signal = Signal::try_from(-code).map_err(|_| {
+            Failure::new(USAGE, format!("--exit-code: {code} is not a signal of this system"))
+        })?;
         return Ok(Some(died_of(signal)));
     }
     let Some(name) = &arguments.signal else { return Ok(None) };
     let full = if name.starts_with("SIG") { name.clone() } else { format!("SIG{name}") };
     let signal: Signal = full.parse().map_err(|_| {
         let valid = "valid are names such as SIGSEGV, SIGABRT, SIGKILL, SIGTRAP";
-        Failure::new(USAGE, format!("--signal: `{name}` is no signal of this system; {valid}"))
+        Failure::new(USAGE, format!("--signal: `{name}` is not a signal of this system; {valid}"))
     })?;
     Ok(Some(died_of(signal)))
 }

@@ -240,14 +240,14 @@ async fn local_pool(local: &LocalPool) -> Vec<Check> {
         Err(error) if local.is_running().unwrap_or(false) => {
             let text = format!("the local pool runs, and can't be used: {}", chain(&error));
             let remedy = format!(
-                "`kill {}` ends its process; the next command starts it anew, with a new token",
+                "`kill {}` ends its process; the next command starts a new one, with a new token",
                 published.pid
             );
             vec![place, Check::new("pool", State::Failed, text).mended_by(remedy)]
         }
         Err(error) => {
             let text = format!(
-                "the local pool has died and will be started anew when it is needed: {}",
+                "the local pool has died and will be started again when it is needed: {}",
                 chain(&error)
             );
             vec![place, Check::new("pool", State::Ok, text)]

@@ -46,7 +46,7 @@ fn mcp_client(arguments: &InstallMcpClientArguments) -> Result<ExitCode, Failure
     }
     let project = here.join(arguments.directory.clone().unwrap_or_default());
     if !project.is_dir() {
-        return Err(Failure::new(USAGE, format!("--directory: {} is no directory", project.display())));
+        return Err(Failure::new(USAGE, format!("--directory: {} is not a directory", project.display())));
     }
     let program = settings::program()?;
     // One spelling of the path, so that a later call finds this project's entry.

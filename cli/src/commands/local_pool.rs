@@ -56,7 +56,7 @@ fn idle_limit() -> Result<Duration, Failure> {
     match std::env::var(IDLE_VARIABLE) {
         Err(_) => Ok(LOCAL_POOL_IDLE),
         Ok(text) => text.parse().map(Duration::from_secs).map_err(|_| {
-            Failure::new(USAGE, format!("{IDLE_VARIABLE}: `{text}` is no whole number of seconds"))
+            Failure::new(USAGE, format!("{IDLE_VARIABLE}: `{text}` is not a whole number of seconds"))
         }),
     }
 }

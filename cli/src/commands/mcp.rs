@@ -48,7 +48,7 @@ fn projects(texts: &[(String, String)]) -> Result<BTreeMap<String, PathBuf>, Fai
         if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
         {
             let text = format!(
-                "--project: `{name}` can't stand in a URL; valid are letters, digits, `-`, `_` and `.`"
+                "--project: `{name}` can't be part of a URL; valid are letters, digits, `-`, `_` and `.`"
             );
             return Err(Failure::new(USAGE, text));
         }

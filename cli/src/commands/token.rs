@@ -272,7 +272,7 @@ pub(super) fn open(config: &Config) -> Result<Tokens, Failure> {
     let directory = &config.data_dir;
     if config.store.url.is_none() && !directory.join(TOKENS_FILE).exists() {
         let text = format!(
-            "{} is no coordinator's data directory: it has no `{TOKENS_FILE}`; `buildpool token create` makes one",
+            "{} is not a coordinator's data directory: it has no `{TOKENS_FILE}`; `buildpool token create` makes one",
             directory.display()
         );
         return Err(Failure::new(REFUSED, text));

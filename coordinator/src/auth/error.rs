@@ -13,7 +13,7 @@ pub enum AuthError {
     #[error("no token was given; pass one with --token or in BUILDPOOL_TOKEN")]
     Missing,
     /// The text does not have the form of a token.
-    #[error("this is no token: {0}")]
+    #[error("this is not a token: {0}")]
     Malformed(TokenFormError),
     /// The token does not exist, or the secret is wrong.
     #[error("the token is not known here")]

@@ -250,8 +250,9 @@ async fn with_input_of(
 /// snapshot must be here before the job is accepted.
 async fn has_its_snapshot(shared: &Arc<AppState>, message: &SubmitMessage) -> Result<(), LinkError> {
     let Source::Snapshot { id, project, .. } = &message.spec.source else { return Ok(()) };
-    let invalid =
-        |_| LinkError::new(ErrorCode::Invalid, format!("source: `{}` is no snapshot id", id.escape_debug()));
+    let invalid = |_| {
+        LinkError::new(ErrorCode::Invalid, format!("source: `{}` is not a snapshot id", id.escape_debug()))
+    };
     let Some(name) = SnapshotName::from_source(&message.spec.source).map_err(invalid)? else { return Ok(()) };
     // A snapshot from a submitter of another class does not count.
     let (store, project) = (shared.transfers.of_class(&message.spec.access.class), project.clone());

@@ -106,13 +106,13 @@ pub(super) fn routes(shared: &Arc<AppState>) -> Router<Arc<AppState>> {
 }
 
 async fn unknown(request: Request) -> Problem {
-    let text = format!("{} is no path of this API; {BASE}/openapi.json lists them", request.uri().path());
+    let text = format!("{} is not a path of this API; {BASE}/openapi.json lists them", request.uri().path());
     Problem::new(StatusCode::NOT_FOUND, ErrorCode::NotFound, text)
 }
 
 async fn not_allowed(request: Request) -> Problem {
     let text = format!(
-        "{} is no method of {}; {BASE}/openapi.json lists the methods",
+        "{} is not a method of {}; {BASE}/openapi.json lists the methods",
         request.method(),
         request.uri().path()
     );

@@ -37,7 +37,7 @@ pub enum BackupError {
         directory: PathBuf,
     },
     /// The source is not a data directory.
-    #[error("{} is no data directory of a coordinator, and no backup of one", directory.display())]
+    #[error("{} is neither a data directory of a coordinator nor a backup of one", directory.display())]
     NoData {
         /// The source directory.
         directory: PathBuf,

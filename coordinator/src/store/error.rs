@@ -18,7 +18,7 @@ pub enum StoreError {
         pid: Option<u32>,
     },
     /// A newer version of the software wrote the directory.
-    #[error("{} has format {found}, and this version knows formats up to {known}: run the newer version, or restore a backup that was made before the upgrade", path.display())]
+    #[error("{} has format {found}, and this version supports formats up to {known}: run the newer version, or restore a backup that was made before the upgrade", path.display())]
     Newer {
         /// Path of the database.
         path: PathBuf,

@@ -87,7 +87,7 @@ pub(super) fn with_table(old: &str, installation: &Installation) -> Result<Strin
     let text = old.strip_prefix(BYTE_ORDER_MARK).unwrap_or(old);
     let mut all: DocumentMut = text
         .parse()
-        .map_err(|error: toml_edit::TomlError| format!("it is no valid TOML ({})", error.message()))?;
+        .map_err(|error: toml_edit::TomlError| format!("it is not valid TOML ({})", error.message()))?;
     // In a file with only comments, the comments stay above the table.
     let above = if all.is_empty() { text.to_owned() } else { String::new() };
     if !above.is_empty() {
@@ -129,7 +129,7 @@ pub(super) fn without_table(old: &str) -> Result<Option<String>, String> {
     let text = old.strip_prefix(BYTE_ORDER_MARK).unwrap_or(old);
     let mut all: DocumentMut = text
         .parse()
-        .map_err(|error: toml_edit::TomlError| format!("it is no valid TOML ({})", error.message()))?;
+        .map_err(|error: toml_edit::TomlError| format!("it is not valid TOML ({})", error.message()))?;
     let servers = all.get_mut("mcp_servers").and_then(Item::as_table_like_mut);
     if servers.and_then(|servers| servers.remove(NAME)).is_none() {
         return Ok(None);
@@ -147,7 +147,7 @@ fn seconds(item: &Item) -> Option<i64> {
 /// Returns the table with this name, and creates it if it is missing.
 fn table<'a>(of: &'a mut dyn TableLike, name: &str, new: Table) -> Result<&'a mut dyn TableLike, String> {
     let item = of.entry(name).or_insert(Item::Table(new));
-    item.as_table_like_mut().ok_or_else(|| format!("`{name}` is no table"))
+    item.as_table_like_mut().ok_or_else(|| format!("`{name}` is not a table"))
 }
 
 /// Sets a value. Spaces and comments around an older value are kept.

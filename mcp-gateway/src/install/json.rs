@@ -21,7 +21,7 @@ pub(super) fn with_entry(
     installation: &Installation,
 ) -> Result<String, String> {
     let root = parse(old, client)?;
-    let all = root.object_value_or_create().ok_or("it is no JSON object")?;
+    let all = root.object_value_or_create().ok_or("it is not a JSON object")?;
     let key = client.form().key;
     let servers = match servers(&all, client)? {
         Some(servers) => servers,
@@ -66,16 +66,16 @@ pub(super) fn without_entry(
 
 fn parse(old: &str, client: McpClient) -> Result<CstRootNode, String> {
     if !old.trim().is_empty() && !client.form().comments {
-        serde_json::from_str::<IgnoredAny>(old).map_err(|error| format!("it is no plain JSON ({error})"))?;
+        serde_json::from_str::<IgnoredAny>(old).map_err(|error| format!("it is not plain JSON ({error})"))?;
     }
-    CstRootNode::parse(old, &WITH_COMMENTS).map_err(|error| format!("it is no JSON ({error})"))
+    CstRootNode::parse(old, &WITH_COMMENTS).map_err(|error| format!("it is not JSON ({error})"))
 }
 
 /// The object that lists the servers, if it is there. Version 2 of opencode has it one level deeper than version 1.
 fn servers(all: &CstObject, client: McpClient) -> Result<Option<CstObject>, String> {
     let key = client.form().key;
     let Some(servers) = member(all, key)? else { return Ok(None) };
-    let servers = servers.object_value().ok_or_else(|| format!("`{key}` is no object"))?;
+    let servers = servers.object_value().ok_or_else(|| format!("`{key}` is not an object"))?;
     if client.form().style == Style::OpenCodeJson
         && let Some(deeper) = member(&servers, "servers")?.and_then(|deeper| deeper.object_value())
         && deeper.get("type").is_none()

@@ -145,7 +145,7 @@ fn assemble(answer: &LogAnswer, log_call: &LogCall, cut_bytes: usize) -> Answer 
     if cut_bytes > 0 {
         structured["cut_bytes"] = json!(cut_bytes);
         page.line(format_args!(
-            "cut_bytes: {cut_bytes}, because this client takes no more; ask for fewer lines"
+            "cut_bytes: {cut_bytes}, because this client accepts no longer answer; request fewer lines"
         ));
     }
     if !omitted.is_empty() {

@@ -141,7 +141,7 @@ impl Arguments {
             None => Ok(()),
             Some(field) => {
                 let valid = if self.known.is_empty() { "none".to_owned() } else { self.known.join(", ") };
-                Err(self.wrong(field.clone(), format!("is no parameter of this tool; valid are {valid}")))
+                Err(self.wrong(field.clone(), format!("is not a parameter of this tool; valid are {valid}")))
             }
         }
     }
@@ -200,7 +200,7 @@ mod tests {
         check(given.lists_of_texts("on").unwrap_err(), &["`on`", "a list of lists"]);
         check(given.variables("env").unwrap_err(), &["`env`", "text values"]);
         let mut named = arguments(json!({"command": "x", "env": {"1 A": "b"}}));
-        check(named.variables("env").unwrap_err(), &["`1 A`", "no valid variable name"]);
+        check(named.variables("env").unwrap_err(), &["`1 A`", "not a valid variable name"]);
         check(given.flag("release").unwrap_err(), &["`release`", "true or false"]);
         check(given.text("cwd").unwrap_err(), &["`cwd` is 7"]);
         given.finish().unwrap();

@@ -48,7 +48,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Incoming, Broken> {
         Err(error) => Err(Broken {
             code: PARSE_ERROR,
             id: Value::Null,
-            why: format!("this is no JSON: {error}"),
+            why: format!("this is not JSON: {error}"),
             is_one_way: false,
         }),
     }

@@ -16,7 +16,7 @@ impl JobSpec {
         }
         if let Some(trace) = self.trace.as_ref().filter(|trace| !is_trace_context(trace)) {
             let reason =
-                format!("`{}` is no W3C traceparent, as in `00-HEX32-HEX16-HEX2`", trace.escape_debug());
+                format!("`{}` is not a W3C traceparent, as in `00-HEX32-HEX16-HEX2`", trace.escape_debug());
             return Err(SpecError::new("trace", reason));
         }
         if let Some(seal) = self.stdin.as_ref().and_then(|stdin| stdin.seal.as_ref()) {
@@ -268,7 +268,7 @@ pub fn check_name(field: &'static str, name: &str) -> Result<(), SpecError> {
     if !name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/')) {
         return Err(SpecError::new(
             field,
-            format!("`{name}` is no valid name; use letters, digits, `_`, `-`, `.`, `/`"),
+            format!("`{name}` is not a valid name; use letters, digits, `_`, `-`, `.`, `/`"),
         ));
     }
     Ok(())
@@ -295,7 +295,7 @@ pub fn check_given_variable(field: &'static str, name: &str) -> Result<(), SpecE
         return Err(SpecError::new(
             field,
             format!(
-                "`{}` is no valid variable name; valid is one that does not begin with a digit and has no `=`, white space or control character",
+                "`{}` is not a valid variable name; valid is one that does not begin with a digit and has no `=`, white space or control character",
                 name.escape_debug()
             ),
         ));
@@ -333,7 +333,10 @@ pub fn check_artifact(pattern: &str) -> Result<String, SpecError> {
         );
     }
     if pattern.len() > limits::PATH_BYTES_MAX || pattern.contains('\0') {
-        return wrong(&format!("is no path; at most {} bytes without NUL are valid", limits::PATH_BYTES_MAX));
+        return wrong(&format!(
+            "is not a path; at most {} bytes without NUL are valid",
+            limits::PATH_BYTES_MAX
+        ));
     }
     match glob_problem(&plain) {
         Some(problem) => wrong(&format!("{problem}; a backslash before a character takes it as it is")),
@@ -348,7 +351,7 @@ pub fn check_artifact(pattern: &str) -> Result<String, SpecError> {
 pub fn check_report(pattern: &str) -> Result<(), SpecError> {
     let leads_out = |part: Component<'_>| !matches!(part, Component::Normal(_) | Component::CurDir);
     let reason = if pattern.is_empty() || pattern.len() > limits::PATH_BYTES_MAX || pattern.contains('\0') {
-        format!("is no path; 1 to {} bytes without NUL are valid", limits::PATH_BYTES_MAX)
+        format!("is not a path; 1 to {} bytes without NUL are valid", limits::PATH_BYTES_MAX)
     } else if Path::new(pattern).components().any(leads_out) {
         "leads out of the command's directory; valid is a path or glob relative to it, without `..`, as in `out/**/*.xml`".to_owned()
     } else {
@@ -362,7 +365,7 @@ fn check_variable(field: &'static str, name: &str) -> Result<(), SpecError> {
         return Err(SpecError::new(
             field,
             format!(
-                "`{}` is no valid variable name: it must not be empty, nor contain `=` or NUL",
+                "`{}` is not a valid variable name: it must not be empty, nor contain `=` or NUL",
                 name.escape_debug()
             ),
         ));

@@ -144,7 +144,7 @@ fn is_lower_hex(text: &str) -> bool {
 
 /// Error: the text is not an id or a checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("that is no {form}, which has {digits} hexadecimal digits in lower case")]
+#[error("this is not a {form}, which has {digits} hexadecimal digits in lower case")]
 pub struct NotHexadecimal {
     form: &'static str,
     digits: &'static str,

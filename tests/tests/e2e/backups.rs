@@ -92,6 +92,6 @@ fn what_a_newer_version_wrote_is_refused_and_the_backup_from_before_it_is_the_wa
 fn what_is_no_data_directory_is_not_backed_up() {
     let place = Place::new();
     let refused = place.buildpool(&["backup", "copy", "--data-dir", text(&place.work())]).expect(1);
-    assert!(refused.err().contains("is no data directory of a coordinator"), "{refused}");
+    assert!(refused.err().contains("is neither a data directory of a coordinator"), "{refused}");
     assert!(!place.file("copy").exists());
 }

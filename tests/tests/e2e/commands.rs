@@ -144,7 +144,7 @@ fn a_variable_that_is_no_text_is_named_when_it_is_left_out() {
     command.env("BAD", OsStr::from_bytes(b"\xff\xfe"));
     let ended = Finished::from(command.output().unwrap()).expect(0);
     assert_eq!(ended.out(), "unset\n");
-    assert!(ended.err().contains("BAD is no text (UTF-8) and was not passed on"), "{ended}");
+    assert!(ended.err().contains("BAD is not text (UTF-8) and was not passed on"), "{ended}");
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn a_wrong_url_is_told_with_the_place_where_it_stands() {
         [(&["run", "--", "touch", "ran"][..], 125), (&["jobs"], 2), (&["worker", "--data-dir", "w"], 2)]
     {
         let refused = with(words, broken).expect(code);
-        assert!(refused.err().contains("BUILDPOOL_URL: its value is no text (UTF-8)"), "{refused}");
+        assert!(refused.err().contains("BUILDPOOL_URL: its value is not text (UTF-8)"), "{refused}");
     }
     let worker = |url: &str| {
         let config = place.file("worker.toml");

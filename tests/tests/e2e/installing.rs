@@ -370,7 +370,7 @@ fn a_client_is_set_up_for_a_coordinator_and_with_no_secret() {
     }
     let said =
         place.buildpool(&["install", "mcp-client", "claude-code", "--write", "--directory", "nowhere"]);
-    assert!(!said.status.success() && said.err().contains("nowhere is no directory"), "{said}");
+    assert!(!said.status.success() && said.err().contains("nowhere is not a directory"), "{said}");
     assert!(!place.file("nowhere").exists());
     let right = ["install", "mcp-client", "claude-code", "--write", "--coordinator", "wss://h:7420"];
     place.buildpool(&right).expect(0);

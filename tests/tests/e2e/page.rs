@@ -107,7 +107,7 @@ fn a_log_is_read_and_searched_by_lines() {
         ("lines?count=2001", "400", "count: 2001"),
         ("lines?at=stdin:1", "400", "at: `stdin:1`"),
         ("lines?attempt=2", "404", "attempt 1 is the only one"),
-        ("matches?grep=%28", "422", "grep: `(` is no valid pattern"),
+        ("matches?grep=%28", "422", "grep: `(` is not a valid pattern"),
     ] {
         let (said, body) = pool.get(&format!("/api/v1/jobs/{id}/{path}"), Some(pool.token()));
         assert!(said.contains(status) && body.contains(words), "{path}: {said} {body}");

@@ -53,7 +53,7 @@ fn a_group_has_a_name_that_can_be_one() {
     let pool = Pool::start(0);
     let named = ["run", "--no-snapshot", "--concurrency-group", "a b", "--", "true"];
     let refused = pool.buildpool(&named).expect(125);
-    assert!(refused.err().contains("concurrency_group: `a b` is no valid name"), "{refused}");
+    assert!(refused.err().contains("concurrency_group: `a b` is not a valid name"), "{refused}");
 }
 
 #[test]

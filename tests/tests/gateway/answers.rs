@@ -154,7 +154,7 @@ fn a_mistake_is_an_answer_that_says_what_is_valid() {
         ("run_command", json!({"command": "x", "artifacts": ["ok", "../x"]}), "`../x` leads out"),
         ("list_jobs", json!({"state": "asleep"}), "queued, preparing, running, sealing, done"),
         ("cancel_job", json!({"job": "x"}), "`job_id` is missing"),
-        ("worker_status", json!({"all": true}), "`all` is no parameter of this tool"),
+        ("worker_status", json!({"all": true}), "`all` is not a parameter of this tool"),
     ] {
         let result = gateway.result(tool, arguments);
         assert_eq!(result["isError"], true, "{result}");

@@ -53,7 +53,7 @@ impl Config {
         }
         for name in self.env.keys() {
             if name.is_empty() || name.contains(['=', '\0']) {
-                return invalid("env", format!("`{}` is no valid variable name", name.escape_debug()));
+                return invalid("env", format!("`{}` is not a valid variable name", name.escape_debug()));
             }
         }
         if self.isolation != Isolation::None && self.env.contains_key("HOME") {

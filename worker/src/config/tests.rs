@@ -72,8 +72,8 @@ fn what_is_wrong_is_named() {
         ("data_dir = \"/d\"", "coordinator: is not given"),
         ("coordinator = \"ws://h\"", "data_dir: is not given"),
         ("coordinator = \"ws://h\"\ndata_dir = \"/d\"\nslots = 0", "slots: 0 given; valid are 1 to 1024"),
-        ("coordinator = \"ws://h\"\ndata_dir = \"/d\"\nname = \"a b\"", "no valid name"),
-        ("coordinator = \"ws://h\"\ndata_dir = \"/d\"\n[env]\n\"A=B\" = \"c\"", "no valid variable name"),
+        ("coordinator = \"ws://h\"\ndata_dir = \"/d\"\nname = \"a b\"", "not a valid name"),
+        ("coordinator = \"ws://h\"\ndata_dir = \"/d\"\n[env]\n\"A=B\" = \"c\"", "not a valid variable name"),
     ] {
         let error =
             Config::from_toml(text, Path::new("/")).expect("parses").check().expect_err("wrong").to_string();

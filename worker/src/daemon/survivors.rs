@@ -102,7 +102,9 @@ impl Survivors {
         };
         match written {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                error!("the next daemon will not know which processes could not be ended: {error}");
+                error!(
+                    "the processes that could not be ended can't be recorded for the next daemon: {error}"
+                );
             }
             _ => {}
         }

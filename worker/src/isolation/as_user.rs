@@ -66,7 +66,7 @@ fn run(arguments: Vec<OsString>) -> Result<Infallible, io::Error> {
 }
 
 fn number(text: &OsStr) -> Result<u32, io::Error> {
-    text.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| invalid("an id is no number"))
+    text.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| invalid("an id is not a number"))
 }
 
 /// Reads the job's variables, in bubblewrap's format (bwrap(1), `--args`).

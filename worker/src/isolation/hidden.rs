@@ -130,7 +130,7 @@ fn renew(path: &Path) -> Result<(), String> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
     match made.and_then(|()| fs::symlink_metadata(path)) {
         Ok(now) if now.is_dir() => Ok(()),
-        Ok(_) => Err(format!("{} is no directory any more; put one back", path.display())),
+        Ok(_) => Err(format!("{} is not a directory any more; put one back", path.display())),
         Err(error) => Err(format!("{} can't be made again ({error})", path.display())),
     }
 }

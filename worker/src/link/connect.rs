@@ -42,7 +42,7 @@ pub enum DiallerError {
     )]
     NobodyTrusted,
     /// The fingerprint is not 64 hexadecimal digits.
-    #[error("`{0}` is no fingerprint; valid are 64 hexadecimal digits")]
+    #[error("`{0}` is not a fingerprint; valid are 64 hexadecimal digits")]
     Fingerprint(String),
     /// The file of authorities is not usable.
     #[error(transparent)]

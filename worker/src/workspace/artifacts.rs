@@ -165,7 +165,7 @@ fn matches(place: Collection<'_>, pattern: &str, paths: &mut BTreeSet<String>) -
     };
     let matcher = match GlobBuilder::new(&pattern).literal_separator(true).build() {
         Ok(glob) => glob.compile_matcher(),
-        Err(error) => return (0, Problems::one(format!("is no valid pattern: {}", error.kind()))),
+        Err(error) => return (0, Problems::one(format!("is not a valid pattern: {}", error.kind()))),
     };
     let fixed: PathBuf =
         pattern.split('/').take_while(|part| !part.contains(['*', '?', '[', '{', '\\'])).collect();

@@ -35,7 +35,7 @@ pub(super) fn file(directory: &OwnedFd, path: &Path) -> io::Result<(File, Metada
     let how = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let file = File::from(openat(&parent, name, how, Mode::empty())?);
     let metadata = file.metadata()?;
-    if metadata.is_file() { Ok((file, metadata)) } else { Err(io::Error::other("it is no regular file")) }
+    if metadata.is_file() { Ok((file, metadata)) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
 /// Sets the permissions of a regular file below a directory, and removes a file of another user.

@@ -261,7 +261,7 @@ async fn link(config: &buildpool_worker::Config) -> Vec<Check> {
     let trust = match trust {
         Ok(trust) => trust.unwrap_or_else(Trust::of_system),
         Err(error) => {
-            let remedy = "make the token anew on the coordinator's machine: it carries the fingerprint";
+            let remedy = "create a new token on the coordinator's machine: it carries the fingerprint";
             return vec![Check::new("certificate", State::Failed, chain(&error)).mended_by(remedy)];
         }
     };

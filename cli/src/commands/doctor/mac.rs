@@ -92,7 +92,7 @@ fn of_sleep(text: &str) -> Check {
             let text = format!("this Mac sleeps after {after} minutes, and jobs with it");
             Check::new("sleep", State::Warning, text).mended_by("sudo pmset -a sleep 0 disksleep 0")
         }
-        (_, None) => Check::new("sleep", State::Warning, "pmset says nothing of sleep"),
+        (_, None) => Check::new("sleep", State::Warning, "pmset does not list `sleep`"),
     }
 }
 

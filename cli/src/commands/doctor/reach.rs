@@ -172,7 +172,7 @@ fn of_tls(error: &TlsError) -> (String, String) {
         }
         TlsError::InvalidCertificate(C::ApplicationVerificationFailure) => (
             "its certificate is not the one that the token vouches for",
-            "if the coordinator was set up anew, make new tokens on it; else something else answers at this address",
+            "if the coordinator was set up again, make new tokens on it; else something else answers at this address",
         ),
         TlsError::InvalidCertificate(C::Other(other)) if other.to_string().contains(CA_AS_END) => (
             "its certificate is marked as an authority's, but the server uses it as its own",

@@ -32,7 +32,7 @@ impl RunRequest {
             Ok(value) => Ok((name.clone(), Secret(value))),
             Err(_) => Err(Failure::new(
                 USAGE,
-                format!("--secret {name}: this variable is not set here, or is no text; set it to the secret's value"),
+                format!("--secret {name}: this variable is not set here, or is not text; set it to the secret's value"),
             )),
         });
         let template = arguments
@@ -127,7 +127,7 @@ fn directory(requested: Option<&Path>) -> Result<PathBuf, Failure> {
     let shown = directory.display();
     match std::fs::canonicalize(&directory) {
         Ok(real) if real.is_dir() => Ok(real),
-        Ok(_) => Err(Failure::new(USAGE, format!("--cwd: `{shown}` is no directory"))),
+        Ok(_) => Err(Failure::new(USAGE, format!("--cwd: `{shown}` is not a directory"))),
         Err(error) => Err(Failure::while_doing(USAGE, format!("--cwd: `{shown}` can't be entered"), &error)),
     }
 }
@@ -150,7 +150,7 @@ fn own_environment(directory: &str, elsewhere: bool) -> BTreeMap<String, String>
                     environment.insert(name.to_owned(), value.to_owned());
                 }
             }
-            _ => terminal::warn(&format!("{} is no text (UTF-8) and was not passed on", name.display())),
+            _ => terminal::warn(&format!("{} is not text (UTF-8) and was not passed on", name.display())),
         }
     }
     if elsewhere {
@@ -163,7 +163,7 @@ fn text(path: PathBuf) -> Result<String, Failure> {
     path.into_os_string().into_string().map_err(|path| {
         Failure::new(
             USAGE,
-            format!("the directory `{}` has a name that is no text (UTF-8)", path.to_string_lossy()),
+            format!("the directory `{}` has a name that is not text (UTF-8)", path.to_string_lossy()),
         )
     })
 }

@@ -125,7 +125,7 @@ fn time(field: &str, text: Option<&str>) -> Result<Option<i64>, Problem> {
     let parse = |text: &str| {
         let wrong = |error| {
             Problem::invalid(format!(
-                "{field}: `{}` is no time of RFC 3339, as in 2026-11-24T08:00:00Z: {error}",
+                "{field}: `{}` is not a time of RFC 3339, as in 2026-11-24T08:00:00Z: {error}",
                 text.escape_debug()
             ))
         };

@@ -283,7 +283,7 @@ pub(super) async fn build(caller: Caller, Path(id): Path<String>) -> Result<Json
 /// Parses the id of a build.
 pub(super) fn build_id(text: &str) -> Result<BuildId, LinkError> {
     BuildId::from_request_id(text).ok_or_else(|| {
-        let text = format!("build: `{}` is no build; valid is build-ID", text.escape_debug());
+        let text = format!("build: `{}` is not a build; valid is build-ID", text.escape_debug());
         LinkError::new(ErrorCode::Invalid, text)
     })
 }

@@ -30,7 +30,7 @@ fn lasts(expires: Option<Duration>) -> Result<(), LinkError> {
     if expires.is_some_and(|expires| expires.is_zero()) {
         return Err(LinkError::new(
             ErrorCode::Invalid,
-            "expires: 0 s is no time at all; leave it out for a token without end",
+            "expires: 0 s given; give a longer time, or leave it out for a token without end",
         ));
     }
     if expires.is_some_and(|expires| expires > TOKEN_LASTS_MAX) {

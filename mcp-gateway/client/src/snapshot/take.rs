@@ -268,7 +268,7 @@ impl SnapshotTask {
         let refused = text(taken.refused);
         if !refused.is_empty() {
             notes.push(format!(
-                "stayed behind because git takes no file by such a name (`.git` on some platform, or a link in place of its files): {}",
+                "stayed behind because git accepts no file with such a name (`.git` on some platform, or a link in place of its files): {}",
                 some_of(&refused)
             ));
         }
