@@ -7,7 +7,6 @@ use crate::scene::{
     spec, submit,
 };
 use buildpool_pool::{DesiredState, Effect, Input, Session};
-use buildpool_protocol::outcome::Ending;
 use buildpool_protocol::report::Verdict;
 use buildpool_protocol::spec::{JobSpec, OnLost};
 use buildpool_protocol::worker_link::{HeldState, Register};

@@ -1,6 +1,6 @@
 //! Transfers begin again after an interruption, and end at the pool.
 
-use super::{Played, connect, next};
+use super::{Played, connect};
 use buildpool_client::TransferEvent;
 use buildpool_protocol::client_link::{FromClient, ToClient};
 use buildpool_protocol::frame::{BinaryHeader, BinaryKind};
@@ -14,14 +14,14 @@ async fn a_transfer_is_begun_again_by_its_owner() {
     let (client, mut peer) = connect(&played, endpoint).await;
     let fetch = |channel| Step::FetchArtifact { channel, job: "0".into(), path: "out".into() };
     let mut transfer = client.transfer().await.unwrap();
-    transfer.say(fetch(transfer.channel())).await.unwrap();
+    transfer.send_step(fetch(transfer.channel())).await.unwrap();
     assert_eq!(peer.hear().await, FromClient::Transfer(fetch(transfer.channel())));
     drop(peer);
     assert!(matches!(transfer.next().await, Some(TransferEvent::Interrupted)));
     assert!(transfer.next().await.is_none());
     let mut transfer = client.transfer().await.unwrap();
     let channel = transfer.channel();
-    transfer.say(fetch(channel)).await.unwrap();
+    transfer.send_step(fetch(channel)).await.unwrap();
     transfer.send_bytes(7, b"bytes").await.unwrap();
     let mut peer = played.accept().await;
     assert_eq!(peer.hear().await, FromClient::Transfer(fetch(channel)));
@@ -44,11 +44,11 @@ async fn a_transfer_that_its_owner_leaves_ends_at_the_pool_and_one_that_is_over_
     for last in [None, Some(true), Some(false)] {
         let mut transfer = client.transfer().await.unwrap();
         let channel = transfer.channel();
-        transfer.say(fetch(channel)).await.unwrap();
+        transfer.send_step(fetch(channel)).await.unwrap();
         assert_eq!(peer.hear().await, FromClient::Transfer(fetch(channel)));
         match last {
             // Both sides may send the last message.
-            Some(true) => transfer.say(Step::Done { channel }).await.unwrap(),
+            Some(true) => transfer.send_step(Step::Done { channel }).await.unwrap(),
             Some(false) => {
                 peer.say(&ToClient::Transfer(Step::Done { channel })).await;
                 assert!(matches!(transfer.next().await, Some(TransferEvent::Step(Step::Done { .. }))));

@@ -1,7 +1,7 @@
 //! Tests of attempts that are tried again after a loss or a failure of the infrastructure.
 
 use super::back;
-use crate::scene::{SECOND, Scene, abandoned, desired, granted, spec, submit};
+use crate::scene::{Scene, abandoned, desired, granted, spec, submit};
 use buildpool_pool::DesiredState;
 use buildpool_protocol::outcome::{Acted, Ending, StartFailure};
 use buildpool_protocol::report::Verdict;
