@@ -18,8 +18,8 @@ use crate::rules::{Kind, LineMatcher, RuleSet};
 use crate::tally::{Standing, Tally};
 use crate::template::Capture;
 use crate::text::{
-    Carried, Cleaner, LinePrefix, Lines, RawLine, Tail, TailLines, carried, clip_chars, front, front_length,
-    lossy,
+    Carried, Cleaner, JsonLines, LinePrefix, Lines, RawLine, Tail, TailLines, carried, clip_chars, front,
+    front_length, lossy,
 };
 use crate::transcript::{StreamEnds, Transcript};
 use buildpool_protocol::output::Stream;
@@ -99,6 +99,8 @@ struct StreamState {
     probing: bool,
     /// Number of the last line that may name such a probe; 0 without one.
     probe_at: u64,
+    /// The JSON document that the last lines belong to.
+    document: JsonLines,
     /// The file that failures are in, where a tool names it once.
     file: Option<(Vec<u8>, String)>,
 }
@@ -301,7 +303,8 @@ impl Digester {
         }
         if raw.tail.is_empty() {
             let line = cleaner.clean(raw.bytes);
-            let at = if line.ends_with(b"}") || line.ends_with(b"]") { front_length(line) } else { 0 };
+            let may_be_json = line.ends_with(b"}") || line.ends_with(b"]") || line.ends_with(b"},");
+            let at = if may_be_json { front_length(line) } else { 0 };
             if let Some(Carried { text, package }) = carried(&line[at..]) {
                 let front = line[..at].to_vec();
                 self.taken(stream, line);
@@ -315,7 +318,13 @@ impl Digester {
                     }
                 }
             } else {
+                let document = self.streams[stream.index()].document.line(line, raw.from);
                 self.line(matcher, stream, line, raw.from, raw.to);
+                for part in
+                    document.iter().flat_map(|(from, text)| text.lines().map(move |part| (from, part)))
+                {
+                    self.match_line(matcher, stream, part.1.as_bytes(), *part.0, raw.to);
+                }
             }
         } else {
             let mut whole = cleaner.clean(raw.bytes).to_vec();

@@ -6,6 +6,8 @@ pub const LINE_BYTES_MAX: usize = 64 << 10;
 /// Number of bytes of a line that the rules search. Every message starts within them. Longer lines
 /// are compiler invocations and data.
 pub const SCANNED_BYTES_MAX: usize = 2 << 10;
+/// Maximum length of a JSON document of several lines that is searched for problems, in bytes. A longer one counts as text.
+pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
 /// Number of bytes kept from the end of a line longer than [`LINE_BYTES_MAX`].
 pub const LINE_TAIL_BYTES: usize = 4 << 10;
 /// Raw bytes kept from the end of each stream, to show its last lines.

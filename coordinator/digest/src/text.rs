@@ -2,14 +2,16 @@
 
 mod clean;
 mod json_document;
+mod json_lines;
+mod json_problems;
 mod json_record;
 mod line_prefix;
 mod lines;
 mod tail;
 
 pub(crate) use clean::{Cleaner, clip_chars, lossy, stamp_length};
-pub(crate) use json_document::told as document;
-pub(crate) use json_record::{Carried, PackageOutput, carried};
+pub(crate) use json_lines::JsonLines;
+pub(crate) use json_record::{Carried, PackageOutput, carried, document};
 pub(crate) use line_prefix::{LinePrefix, front, front_length};
 pub(crate) use lines::{Lines, RawLine};
 pub(crate) use tail::{Tail, TailLines};

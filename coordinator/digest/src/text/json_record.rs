@@ -1,6 +1,7 @@
 //! Converts JSON records, one a line, to the text that the tool prints without JSON.
 
 use super::json_document::told;
+use super::json_problems::problems;
 use serde::Deserialize;
 
 /// Bytes with which such records begin.
@@ -82,7 +83,7 @@ pub(crate) struct PackageOutput {
 /// Returns the text of a record or a document. Returns `None` for any other line.
 pub(crate) fn carried(line: &[u8]) -> Option<Carried> {
     if !line.ends_with(b"}") || !BEGINNINGS.iter().any(|beginning| line.starts_with(beginning)) {
-        return told(line).map(|text| Carried { text, package: None });
+        return document(line).map(|text| Carried { text, package: None });
     }
     let record: Record = serde_json::from_slice(line).ok()?;
     let is_go = record.action.as_ref().is_some_and(|action| ACTIONS.contains(&action.as_str()));
@@ -93,6 +94,18 @@ pub(crate) fn carried(line: &[u8]) -> Option<Carried> {
         return Some(Carried { text: record.output, package: Some(package) });
     }
     other(record).map(|text| Carried { text, package: None })
+}
+
+/// Returns the text of a document of one line.
+pub(crate) fn document(line: &[u8]) -> Option<String> {
+    told(line).or_else(|| of_any_tool(line))
+}
+
+/// Returns the problems in a document of a tool without a reader of its own.
+fn of_any_tool(line: &[u8]) -> Option<String> {
+    let begins = line.starts_with(b"{\"") || line.starts_with(b"[{") || line.starts_with(b",{");
+    let ends = line.ends_with(b"}") || line.ends_with(b"]") || line.ends_with(b"},");
+    if begins && ends { problems(line) } else { None }
 }
 
 /// Returns the text of a record of cargo or libtest.

@@ -1,0 +1,296 @@
+//! Problems in a JSON document of any linter or compiler: each object with a file, a line and a message.
+
+use serde_json::{Map, Value};
+use std::fmt::Write as _;
+
+/// Maximum number of problems of one document. A linter of a large project prints thousands, and findings have limits too.
+const PROBLEMS_MAX: usize = 500;
+/// Maximum number of objects in each other that are searched. Documents of linters have at most eight.
+const DEPTH_MAX: usize = 16;
+
+const LINES: &[&str] = &[
+    "line",
+    "startLine",
+    "start_line",
+    "line_number",
+    "lineNumber",
+    "lineno",
+    "row",
+    "startRow",
+    "Line",
+    "StartLine",
+    "beginLine",
+    "begin_line",
+];
+const COLUMNS: &[&str] = &[
+    "column",
+    "startColumn",
+    "start_column",
+    "col",
+    "col_offset",
+    "columnNumber",
+    "character",
+    "Column",
+    "StartColumn",
+    "offset_column",
+];
+const FILES: &[&str] = &[
+    "file",
+    "path",
+    "filename",
+    "filePath",
+    "fileName",
+    "file_path",
+    "File",
+    "Filename",
+    "FilePath",
+    "relative_path",
+    "uri",
+    "sourceFile",
+];
+const MESSAGES: &[&str] = &[
+    "message",
+    "Message",
+    "Text",
+    "hint",
+    "description",
+    "reason",
+    "issue_text",
+    "msg",
+    "text",
+    "Description",
+];
+const SEVERITIES: &[&str] =
+    &["severity", "Severity", "level", "Level", "issue_severity", "severityLevel", "type", "kind"];
+const CODES: &[&str] = &[
+    "code",
+    "rule",
+    "ruleId",
+    "rule_id",
+    "cop_name",
+    "symbol",
+    "check_name",
+    "test_id",
+    "RuleID",
+    "FromLinter",
+    "check_id",
+    "checkId",
+    "rule_code",
+];
+/// Objects that hold the place of a problem.
+const PLACES: &[&str] = &[
+    "location",
+    "range",
+    "start",
+    "loc",
+    "Pos",
+    "pos",
+    "position",
+    "region",
+    "lines",
+    "begin",
+    "span",
+    "physicalLocation",
+    "artifactLocation",
+    "locations",
+    "from",
+];
+/// Keys of a log's record. A program logs also harmless events with the place in its sources.
+const TIMES: &[&str] = &["time", "timestamp", "ts", "@timestamp", "datetime", "asctime", "created"];
+
+/// The text of the problems of a document. `None` if it has none.
+pub(crate) fn problems(document: &[u8]) -> Option<String> {
+    let has_any =
+        |keys: &[&str]| keys.iter().any(|key| memchr::memmem::find(document, key.as_bytes()).is_some());
+    if !has_any(&["ine\"", "row\"", "lineno\"", "ine_number\"", "ineNumber\"", "Row\""])
+        || !has_any(&["essage\"", "Text\"", "text\"", "hint\"", "escription\"", "reason\"", "msg\""])
+    {
+        return None;
+    }
+    // A document may be printed with one object a line.
+    let document = document.trim_ascii();
+    let document = document.strip_prefix(b",").unwrap_or(document);
+    let value: Value =
+        serde_json::from_slice(document).or_else(|_| serde_json::from_slice(inside(document))).ok()?;
+    let mut found = Vec::new();
+    search(&value, None, 0, &mut found);
+    (!found.is_empty()).then(|| found.join("\n"))
+}
+
+/// An object without the bracket or the comma of the array around it.
+fn inside(document: &[u8]) -> &[u8] {
+    let document = document.strip_prefix(b"[").unwrap_or(document);
+    document.strip_suffix(b"]").or_else(|| document.strip_suffix(b",")).unwrap_or(document)
+}
+
+/// Adds the problems of a value. `file`: the file that an outer object names.
+fn search(value: &Value, file: Option<&str>, depth: usize, found: &mut Vec<String>) {
+    if depth > DEPTH_MAX || found.len() >= PROBLEMS_MAX {
+        return;
+    }
+    match value {
+        Value::Array(values) => values.iter().for_each(|value| search(value, file, depth + 1, found)),
+        Value::Object(object) => {
+            if TIMES.iter().any(|key| object.contains_key(*key)) && text(object, MESSAGES).is_some() {
+                return;
+            }
+            let own = text(object, FILES).filter(|own| is_path(own));
+            let place = Place::of(object, 0);
+            let file = own.or(place.file).or(file);
+            if let (Some(file), Some(line), Some(message)) = (file, place.line, message(object)) {
+                found.push(problem(object, file, (line, place.column), message));
+                return;
+            }
+            for (key, value) in object {
+                let file = if value.is_object() && is_path(key) { Some(key.as_str()) } else { file };
+                search(value, file, depth + 1, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn problem(
+    object: &Map<String, Value>,
+    file: &str,
+    (line, column): (u64, Option<u64>),
+    message: &str,
+) -> String {
+    let mut told = format!("{file}:{line}:");
+    if let Some(column) = column {
+        let _ = write!(told, "{column}:");
+    }
+    let message =
+        message.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+    let code = CODES.iter().find_map(|key| match object.get(*key)? {
+        Value::String(code) if !code.is_empty() => Some(code.clone()),
+        Value::Number(code) => Some(code.to_string()),
+        Value::Object(code) => Some(text(code, &["value", "code", "name"])?.to_owned()),
+        _ => None,
+    });
+    let _ = write!(told, " {}: {message}", severity(object, code.is_some()));
+    if let Some(code) = code {
+        let _ = write!(told, " [{code}]");
+    }
+    told
+}
+
+/// The severity of a problem in the words of compilers. A problem without one is an error if it has the code of a linter.
+fn severity(object: &Map<String, Value>, has_code: bool) -> &'static str {
+    let Some(word) = text(object, SEVERITIES) else { return if has_code { "error" } else { "warning" } };
+    let word = word.to_ascii_lowercase();
+    let is_any = |words: &[&str]| words.iter().any(|other| word.starts_with(other));
+    if is_any(&["warn", "medium", "minor", "major", "convention", "refactor", "style", "suggestion"]) {
+        "warning"
+    } else if is_any(&["info", "note", "hint", "low"]) {
+        "info"
+    } else {
+        "error"
+    }
+}
+
+/// The message of a problem. SARIF has it in an object.
+fn message(object: &Map<String, Value>) -> Option<&str> {
+    text(object, MESSAGES).or_else(|| text(object.get("message")?.as_object()?, &["text"]))
+}
+
+/// The first of these keys with a text that is not empty.
+fn text<'a>(object: &'a Map<String, Value>, keys: &[&str]) -> Option<&'a str> {
+    keys.iter().find_map(|key| object.get(*key)?.as_str().filter(|text| !text.is_empty()))
+}
+
+fn number(object: &Map<String, Value>, keys: &[&str]) -> Option<u64> {
+    keys.iter().find_map(|key| object.get(*key)?.as_u64())
+}
+
+/// A name of a file: without blanks, with an extension or a directory.
+fn is_path(name: &str) -> bool {
+    !name.contains([' ', '\n']) && !name.starts_with("http") && name.contains(['.', '/'])
+}
+
+/// The place that an object or its parts name.
+#[derive(Debug, Default, Clone, Copy)]
+struct Place<'a> {
+    file: Option<&'a str>,
+    line: Option<u64>,
+    column: Option<u64>,
+}
+
+impl<'a> Place<'a> {
+    fn of(object: &'a Map<String, Value>, depth: usize) -> Self {
+        let mut place = Self {
+            file: text(object, FILES).filter(|file| is_path(file)),
+            line: number(object, LINES),
+            column: number(object, COLUMNS),
+        };
+        if depth > 4 {
+            return place;
+        }
+        for key in PLACES {
+            let part = match object.get(*key) {
+                Some(Value::Object(part)) => part,
+                Some(Value::Array(parts)) => match parts.first() {
+                    Some(Value::Object(part)) => part,
+                    _ => continue,
+                },
+                Some(Value::Number(line)) if *key == "begin" => {
+                    place.line = place.line.or_else(|| line.as_u64());
+                    continue;
+                }
+                _ => continue,
+            };
+            let part = Self::of(part, depth + 1);
+            place.file = place.file.or(part.file);
+            if place.line.is_none() {
+                (place.line, place.column) = (part.line, place.column.or(part.column));
+            }
+        }
+        place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_of_any_linter_are_found() {
+        for (document, expected) in [
+            (
+                r#"[{"file":"a.sh","line":2,"column":8,"level":"info","code":2035,"message":"Use ./*"}]"#,
+                "a.sh:2:8: info: Use ./* [2035]",
+            ),
+            (
+                r#"{"files":[{"path":"a.rb","offenses":[{"severity":"convention","message":"No","cop_name":"A/B","location":{"start_line":1,"line":1,"column":5}}]}]}"#,
+                "a.rb:1:5: warning: No [A/B]",
+            ),
+            (
+                r#"{"files":{"src/a.php":{"messages":[{"message":"Bad","type":"ERROR","line":2,"column":1}]}}}"#,
+                "src/a.php:2:1: error: Bad",
+            ),
+            (
+                r#"{"Issues":[{"FromLinter":"errcheck","Text":"unchecked","Pos":{"Filename":"a.go","Line":5,"Column":3}}]}"#,
+                "a.go:5:3: error: unchecked [errcheck]",
+            ),
+            (
+                r#"{"runs":[{"results":[{"ruleId":"R1","level":"warning","message":{"text":"Odd\nthing"},"locations":[{"physicalLocation":{"artifactLocation":{"uri":"a.c"},"region":{"startLine":3}}}]}]}]}"#,
+                "a.c:3: warning: Odd thing [R1]",
+            ),
+            (
+                r#",{"severity":"Warning","hint":"Redundant lambda","file":"A.hs","startLine":3,"startColumn":9}]"#,
+                "A.hs:3:9: warning: Redundant lambda",
+            ),
+        ] {
+            assert_eq!(problems(document.as_bytes()).as_deref(), Some(expected), "{document}");
+        }
+        for document in [
+            r#"{"time":"2026-11-21","level":"error","message":"no","file":"a.go","line":4}"#,
+            r#"{"message":"no","line":4}"#,
+            r#"{"message":"no","file":"a.go"}"#,
+            r#"{"message":"no","file":"a.go","line":"#,
+            r#"{"a":1}"#,
+        ] {
+            assert_eq!(problems(document.as_bytes()), None, "{document}");
+        }
+    }
+}
