@@ -138,8 +138,10 @@ mod stestr;
 mod swift;
 mod swift_testing;
 mod swiftlint;
+mod systemd;
 mod tap;
 mod tcltest;
+mod teamcity;
 mod terraform;
 mod terser;
 mod test_unit;
@@ -312,6 +314,8 @@ tools! {
     Lua => lua::TOOL,
     Clojure => clojure::TOOL,
     Tex => tex::TOOL,
+    TeamCity => teamcity::TOOL,
+    Systemd => systemd::TOOL,
     Terraform => terraform::TOOL,
     Make => make::TOOL,
     MakeRecipe => make::RECIPE,

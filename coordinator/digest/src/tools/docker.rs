@@ -8,7 +8,7 @@ pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("docker build")
 const RULES: &[Rule] = &[
     Rule {
         name: "docker.daemon",
-        pattern: r"^(?:docker: )?Error response from daemon: (?P<m>.*)",
+        pattern: r"^(?:(?:docker: )?Error response from daemon: (?P<m>.*)|(?:(?:docker|ERROR): )?Cannot connect to the Docker daemon at .*)",
         effects: &[Effect::Problem(problem(ERROR, Kind::Infrastructure, 90))],
     },
     Rule {

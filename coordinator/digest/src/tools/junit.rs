@@ -144,7 +144,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "junit4.failed",
-        pattern: r"^\d+\) (?P<t>\S.*\((?:[\w$]+\.)*[\w$]+\)|(?:[\w$]+\.)+[\w$]+)$",
+        pattern: r"^\d+\) (?P<t>\S(?:.*\S)?\((?:[\w$]+\.)*[\w$]+\)|(?:[\w$]+\.)+[\w$]+)$",
         effects: &[Effect::Problem(
             problem(ERROR, Kind::Test, 92).follow(core_lines).owning().refine(core_failure),
         )],

@@ -1,6 +1,6 @@
 //! Output of rubocop.
 
-use crate::rules::{Effect, Kind, Level, Marker, Rule, indented, problem};
+use crate::rules::{Effect, Fails, Kind, Level, Marker, Rule, indented, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool =
@@ -10,7 +10,15 @@ const RULES: &[Rule] = &[
     Rule {
         name: "rubocop.place",
         pattern: r"^(?P<f>[^\s:]+):(?P<l>\d+):(?P<c>\d+): (?P<s>[CWEFRI]): (?P<m>.*)",
-        effects: &[Effect::Problem(problem(Level::Word, Kind::Lint, 85).follow(indented))],
+        effects: &[Effect::Problem(
+            problem(Level::Word, Kind::Lint, 85).follow(indented).fails(Fails::Always),
+        )],
+    },
+    Rule { name: "rubocop.file", pattern: r"^== (?P<f>\S+) ==$", effects: &[Effect::File] },
+    Rule {
+        name: "rubocop.row",
+        pattern: r"^(?P<s>[CWEFRI]): {1,4}(?P<l>\d+): {1,4}(?P<c>\d+): (?P<m>.*)",
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Lint, 85).in_file().fails(Fails::Always))],
     },
     Rule {
         name: "rubocop.total",
