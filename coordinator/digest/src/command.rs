@@ -120,14 +120,20 @@ impl Command {
             ";" | "\n" => !ends_at_failure,
             _ => false,
         };
-        let is_script =
-            |part: &Simple| part.words.iter().take(2).any(|word| is_shell(word) || word.ends_with(".sh"));
         let before_last = self.0.len().saturating_sub(1);
         self.is_empty()
             || self.has_pipe()
             || self.0.iter().take(before_last).any(hides)
             || self.0.last().is_some_and(|part| part.operator == "&")
-            || self.0.iter().any(is_script)
+            || self.0.iter().any(Simple::is_script)
+    }
+
+    /// Returns true if exit code 0 does not show that the last program succeeded: a pipe without `pipefail`, a
+    /// program in the background, a script or an unknown command.
+    pub(crate) fn may_hide_last_exit_code(&self) -> bool {
+        self.is_empty()
+            || self.has_pipe()
+            || self.0.last().is_some_and(|part| part.operator == "&" || part.is_script())
     }
 
     /// Last action of the last xcodebuild call.
@@ -206,6 +212,11 @@ impl Command {
 }
 
 impl Simple {
+    /// Returns true if this part runs a shell or a script of a shell.
+    fn is_script(&self) -> bool {
+        self.words.iter().take(2).any(|word| is_shell(word) || word.ends_with(".sh"))
+    }
+
     /// Returns true if this part runs the tool. A tool can have a second word: `node --test`.
     fn is_of(&self, tools: &[&str]) -> bool {
         let is_set = |word: &String| word.contains('=') && !word.starts_with('-');
@@ -328,6 +339,16 @@ mod tests {
             "sh -c 'flake8 .'",
         ] {
             assert!(!Command::new(line).may_hide_exit_codes(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_hides_the_last_exit_code_is_known() {
+        for line in ["", "git fetch | tail -1", "make && sh a.sh", "git fetch &", "ci/all.sh"] {
+            assert!(Command::new(line).may_hide_last_exit_code(), "{line}");
+        }
+        for line in ["git describe; make", "git fetch || true", "set -o pipefail; git fetch | cat", "make"] {
+            assert!(!Command::new(line).may_hide_last_exit_code(), "{line}");
         }
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct Markers {
     pub(crate) count_line: Option<String>,
     /// The first line in which a test runner reports that it found no tests.
     pub(crate) no_tests: Option<MarkerLine<()>>,
+    /// A test runner failed because it found no tests.
+    pub(crate) fails_without_tests: bool,
     /// A part of the run had tests.
     pub(crate) has_tests: bool,
     /// Order of the last line in which a tool ignores the failure of a command.
@@ -93,7 +95,8 @@ impl Markers {
                 self.tools.insert(tool);
             }
             Marker::Begins(tool) => self.runs.begins(tool, order),
-            Marker::NoTests => {
+            Marker::NoTests | Marker::FailsWithoutTests => {
+                self.fails_without_tests |= marker == Marker::FailsWithoutTests;
                 let line = line.trim().to_owned();
                 self.no_tests.get_or_insert(MarkerLine { what: (), line, stream, from, order, last: order });
             }

@@ -10,7 +10,7 @@ use crate::findings::{Findings, Fnv, RawFinding};
 use crate::limits::{MESSAGE_LINES_MAX, SORT_FIRST_MAX};
 use crate::machine_faults;
 use crate::reason::reason;
-use crate::rules::{Kind, Role};
+use crate::rules::{Fails, Kind, Role};
 use buildpool_protocol::evidence::{Evidence, TestCase, TestReport, TestStatus};
 use buildpool_protocol::report::{CrashReport, Location, Severity, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
@@ -142,7 +142,8 @@ fn rank(findings: &Findings) -> Vec<RankedFinding> {
     let mut list: Vec<&RawFinding> = findings.errors.iter().collect();
     if !any_error {
         list.extend(&findings.warnings);
-        if findings.warnings.is_empty() || findings.remarks_total > findings.warnings_total {
+        let fails = findings.remarks.iter().any(|found| found.fails == Fails::Always);
+        if fails || findings.warnings.is_empty() || findings.remarks_total > findings.warnings_total {
             list.extend(&findings.remarks);
         }
     }

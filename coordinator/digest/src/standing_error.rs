@@ -8,6 +8,9 @@ use crate::rules::{Fails, Kind, Role};
 use crate::tool::ToolId;
 use buildpool_protocol::report::Severity;
 
+/// Minimum certainty, in percent, of a failed test that no runner counted.
+const SURE_TEST_MIN: u8 = 85;
+
 /// Headline of the most likely error, or else of the first remark of a linter, that no later success cancels.
 /// `last_text` is the order of the log's last line with text.
 pub(crate) fn standing_error(
@@ -28,10 +31,22 @@ pub(crate) fn standing_error(
     let may_hide = command.may_hide_exit_codes();
     let runs_linter = ToolId::all().any(|tool| tool.lints && command.runs(tool.commands()));
     let is_accepted = |found: &RawFinding| found.kind == Kind::Lint && runs_linter && !may_hide;
-    let errors = findings
-        .errors
-        .iter()
-        .filter(|found| shows_failure(found, last_text) && stands(found) && !is_accepted(found));
+    let success = markers.success.as_ref().map_or(0, |success| success.order);
+    let hides_last = command.may_hide_last_exit_code();
+    // The log of a run that was cut short has failed tests and no total.
+    let is_failed_test = |found: &RawFinding| {
+        may_hide
+            && found.kind == Kind::Test
+            && found.fails == Fails::BySeverity
+            && found.test.is_some()
+            && found.sure >= SURE_TEST_MIN
+            && found.order > success
+    };
+    let errors = findings.errors.iter().filter(|found| {
+        (is_failed_test(found) || shows_failure(found, last_text, hides_last))
+            && stands(found)
+            && !is_accepted(found)
+    });
     let orders: Vec<u64> = errors.map(|found| found.order).collect();
     if let Some(first) = ranking.ranked.iter().find(|ranked| orders.contains(&ranked.found.order)) {
         return Some(first.headline());
@@ -40,7 +55,6 @@ pub(crate) fn standing_error(
     if !may_hide || forgives {
         return None;
     }
-    let success = markers.success.as_ref().map_or(0, |success| success.order);
     let remarks = findings.warnings.iter().chain(&findings.remarks).filter(|found| {
         let counts = match found.fails {
             Fails::Always => true,
@@ -53,23 +67,24 @@ pub(crate) fn standing_error(
     remarks.min_by_key(|found| found.order).map(headline)
 }
 
-/// Returns true if only a failed program prints such an error.
-fn shows_failure(found: &RawFinding, last_text: u64) -> bool {
-    let is_last = found.last >= last_text;
+/// Returns true if only a failed program prints such an error. `hides_last`: the exit code of the log's last program is not
+/// known, so any error that ends the log may have ended the program.
+fn shows_failure(found: &RawFinding, last_text: u64, hides_last: bool) -> bool {
+    let is_last = found.last >= last_text && found.role != Role::Unknown;
     match found.fails {
         Fails::Always => return true,
-        Fails::AtEnd => return is_last,
+        Fails::AtEnd => return is_last && hides_last,
         Fails::Never => return false,
         Fails::BySeverity if found.remark || found.severity > Severity::Error => return false,
         Fails::BySeverity => {}
     }
-    let ends_log = is_last && !matches!(found.role, Role::Vague | Role::Unknown | Role::Mark);
+    let ends_log = is_last && (hides_last || !matches!(found.role, Role::Vague | Role::Mark));
     match found.kind {
         Kind::Build | Kind::Lint => {
             found.location.as_ref().is_some_and(|place| place.line.is_some()) || ends_log
         }
         Kind::Runtime => found.ended || ends_log,
         Kind::Infrastructure | Kind::Consequence => ends_log,
-        Kind::Crash | Kind::Test => false,
+        Kind::Crash | Kind::Test => is_last && hides_last,
     }
 }

@@ -70,6 +70,7 @@ pub(super) fn test_evidence(
         missed: missed.filter(|_| tally.has_parts_without_tests(ToolId::Surefire)).map(str::to_owned),
         without_total: without_total.map(str::to_owned),
         none: reports::no_tests(tally, facts, markers),
+        fails_without: markers.fails_without_tests,
         only_in_test_runs: tally.counting_tools().any(|tool| tool.only_in_test_runs),
         panics_are_tests: reports::panics_are_tests(tally, facts),
     }

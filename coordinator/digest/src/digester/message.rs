@@ -203,9 +203,10 @@ impl Digester {
             diagnostic.file = state.file.clone().filter(|(of, _)| *of == task).map(|(_, file)| file);
         }
         found.ended = problem.ended.is_some_and(|ended| ended(&diagnostic));
-        let is_comment = diagnostic.first().starts_with("# ");
-        if is_comment || problem.ended.is_some() && !found.ended {
+        if diagnostic.first().starts_with("# ") {
             diagnostic.fails = Fails::Never;
+        } else if problem.ended.is_some() && !found.ended {
+            diagnostic.fails = Fails::AtEnd;
         }
         if let Some(first) = diagnostic.lines.first_mut() {
             first.insert_str(0, &front);

@@ -42,6 +42,8 @@ pub(crate) enum Marker {
     IgnoresFailure,
     /// A test runner found no tests.
     NoTests,
+    /// A test runner found no tests, and fails for it.
+    FailsWithoutTests,
     /// A part of a run had tests, so that its other parts may have none.
     SomeTests,
     /// A sign of a crash.

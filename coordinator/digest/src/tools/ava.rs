@@ -72,7 +72,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "ava.none",
         pattern: r"^  (?:\xe2\x9c\x98|\xe2\x9c\x96|\xc3\x97) (?:Couldn(?:'|\xe2\x80\x99)t find any (?:matching tests|files to test)|Based on your configuration, \d+ test files? (?:was|were) found, but did not match the filters:)",
-        effects: &[Effect::Harmless, Effect::Marker(Marker::NoTests), Effect::Summary],
+        effects: &[Effect::Harmless, Effect::Marker(Marker::FailsWithoutTests), Effect::Summary],
     },
     Rule {
         name: "ava.failed_line",

@@ -19,6 +19,6 @@ const RULES: &[Rule] = &[
     Rule {
         name: "bun.none",
         pattern: r"^(?:error: regex .* matched 0 tests\.|The following filters did not match any test files:$)",
-        effects: &[Effect::Harmless, Effect::Marker(Marker::NoTests), Effect::Summary],
+        effects: &[Effect::Harmless, Effect::Marker(Marker::FailsWithoutTests), Effect::Summary],
     },
 ];

@@ -1,7 +1,7 @@
 //! Output of credo.
 
-use crate::rules::{Diagnostic, Effect, Kind, Rule, WARNING, one_more, problem, set_place};
-use crate::tool::Tool;
+use crate::rules::{Diagnostic, Effect, Kind, Marker, Rule, WARNING, one_more, problem, set_place};
+use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { lints: true, rules: RULES, ..Tool::named("credo") };
 
@@ -12,8 +12,15 @@ fn place_below(diagnostic: &mut Diagnostic) {
     let _found = words.iter().any(|word| set_place(diagnostic, word));
 }
 
-const RULES: &[Rule] = &[Rule {
-    name: "credo.issue",
-    pattern: r"^\xe2\x94\x83 \[[WRCFD]\] \S+ (?P<m>.*)",
-    effects: &[Effect::Problem(problem(WARNING, Kind::Lint, 86).follow(one_more).refine(place_below))],
-}];
+const RULES: &[Rule] = &[
+    Rule {
+        name: "credo.issue",
+        pattern: r"^\xe2\x94\x83 \[[WRCFD]\] \S+ (?P<m>.*)",
+        effects: &[Effect::Problem(problem(WARNING, Kind::Lint, 86).follow(one_more).refine(place_below))],
+    },
+    Rule {
+        name: "credo.total",
+        pattern: r"^\d+ mods/funs, found [1-9]",
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Credo)), Effect::Summary],
+    },
+];

@@ -1,6 +1,6 @@
 //! What clients of databases print about a script.
 
-use crate::rules::{ERROR, Effect, Kind, Next, Rule, problem};
+use crate::rules::{ERROR, Effect, Fails, Kind, Next, Rule, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("database client") };
@@ -15,7 +15,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "database.psql",
         pattern: r"^psql:(?P<f>[^:]+):(?P<l>\d+): (?:ERROR|FATAL|PANIC|error): +(?P<m>.*)",
-        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 90).follow(details))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 90).follow(details).fails(Fails::Always))],
     },
     Rule {
         name: "database.mysql",
@@ -26,7 +26,9 @@ const RULES: &[Rule] = &[
         // As dbt has it.
         name: "database.model",
         pattern: r"^\s*(?:Database|Compilation|Runtime|Parsing|Dependency|Failure)(?: Error)? in (?:model|test|seed|snapshot|macro|operation) .*\((?P<f>[^)]+)\)$",
-        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 92).follow(model_lines))],
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Runtime, 92).follow(model_lines).fails(Fails::Always),
+        )],
     },
 ];
 

@@ -175,6 +175,11 @@ fn first_change(diagnostic: &mut Diagnostic) {
     diagnostic.spurious = start.is_none();
     diagnostic.head = Some(unchanged + 3).filter(|head| *head < diagnostic.lines.len());
     diagnostic.line = start.map(|start| start.saturating_add(unchanged as u32));
+    let (old, new) = (diagnostic.first(), diagnostic.lines.get(1).map_or("", String::as_str));
+    // yapf and shfmt fail after such a diff.
+    if old.ends_with("\t(original)") && new.ends_with("\t(reformatted)") || old.ends_with(".sh.orig") {
+        diagnostic.fails = Fails::Always;
+    }
     if let Some(file) = &mut diagnostic.file {
         let own = file.strip_suffix(".orig").unwrap_or(file);
         *file = own.strip_prefix("a/").unwrap_or(own).to_owned();
@@ -233,7 +238,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "generic.line_code",
         pattern: r"^(?:\d+|-): (?P<k>[A-Z]\d{1,4}) (?P<m>\S.*)",
-        effects: &[Effect::Problem(problem(Level::Remark, Kind::Lint, 72))],
+        effects: &[Effect::Problem(problem(Level::Remark, Kind::Lint, 72).fails(Fails::AtEnd))],
     },
     Rule {
         name: "generic.place_below",
@@ -342,6 +347,12 @@ const RULES: &[Rule] = &[
         name: "generic.tool_says",
         pattern: r"^[a-z][\w.+-]*:(?: [^:]{1,60}:)? +(?:\[\w+\] )?(?P<m>(?:[\w]+ \x22[^\x22]*\x22 failed: |[Cc]annot|[Cc]an't|[Cc]ould ?n[o']t|[Uu]nable to|[Ff]ailed to|not in |[Ii]nvalid|[Uu]nrecognized|[Uu]nknown|[Uu]nterminated|[Uu]nmatched|[Ii]llegal|[Nn]o such\b).*)",
         effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 55).follow(indented).role(Role::Vague))],
+    },
+    Rule {
+        // `Failed to connect to bus: …`, `Could not resolve host: …`
+        name: "generic.sentence",
+        pattern: r"^(?:Failed to|Cannot|Can't|Could ?n[o']t|Unable to) (?P<m>[a-z]\S* \S.*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 50).refine(located).role(Role::Vague))],
     },
     Rule {
         name: "generic.warning",

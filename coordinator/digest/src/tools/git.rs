@@ -46,7 +46,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "git.automatic",
-        pattern: r"^Automatic merge failed",
+        pattern: r"^(?:Automatic merge failed|Patch failed at \d{4} )",
         effects: &[Effect::Marker(Marker::Failure(ToolId::Git)), Effect::Summary],
     },
     Rule {

@@ -13,7 +13,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "infra.network",
-        pattern: r"^(?:.*[: ])?(?:Could not resolve host|Temporary failure in name resolution|Connection refused|Connection timed out|Network is unreachable|TLS handshake timeout|getaddrinfo E\w+|connect ECONN\w+|Read timed out|ETIMEDOUT)\b.*",
+        pattern: r"^(?:.*[: ])?(?:Could not resolve host|Temporary failure in name resolution|Connection refused|Connection timed out|Network is unreachable|TLS handshake timeout|getaddrinfo E\w+|connect ECONN\w+|Read timed out|ETIMEDOUT|The connection to the server \S+ was refused)\b.*",
         effects: &[Effect::Problem(problem(ERROR, Kind::Infrastructure, 71))],
     },
     Rule {

@@ -187,6 +187,6 @@ const RULES: &[Rule] = &[
     Rule {
         name: "lint_reports.django",
         pattern: r"^(?:\?|[\w.]+): \([\w.]+\.E\d{3}\) (?P<m>.*)",
-        effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 90))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 90).fails(Fails::Always))],
     },
 ];

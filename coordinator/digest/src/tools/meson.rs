@@ -8,8 +8,8 @@ pub(super) const TOOL: Tool = Tool { totals_begin: true, rules: RULES, ..Tool::n
 const RULES: &[Rule] = &[
     Rule {
         name: "meson.none",
-        pattern: r"^(?:ERROR: \S.* test name does not match any test$|No suitable tests defined\.)",
-        effects: &[Effect::Harmless, Effect::Marker(Marker::NoTests), Effect::Summary],
+        pattern: r"^ERROR: \S.* test name does not match any test$",
+        effects: &[Effect::Harmless, Effect::Marker(Marker::FailsWithoutTests), Effect::Summary],
     },
     Rule {
         name: "meson.failed",

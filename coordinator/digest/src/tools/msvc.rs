@@ -1,10 +1,17 @@
 //! Output of MSVC.
 
 use super::c::indented_no_head;
-use crate::rules::{Effect, Kind, Level, Rule, problem};
+use crate::rules::{Diagnostic, Effect, Fails, Kind, Level, Rule, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("MSVC") };
+
+/// An error of the build tool itself, such as `LINK : fatal error LNK1104: …`, ends the build.
+fn without_a_line(diagnostic: &mut Diagnostic) {
+    if !diagnostic.first().contains(" : warning ") {
+        diagnostic.fails = Fails::Always;
+    }
+}
 
 const RULES: &[Rule] = &[
     Rule {
@@ -15,6 +22,6 @@ const RULES: &[Rule] = &[
     Rule {
         name: "msvc.linker",
         pattern: r"^(?:\d+>)?\s*[\w .\-/\\:]+ : (?P<s>fatal error|error|warning) [A-Z]+\d+: (?P<m>.*)",
-        effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 90))],
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 90).refine(without_a_line))],
     },
 ];

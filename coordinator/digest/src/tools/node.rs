@@ -58,6 +58,11 @@ fn uncaught_place(diagnostic: &mut Diagnostic) {
 fn thrown(diagnostic: &mut Diagnostic) {
     js_place(diagnostic);
     located(diagnostic);
+    // An arrow to an excerpt is a compiler's.
+    if diagnostic.file.is_some() && diagnostic.lines.iter().any(|line| line.trim_start().starts_with("--> "))
+    {
+        diagnostic.kind = Some(Kind::Build);
+    }
     if diagnostic.first().contains("Error: Command failed: ") {
         diagnostic.kind = Some(Kind::Consequence);
     }

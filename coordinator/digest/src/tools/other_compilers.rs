@@ -1,6 +1,8 @@
 //! Compilers whose messages need no rules but these few.
 
-use crate::rules::{Diagnostic, ERROR, Effect, Fails, Kind, Level, Next, Rule, one_more, problem};
+use crate::rules::{
+    Diagnostic, ERROR, Effect, Fails, Kind, Level, Next, Rule, always, indented, one_more, problem,
+};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("compilers") };
@@ -27,7 +29,10 @@ pub(super) fn of_compiler(diagnostic: &mut Diagnostic) {
     }
     let code =
         diagnostic.first().trim_end().strip_suffix(']').and_then(|line| Some(line.rsplit_once('[')?.1));
-    if code.is_some_and(super::c::is_code) {
+    let is_of_hlint = diagnostic.first().contains(": Suggestion: ");
+    // Programs log `a.c:7: info: listening [IPV64]` without a column.
+    let is_coded = diagnostic.column.is_some() && code.is_some_and(super::c::is_code);
+    if is_coded || is_of_hlint || begins_with_rule(diagnostic.after_place()) {
         diagnostic.fails = Fails::Always;
     }
     let extension = diagnostic.file.as_deref().and_then(|file| Some(file.rsplit_once('.')?.1));
@@ -47,6 +52,18 @@ pub(super) fn names_rule(line: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '/' | ':' | '.' | '@');
     name.is_some_and(|(_, name)| {
         !name.starts_with('-') && name.contains(['-', '_', '/', ':']) && name.chars().all(is_part)
+    })
+}
+
+/// Whether a message begins with the name of a linter's rule: `style: [assignment_linter] …`.
+fn begins_with_rule(message: &str) -> bool {
+    let name = message.split_once(": [").and_then(|(severity, rest)| {
+        let is_word = severity.bytes().all(|byte| byte.is_ascii_alphabetic());
+        is_word.then(|| rest.split_once("] "))?
+    });
+    name.is_some_and(|(name, _)| {
+        name.contains(['-', '_'])
+            && name.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'_'))
     })
 }
 
@@ -149,6 +166,36 @@ fn lisp_lines(so_far: &[String], line: &str) -> Next {
     if line.starts_with("  ") && so_far.len() < 12 { Next::Part } else { Next::Beyond }
 }
 
+/// The message of Fortran's runtime is the line below the place.
+fn of_runtime(diagnostic: &mut Diagnostic) {
+    diagnostic.spurious =
+        !diagnostic.lines.get(1).is_some_and(|line| line.starts_with("Fortran runtime error: "));
+    diagnostic.head = Some(1);
+}
+
+fn has_place(diagnostic: &Diagnostic) -> bool {
+    diagnostic.file.is_some()
+}
+
+/// The message of Racket, with its indented fields.
+fn is_racket(line: &str) -> bool {
+    !line.trim().is_empty()
+}
+
+/// Only the last line at the margin, and the fields below it, are the message.
+fn racket_message(diagnostic: &mut Diagnostic) {
+    let context = diagnostic.lines.iter().position(|line| line.ends_with("...:")).unwrap_or(0);
+    let at = diagnostic.lines[..context].iter().rposition(|line| is_at_margin(line));
+    diagnostic.lines.drain(..at.unwrap_or(0));
+    diagnostic.spurious = at.is_none();
+    diagnostic.head = Some(0);
+}
+
+/// SBCL prints this line only if its debugger is disabled.
+fn is_without_debugger(diagnostic: &Diagnostic) -> bool {
+    diagnostic.first().contains(" in thread #<")
+}
+
 const RULES: &[Rule] = &[
     Rule {
         name: "other_compilers.elm",
@@ -193,9 +240,30 @@ const RULES: &[Rule] = &[
         )],
     },
     Rule {
+        name: "other_compilers.fortran_runtime",
+        pattern: r"^At line (?P<l>\d+) of file (?P<f>\S+)(?: \(unit = .*\))?$",
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Runtime, 90).follow(one_more).refine(of_runtime).ended(has_place),
+        )],
+    },
+    Rule {
+        name: "other_compilers.escript",
+        pattern: r"^escript: exception (?:error|exit|throw): (?P<m>.*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 88).follow(indented).ended(always))],
+    },
+    Rule {
+        name: "other_compilers.racket",
+        pattern: r"^  (?:context|errortrace)\.\.\.:$",
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Runtime, 84).lead(is_racket).follow(indented).refine(racket_message),
+        )],
+    },
+    Rule {
         name: "other_compilers.lisp",
         pattern: r"^Unhandled (?P<k>[\w:-]+)(?: in thread .*)?:?.*$",
-        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 84).follow(lisp_lines))],
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Runtime, 84).follow(lisp_lines).ended(is_without_debugger),
+        )],
     },
     Rule {
         // Compilers that name no severity, except for a warning.

@@ -2,7 +2,8 @@
 
 use super::compiler::{CHILD_DIED, DIED};
 use crate::rules::{
-    Diagnostic, ERROR, Effect, Kind, Next, Rule, drawn, indented, indented_or_blank, is_drawing, problem,
+    Diagnostic, ERROR, Effect, Fails, Kind, Next, Rule, drawn, indented, indented_or_blank, is_drawing,
+    problem,
 };
 use crate::tool::Tool;
 
@@ -25,12 +26,32 @@ fn last_line(diagnostic: &mut Diagnostic) {
     diagnostic.head = head.filter(|head| *head > 2);
 }
 
+/// The reasons below uv's error, up to a line at the margin.
+fn explained(so_far: &[String], line: &str) -> Next {
+    let is_reason = line.starts_with("  ╰─▶ ") || line.starts_with("  ├─▶ ") || line.starts_with("  │");
+    if line.trim().is_empty() {
+        Next::Maybe
+    } else if (is_reason || line.starts_with("      ")) && so_far.len() < 30 {
+        Next::Part
+    } else {
+        Next::Beyond
+    }
+}
+
 const RULES: &[Rule] = &[
     Rule {
         name: "packages.step",
         pattern: r"^\s*\xc3\x97 (?P<m>\S.* did not run successfully\.)$",
         effects: &[Effect::Problem(
-            problem(ERROR, Kind::Build, 90).follow(output).owning().refine(last_line),
+            problem(ERROR, Kind::Build, 90).follow(output).owning().refine(last_line).fails(Fails::Always),
+        )],
+    },
+    Rule {
+        // As uv has it.
+        name: "packages.uv",
+        pattern: r"^ {2}\xc3\x97 (?P<m>(?:No solution found when resolving|Failed to (?:build|download|fetch|install|parse|prepare|read|resolve)) .*)",
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Build, 88).follow(explained).owning().fails(Fails::Always),
         )],
     },
     Rule {

@@ -217,7 +217,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "pytest.none",
         pattern: r"^=* ?(?:no tests (?:ran|collected)(?: \(.*\))?|\d+ deselected(?:, \d+ warnings?)?) in [\d.]+ ?s(?:econds)?(?: \(.*\))? ?=*$",
-        effects: &[Effect::Marker(Marker::NoTests)],
+        effects: &[Effect::Marker(Marker::FailsWithoutTests)],
     },
     Rule {
         name: "pytest.interrupted",

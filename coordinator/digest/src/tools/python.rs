@@ -138,9 +138,13 @@ fn syntax_only(diagnostic: &mut Diagnostic) {
     diagnostic.head = diagnostic.lines.len().checked_sub(1);
 }
 
-/// A program may log an exception raised in a function. A frame in `<module>` means that no function caught it.
+/// A program may log an exception raised in a function. A frame in `<module>` means that no function caught it. Of chained
+/// exceptions, the last one counts.
 fn is_of_module(diagnostic: &Diagnostic) -> bool {
-    let frame = diagnostic.lines.iter().find(|line| line.trim_start().starts_with("File \""));
+    let begins = |line: &String| line.contains(HEADING) && !line.trim_start().starts_with('|');
+    let from = diagnostic.lines.iter().rposition(begins).unwrap_or(0);
+    let is_frame = |line: &&String| line.trim_start_matches([' ', '|']).starts_with("File \"");
+    let frame = diagnostic.lines[from..].iter().find(is_frame);
     frame.is_some_and(|frame| frame.ends_with(", in <module>") || frame.contains("runpy"))
 }
 

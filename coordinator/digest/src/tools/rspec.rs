@@ -1,6 +1,6 @@
 //! Output of rspec.
 
-use crate::rules::{Count, Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, problem};
+use crate::rules::{Count, Diagnostic, ERROR, Effect, Fails, Kind, Marker, Next, Rule, problem};
 use crate::tally::Counts;
 use crate::tool::{Announced, Tool, ToolId};
 
@@ -47,7 +47,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "rspec.list",
         pattern: r"^(?P<f>\S+_spec\.rb):(?P<l>\d+):(?P<t>\S.*)$",
-        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 88).refine(no_frame))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 88).refine(no_frame).fails(Fails::Never))],
     },
     Rule {
         name: "rspec.reruns",

@@ -80,8 +80,14 @@ const RULES: &[Rule] = &[
         effects: &[Effect::Problem(DIED), Effect::Marker(Marker::Crash(Indicator::Died("")))],
     },
     Rule {
+        // Before the rule for runners that succeed without tests.
+        name: "runner.fails_without_tests",
+        pattern: r"^(?:No (?:related )?tests? (?:files? )?found, exiting with code [1-9]|NO TESTS RAN$|(?:Error: )?No test files found: |Error: No tests found\.?$|Paths given to .mix test. did not match any |The --only option was given to .mix test. but no test was executed$|> No tests found for given|ERROR: (?:not found: |file or directory not found: )|Could not find '\S+\.[cm]?[jt]sx?'$)",
+        effects: &[Effect::Marker(Marker::FailsWithoutTests), Effect::Summary],
+    },
+    Rule {
         name: "runner.no_tests",
-        pattern: r"^(?:\[(?:INFO|WARNING|ERROR)\] )?(?:No tests? (?:files? )?found(?:,| related| for given|\.|$)|No tests to run|No tests (?:were )?(?:executed|found|matched)|NO TESTS RAN$|No (?:test|spec) files (?:were )?found|No matching test cases were run|Error: No test files found: |The --only option was given to .mix test. but no test was executed$|Paths given to .mix test. did not match any |No test (?:is available in|matches the given)|> No tests found for given|ERROR: (?:not found: |file or directory not found: )|Could not find '\S+\.[cm]?[jt]sx?'$)",
+        pattern: r"^(?:\[(?:INFO|WARNING|ERROR)\] )?(?:No tests? (?:files? )?found(?:,| related| for given|\.|$)|No tests to run|No suitable tests defined\.|No tests (?:were )?(?:executed|found|matched)|No (?:test|spec) files (?:were )?found|No matching test cases were run|No test (?:is available in|matches the given))",
         effects: &[Effect::Marker(Marker::NoTests), Effect::Summary],
     },
 ];

@@ -1,6 +1,8 @@
 //! Output of sanitizers.
 
-use crate::rules::{ERROR, Effect, FATAL, Indicator, Kind, Marker, Next, Rule, indented_or_blank, problem};
+use crate::rules::{
+    ERROR, Effect, FATAL, Fails, Indicator, Kind, Marker, Next, Rule, indented_or_blank, problem,
+};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("sanitizers") };
@@ -98,6 +100,6 @@ const RULES: &[Rule] = &[
     Rule {
         name: "valgrind.errors",
         pattern: r"^==\d+== ERROR SUMMARY: [1-9]\d* errors",
-        effects: &[Effect::Problem(problem(ERROR, Kind::Crash, 85)), Effect::Summary],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Crash, 85).fails(Fails::Always)), Effect::Summary],
     },
 ];

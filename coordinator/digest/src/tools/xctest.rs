@@ -1,6 +1,6 @@
 //! Output of XCTest.
 
-use crate::rules::{Count, Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, TestEvent, problem};
+use crate::rules::{Count, Diagnostic, ERROR, Effect, Fails, Kind, Marker, Next, Rule, TestEvent, problem};
 use crate::tally::Counts;
 use crate::tool::{Tool, ToolId};
 
@@ -89,7 +89,9 @@ const RULES: &[Rule] = &[
     Rule {
         name: "xctest.assertion",
         pattern: r"^(?P<f>[^:]+):(?P<l>\d+): error: (?P<t>-\[.*?\]|[\w]+\.[\w.]+(?:\(\))?) : (?P<m>.*)",
-        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 95).follow(assertion).refine(xctest_name))],
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Test, 95).follow(assertion).refine(xctest_name).fails(Fails::Always),
+        )],
     },
     Rule {
         name: "xctest.executed",

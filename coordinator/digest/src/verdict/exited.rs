@@ -85,7 +85,7 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
         );
     }
     if let (true, Some((source, known_from))) =
-        (case.tests.run != TestRun::No || says_tested(case), case.tests.none())
+        (case.tests.run != TestRun::No || case.tests.fails_without || says_tested(case), case.tests.none())
     {
         let text = format!("The command exited 0, but no tests ran, by {source}.");
         return decision(

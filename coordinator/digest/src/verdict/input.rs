@@ -151,6 +151,8 @@ pub(crate) struct TestEvidence {
     pub(crate) without_total: Option<String>,
     /// Source that counted zero tests, and whether it is a report or the log.
     pub(crate) none: Option<(String, KnownFrom)>,
+    /// A runner found no tests and fails for it.
+    pub(crate) fails_without: bool,
     /// The total is of a tool that counts tests only in a test run, never in a build.
     pub(crate) only_in_test_runs: bool,
     /// A panic is a failed test.

@@ -378,6 +378,9 @@ fn zero_passes_only_with_nothing_against_it() {
     let built = seen(ToolId::Cargo, "Finished `test` profile");
     let other = VerdictInput { log: succeeded(&built), ..none };
     check(&other, "zero", Verdict::Passed, CrashType::None);
+    let tests = TestEvidence { fails_without: true, ..no_tests("the line `NO TESTS RAN`", TestRun::No) };
+    let case = VerdictInput { tests, ..other.clone() };
+    check(&case, "zero_no_tests", Verdict::Inconclusive, CrashType::Unknown);
     let case = VerdictInput { tests: no_tests("cargo output", TestRun::Tests), ..other };
     check(&case, "zero_no_tests", Verdict::Inconclusive, CrashType::Unknown);
     let failure = seen(ToolId::Xcodebuild, "** TEST FAILED **");
