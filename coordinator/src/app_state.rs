@@ -32,7 +32,7 @@ use std::collections::HashSet;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 pub(crate) struct AppState {
     pub(crate) config: Config,
@@ -69,6 +69,8 @@ pub(crate) struct AppState {
     pub(crate) line_indexes: LineIndexes,
     pub(crate) loads: Loads,
     pub(crate) sign_ins: SignIns,
+    /// Dropped with this state, when the last task that uses it has ended.
+    pub(crate) in_use: watch::Sender<()>,
 }
 
 /// Minimum time between audit lines about refused connections: a peer without a token must not be

@@ -43,13 +43,15 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
 /// Logs that are copied to the shared objects at a time. Each takes a thread and up to 32 MiB.
 const PUBLISHING_MAX: usize = 8;
 /// Time in which a leader that could not open its records gives its lease back. After that, the lease runs out.
 const RESIGN_WITHIN: Duration = Duration::from_secs(2);
+/// Limit of [`RunEnd::wait`]: a few questions to a PostgreSQL server that does not answer.
+const TASKS_END_WITHIN: Duration = Duration::from_secs(15);
 
 /// A started coordinator, with an open listener.
 pub struct Coordinator {
@@ -59,6 +61,19 @@ pub struct Coordinator {
     store: Store,
     /// `None` if it shares its records with no other coordinator.
     leadership: Option<Leadership>,
+}
+
+/// The end of all tasks of a coordinator ([`Coordinator::end`]).
+#[derive(Debug)]
+pub struct RunEnd(watch::Receiver<()>);
+
+impl RunEnd {
+    /// Waits until no task of the coordinator is left, but not for ever: the caller drops the runtime then. A task that
+    /// goes on in a runtime that shuts down panics.
+    pub async fn wait(mut self) {
+        // Nothing is ever sent. The error means that the sender was dropped.
+        let _ended = tokio::time::timeout(TASKS_END_WITHIN, self.0.changed()).await;
+    }
 }
 
 /// A coordinator with an open listener that shares its records with others and does not lead yet.
@@ -326,6 +341,7 @@ impl Coordinator {
             metrics,
             tls,
             leadership: leads,
+            in_use: watch::Sender::new(()),
         });
         Ok(Self { shared, listener, thread, store, leadership })
     }
@@ -352,6 +368,11 @@ impl Coordinator {
         &self.shared.tokens
     }
 
+    /// Returns the end of its tasks, for a caller that starts over after [`CoordinatorError::Replaced`].
+    pub fn end(&self) -> RunEnd {
+        RunEnd(self.shared.in_use.subscribe())
+    }
+
     /// Returns a handle that reports the activity, also while the coordinator serves.
     pub fn activity(&self) -> Activity {
         Activity { shared: self.shared.clone() }
@@ -361,12 +382,13 @@ impl Coordinator {
     /// their workers.
     ///
     /// # Errors
-    /// [`CoordinatorError::Serve`]. [`CoordinatorError::Replaced`] if another coordinator is the leader: the caller must
-    /// drop the runtime of this one, with its connections, before it starts again.
+    /// [`CoordinatorError::Serve`]. [`CoordinatorError::Replaced`] if another coordinator is the leader: all connections
+    /// are closed, and the caller must wait for [`RunEnd`] and drop the runtime of this one before another run leads.
     pub async fn serve(
         self,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), CoordinatorError> {
+        let sockets = self.listener.sockets().clone();
         let router = router(self.shared.clone()).into_make_service_with_connect_info::<PeerAddress>();
         let retention = retention(&self.shared.config);
         let mut upkeep = tokio::task::JoinSet::new();
@@ -381,7 +403,10 @@ impl Coordinator {
         let served = tokio::select! {
             served = async { axum::serve(self.listener, router).await } => served.map_err(CoordinatorError::Serve),
             () = shutdown => Ok(()),
-            () = lost(self.leadership.as_ref()) => Err(CoordinatorError::Replaced),
+            () = lost(self.leadership.as_ref()) => {
+                sockets.shut_down();
+                Err(CoordinatorError::Replaced)
+            }
         };
         drop(upkeep);
         self.shared.runtime.input(Input::DrainPool { draining: true }).await;

@@ -35,5 +35,5 @@ pub mod trust;
 mod webhooks;
 
 pub use config::{Config, ConfigError, Protection, StoreConfig};
-pub use coordinator::{Activity, Coordinator, CoordinatorError, EarlierRun, Standby, run};
+pub use coordinator::{Activity, Coordinator, CoordinatorError, EarlierRun, RunEnd, Standby, run};
 pub use leader::election;

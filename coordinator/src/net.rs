@@ -24,6 +24,7 @@ pub(crate) mod request_limits;
 mod requests;
 pub(crate) mod router;
 pub(crate) mod sign_in;
+pub(crate) mod sockets;
 pub(crate) mod standby;
 pub(crate) mod stdin;
 mod upgrades;

@@ -57,14 +57,14 @@ pub(crate) fn run(arguments: CoordinatorArguments) -> Result<ExitCode, Failure> 
 }
 
 /// Runs one of several coordinators. When it is not the leader any more, it starts over as a standby in a new runtime:
-/// the end of the old one ends each connection and task. That may take seconds, so the new one redirects connections
-/// meanwhile, and leads only after that.
+/// the end of the old one ends each task. That may take seconds, so the new one redirects connections meanwhile, and leads
+/// only after that.
 fn run_shared(config: Config, announce: impl FnOnce(String)) -> Result<ExitCode, Failure> {
     let mut announce = Some(announce);
     let mut earlier: Option<EarlierRun> = None;
     loop {
         let runtime = super::daemon_runtime()?;
-        let after = earlier.take();
+        let (after, mut tasks_end) = (earlier.take(), None);
         let ended = super::serve_on(&runtime, async {
             let failed = |error: CoordinatorError| Failure::from_error(POOL, &error);
             let standby = Standby::start_after(config.clone(), after).await.map_err(failed)?;
@@ -78,7 +78,10 @@ fn run_shared(config: Config, announce: impl FnOnce(String)) -> Result<ExitCode,
                 () = &mut asked => return Ok(ExitCode::SUCCESS),
             };
             let served = match elected {
-                Ok(coordinator) => coordinator.serve(asked).await,
+                Ok(coordinator) => {
+                    tasks_end = Some(coordinator.end());
+                    coordinator.serve(asked).await
+                }
                 Err(error) => Err(error),
             };
             if let Err(error) = &served
@@ -100,6 +103,9 @@ fn run_shared(config: Config, announce: impl FnOnce(String)) -> Result<ExitCode,
         std::thread::Builder::new()
             .name("earlier-run".to_owned())
             .spawn(move || {
+                if let Some(end) = tasks_end {
+                    runtime.block_on(end.wait());
+                }
                 drop(runtime);
                 has_ended.store(true, Ordering::Release);
             })

@@ -3,6 +3,7 @@
 
 use super::idle::{RequestCount, UntilLink};
 use super::pending_connections::{PendingConnection, PendingConnections};
+use super::sockets::OpenSockets;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -39,6 +40,7 @@ type Accepted = (Box<dyn ByteStream>, Remote);
 pub(crate) struct Listener {
     address: SocketAddr,
     accepted: Arc<Mutex<mpsc::Receiver<Accepted>>>,
+    sockets: OpenSockets,
 }
 
 /// Returns the TLS settings for the next connection; `None` for plain text.
@@ -54,12 +56,18 @@ impl Listener {
         let listener = TcpListener::from_std(socket)?;
         let address = listener.local_addr()?;
         let (sender, accepted) = mpsc::channel(ACCEPTED_MAX);
-        tokio::spawn(accept(listener, acceptor, PendingConnections::new(newcomers_max), sender));
-        Ok(Self { address, accepted: Arc::new(Mutex::new(accepted)) })
+        let sockets = OpenSockets::default();
+        let pending_connections = PendingConnections::new(newcomers_max);
+        tokio::spawn(accept(listener, acceptor, pending_connections, sockets.clone(), sender));
+        Ok(Self { address, accepted: Arc::new(Mutex::new(accepted)), sockets })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    pub(crate) fn sockets(&self) -> &OpenSockets {
+        &self.sockets
     }
 }
 
@@ -67,6 +75,7 @@ async fn accept(
     listener: TcpListener,
     acceptor: Acceptor,
     pending_connections: PendingConnections,
+    sockets: OpenSockets,
     sender: mpsc::Sender<Accepted>,
 ) {
     loop {
@@ -78,7 +87,7 @@ async fn accept(
         match accepted {
             Ok((stream, peer)) => {
                 let place = pending_connections.admit(peer.ip(), room);
-                tokio::spawn(handshake(stream, place, peer, acceptor(), sender.clone()));
+                tokio::spawn(handshake(stream, place, peer, acceptor(), sockets.clone(), sender.clone()));
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection can't be accepted");
@@ -95,12 +104,14 @@ async fn handshake(
     mut place: PendingConnection,
     peer: SocketAddr,
     acceptor: Option<TlsAcceptor>,
+    sockets: OpenSockets,
     sender: mpsc::Sender<Accepted>,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%peer, %error, "the connection ended before it began");
         return;
     }
+    let stream = sockets.add(stream);
     let stream: Box<dyn ByteStream> = match acceptor {
         None => Box::new(stream),
         Some(acceptor) => {

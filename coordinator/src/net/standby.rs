@@ -25,6 +25,8 @@ const REGISTER_BYTES_MAX: usize = 256 << 10;
 
 /// Time that a standby waits for a leader before it answers. A client gives up one of several coordinators a second later.
 const LEADER_WITHIN: Duration = Duration::from_secs(3);
+/// The same while the PostgreSQL server does not answer: another coordinator may reach it.
+const SERVER_WITHIN: Duration = Duration::from_millis(500);
 
 /// What the answers depend on.
 #[derive(Clone)]
@@ -76,8 +78,9 @@ pub(super) async fn leader(leadership: &Leadership) -> Result<String, LinkError>
         Part::Standby { leader, is_overdue } => leader.is_some() && !is_overdue,
         Part::Leader | Part::Replaced => true,
     };
+    let within = if leadership.server_answers() { LEADER_WITHIN } else { SERVER_WITHIN };
     // After the wait, the last known leader is better than none.
-    drop(tokio::time::timeout(LEADER_WITHIN, part.wait_for(is_known)).await);
+    drop(tokio::time::timeout(within, part.wait_for(is_known)).await);
     let part = part.borrow().clone();
     match part {
         Part::Standby { leader: Some(url), .. } => Ok(url),

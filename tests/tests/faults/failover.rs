@@ -89,16 +89,19 @@ fn a_leader_that_is_cut_off_from_its_records_steps_down() {
         (0..2).map(|_| Proxy::start(([127, 0, 0, 1], postgres.port()).into())).collect();
     let urls: Vec<String> =
         proxies.iter().map(|proxy| postgres.url_at(proxy.address().port(), name)).collect();
-    let (cluster, workload) = begin(&urls);
+    let (cluster, mut workload) = begin(&urls);
     let old = cluster.leader();
     // Its runtime ends only when each question to PostgreSQL has failed. It listens meanwhile.
     while_it_listens(&cluster, old, || {
         set(&proxies[old], Flow::Hold);
         cluster.leader_after(old);
         workload.release();
+        // The workers leave the old leader, although its tasks still wait for PostgreSQL.
+        workload.submit(&cluster.pool, 1_000, Duration::ZERO, &[]).wait_for_start();
         set(&proxies[old], Flow::Pass);
         cluster.wait_for_standby(old);
     });
+    assert!(!cluster.log(old).contains("panicked"), "{}", cluster.log(old));
     end(&cluster, &workload);
 }
 
