@@ -83,7 +83,7 @@ const TOKEN_CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Version of this software.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Limit on the addresses of tokens that are remembered since the start. Above it, the records are asked again.
+/// Limit on the addresses of tokens that are remembered since the start. Above it, the records are read again.
 const ADDRESSES_MAX: usize = 10_000;
 
 /// Returns the address, or the network of an IPv6 address: a machine changes its address inside of it.

@@ -84,7 +84,7 @@ pub struct Standby {
     leadership: Leadership,
 }
 
-/// What a coordinator that starts over has from its earlier run.
+/// Parts of an earlier run that a coordinator uses when it starts over.
 #[derive(Debug)]
 pub struct EarlierRun {
     /// The open listener ([`Standby::socket`]), so that no connection is refused meanwhile.

@@ -1,6 +1,6 @@
 //! One leader among the coordinators that share a PostgreSQL server.
 //!
-//! [`election`] decides. This module asks the server and reads the clock. A coordinator that has led once starts over
+//! [`election`] decides. This module sends the questions to the server and reads the clock. A coordinator that has led once starts over
 //! with a new [`Candidate`]: its fence never changes.
 
 pub mod election;
@@ -126,7 +126,7 @@ impl Gate {
     }
 }
 
-/// A coordinator that wants to lead.
+/// A coordinator that may become the leader.
 pub(crate) struct Candidate {
     server: Server,
     gate: Gate,

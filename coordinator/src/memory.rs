@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Areas from which glibc serves the threads' allocations. By default there are eight for each processor. Each area keeps
-/// what its threads freed, so many threads with large answers hold several times the memory that is in use. Musl and macOS
+/// the memory that its threads freed, so many threads with large answers hold several times the memory that is in use. Musl and macOS
 /// have no such areas.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const ARENAS_MAX: i32 = 2;
@@ -24,7 +24,7 @@ pub(crate) fn limit_arenas() {
     }
 }
 
-/// Returns free memory to the system each time that the process has grown. glibc keeps free blocks between used ones: beside
+/// Returns free memory to the system each time that the process has grown. glibc keeps free blocks between used ones: next to
 /// clients that send large messages, half of the process was free memory. Runs until its task is dropped.
 pub(crate) async fn release_free_memory() {
     let mut growth = Growth::default();

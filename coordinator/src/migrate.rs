@@ -1,6 +1,6 @@
 //! Moves a pool from a data directory to PostgreSQL and shared objects, and back. The source stays as it is.
 //!
-//! Each step skips what is there already, so an interrupted migration goes on when it is called again. At the end, all rows
+//! Each step skips rows and objects that exist already, so an interrupted migration continues when it is called again. At the end, all rows
 //! are compared with the source, and all objects are read again. Before that, no coordinator starts on the target.
 //! The history of tests and the certificate stay in the data directory. The logs of running attempts are not copied:
 //! their workers send them again.
@@ -16,7 +16,7 @@ use buildpool_protocol::ids::AttemptId;
 use std::io;
 use std::path::Path;
 
-/// What was moved and checked.
+/// Numbers of the moved and checked parts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Moved {
     /// Rows by table.

@@ -132,7 +132,7 @@ impl Inputs {
         });
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(length) = whole else {
-            // The end of the job and a late reader may both finish it. The second of them must not remove what the first kept.
+            // The end of the job and a late reader may both finish it. The second of them must not remove the files that the first kept.
             if !kept.iter().any(|(known, _)| *known == job) {
                 self.remove_files(job);
             }
@@ -255,13 +255,13 @@ fn remove(path: &Path) {
 }
 
 impl AppState {
-    /// The input of a job; none for a job that is done.
+    /// Returns the input of a job, or `None` for a job that is done.
     ///
     /// # Errors
     /// When the disk refuses its file.
     pub(crate) async fn input(&self, job: JobId) -> io::Result<Option<Arc<Input>>> {
         let input = tokio::task::block_in_place(|| self.inputs.open(job))?;
-        // Asked after the file was made: it is removed by the end of the job, or here.
+        // Checked after the file was created: the end of the job removes it, or this function.
         if let Some(live) = self.runtime.live(job).await {
             self.inputs.belongs_to(&input, &live.record.submitter);
             return Ok(Some(input));

@@ -176,7 +176,7 @@ impl TestHistory {
     }
 
     /// Takes the results of tests out of a digest. Adds a note for each failed test that is known to be flaky. If the
-    /// project asks for it and every failed test is one, the cause states this; the verdict stays. Blocks.
+    /// project requests it and every failed test is flaky, the cause states this; the verdict stays. Blocks.
     pub(crate) fn annotate(&self, spec: &JobSpec, digest: &mut Digest) -> Vec<TestResult> {
         let results = std::mem::take(&mut digest.test_results);
         let known = self.known_flaky(spec, &results);
@@ -316,7 +316,7 @@ impl<B: Fn(&JobSpec) -> Option<String>> Writer<B> {
             let mut written = self.table.write(run, branch.as_deref());
             if let Some(seq) = row {
                 written = written.and_then(|()| self.table.set_copied(&self.shared.place, seq, run.job));
-                // The next run copies what the table lacks.
+                // The next run copies the rows that are missing in the table.
                 self.is_copied = written.is_ok();
             }
             report("stored", written);

@@ -67,7 +67,7 @@ impl Trust {
     }
 
     /// Returns the trust class of a token's jobs. A token that reads only its own jobs has no part in
-    /// the class of a team: a job can read what other jobs of its class left in a workspace.
+    /// the class of a team: a job can read files that other jobs of its class left in a workspace.
     pub(crate) fn class_for(&self, principal: &Principal) -> String {
         match principal.only.reads {
             Reads::Own if !self.is_local => own_class(&principal.name),

@@ -1,6 +1,6 @@
 //! Webhooks: the events of the pool, sent to URLs that admins name.
 //!
-//! Each webhook has a place in the stored events, and a queue of deliveries in `webhooks.db`. [`plan`] decides what is
+//! Each webhook has a place in the stored events, and a queue of deliveries in `webhooks.db`. [`plan`] decides which delivery is
 //! sent when. [`post`] sends it, signed as Standard Webhooks defines (<https://www.standardwebhooks.com>). A delivery is
 //! removed after it was accepted, so a coordinator that dies in between sends it once more with the same id.
 

@@ -35,7 +35,7 @@ pub(crate) struct Answer {
     pub(crate) text: String,
     /// Links to files that the answer lists, as far as the budget allows.
     pub(crate) links: Vec<Link>,
-    /// For a caller that wants to see pictures.
+    /// Pictures, for a caller that requested them.
     pub(crate) pictures: Vec<Picture>,
 }
 

@@ -4,7 +4,7 @@
 use crate::report::{CrashReport, Location, Severity};
 use serde::{Deserialize, Serialize};
 
-/// All evidence of an attempt. Empty if none was searched or found.
+/// All evidence of an attempt. Empty if no evidence was searched or found.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Evidence {
     /// Crash reports that belong to the job.

@@ -14,7 +14,7 @@ pub const FOLLOW_WINDOW_BYTES: u64 = 4 << 20;
 /// Limit on the unacknowledged output sent by a worker, in bytes.
 pub const OUTPUT_WINDOW_BYTES: u64 = 8 << 20;
 
-/// Standard input that a client may send beyond what the job's keeper has room for, in bytes.
+/// Standard input that a client may send beyond the room of the job's keeper, in bytes.
 pub const STDIN_WINDOW_BYTES: u64 = 2 << 20;
 /// Standard input that a keeper holds for a command that does not read, in bytes.
 pub const STDIN_KEEPER_BYTES: u64 = 1 << 20;

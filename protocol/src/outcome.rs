@@ -7,7 +7,7 @@ use crate::report::{ArtifactEntry, GapEntry, Survivor, Usage};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Wait status of the command's own process, or the reason why there is none.
+/// Wait status of the command's own process, or the reason why it is missing.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {

@@ -74,11 +74,11 @@ pub struct SnapshotInfo {
     pub files: u64,
     /// Files that look like secrets and were not sent.
     pub kept_back: Vec<String>,
-    /// What exists on the submitter's machine and not in the workspace: ignored directories at the top and in the
+    /// Files on the submitter's machine that are not in the workspace: ignored directories at the top and in the
     /// command's directory, LFS pointers instead of content, links that lead out of the tree.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_behind: Vec<String>,
-    /// The command that makes the missing dependencies, detected from the project's files. Absent if none are missing or
+    /// The command that makes the missing dependencies, detected from the project's files. Absent if no dependencies are missing or
     /// the project configures `setup`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup_suggestion: Option<String>,

@@ -405,7 +405,7 @@ pub struct JobSpec {
     /// Reason why it runs on another pool than the requested one, if the submitter allowed that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
-    /// The project's configuration asks for quarantine: a cause states that all failed tests are known to be flaky.
+    /// The project's configuration requests quarantine: a cause states that all failed tests are known to be flaky.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub quarantine: bool,
     /// The submitter's trace as W3C `traceparent`. In a grant, the trace of the attempt.
@@ -414,7 +414,7 @@ pub struct JobSpec {
     /// The environment of the job contains its trace as `TRACEPARENT`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trace_env: bool,
-    /// Who it runs for; the coordinator's decision.
+    /// The submitter and its trust class; the coordinator sets them.
     #[serde(default, skip_serializing_if = "Access::is_open")]
     pub access: Access,
     /// Networks that the job can use.

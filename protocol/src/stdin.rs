@@ -1,7 +1,7 @@
 //! Standard input of a job: bytes at offsets, the same way as output, in the other direction.
 //!
 //! There is one stream, so a *position* is an offset into it. Each receiver states how far the sender may send (`until`);
-//! a receiver that lost bytes asks again from a position. Frames are [`crate::frame::BinaryKind::Stdin`].
+//! a receiver that lost bytes requests them again from a position. Frames are [`crate::frame::BinaryKind::Stdin`].
 
 use crate::error::{ErrorCode, LinkError};
 use crate::frame::{BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
@@ -23,7 +23,7 @@ pub struct StdinEnd {
     /// Length in bytes, and BLAKE3 over them.
     #[serde(flatten)]
     pub seal: Seal,
-    /// Why it ends before the submitter's input does. None for a complete input.
+    /// Why it ends before the submitter's input does. Absent for a complete input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -61,7 +61,7 @@ pub fn split_content(content: &[u8]) -> Result<(AttemptId, &[u8]), LinkError> {
     Ok((AttemptId { job, number: u32::from_le_bytes(*number) }, bytes))
 }
 
-/// The part of `bytes`, which begin at `position`, that follows on `end`. None where nothing does: all of it is known,
+/// The part of `bytes`, which begin at `position`, that follows on `end`. `None` if no part does: all of it is known,
 /// or bytes before it are missing.
 pub fn new_part(bytes: &[u8], position: u64, end: u64) -> Option<&[u8]> {
     let known = usize::try_from(end.checked_sub(position)?).ok()?;

@@ -146,7 +146,7 @@ pub struct Condition {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stdin: bool,
     /// Target of the programs that may replace its own, as in the names of a release's files. Absent
-    /// if it accepts none.
+    /// if it accepts no programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upgrade_target: Option<String>,
     /// The order to replace its program that it carries out, or that failed last.

@@ -3,7 +3,7 @@
 //! In place: the submitter's own environment without the pool's variables. Otherwise: the login
 //! environment of the worker's user, overridden by the worker's configuration, overridden by the
 //! job's variables. The two ids of the attempt are always set. The trace
-//! of the job is set only if its submitter asked for it.
+//! of the job is set only if its submitter requested it.
 
 use crate::isolation::users::barrier;
 use crate::keeper::tree::{ATTEMPT_VARIABLE, JOB_VARIABLE};
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 const PASSED_ON: &[&str] = &["LANG", "TZ", "TMPDIR"];
 
 /// Returns the environment of an attempt. `base` is the worker's environment for jobs. `trace` is the trace of the
-/// process, if the submitter asked for it.
+/// process, if the submitter requested it.
 pub fn of_attempt(
     spec: &JobSpec,
     attempt: AttemptId,

@@ -282,7 +282,7 @@ pub fn control_groups() -> Option<ControlGroups> {
 /// Prepares the control groups of attempts, where systemd delegates the unit of this process.
 ///
 /// # Errors
-/// The reason why there are none, for users.
+/// The reason why there are no control groups, for users.
 pub fn delegated_groups() -> Result<cgroup::DelegatedGroups, String> {
     let groups = control_groups().ok_or("this system has no control groups")?;
     cgroup::DelegatedGroups::prepare(&groups.own, Path::new(groups.mount), system::is_delegated)

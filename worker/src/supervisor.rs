@@ -66,7 +66,7 @@ pub enum Input {
         /// 0 if the tree is certainly empty.
         left: usize,
     },
-    /// Processes were asked for their stacks.
+    /// The stacks of processes were requested.
     StacksRequested {
         /// Number of these processes.
         processes: usize,

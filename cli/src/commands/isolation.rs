@@ -11,7 +11,7 @@ const ANSWER_BYTES_MAX: u64 = 256;
 /// The meaning of mode `none`, for a question and a warning.
 const ONE_DOMAIN: &str = "jobs can do everything that the worker's user can, so all submitters of this worker are one trust domain";
 
-/// Returns the keys for a new configuration of a worker: those of the chosen mode. Asks on a terminal. Elsewhere the mode
+/// Returns the keys for a new configuration of a worker: those of the chosen mode. Prompts on a terminal. Elsewhere the mode
 /// stays `none` unless `--isolation` names one, and a warning explains the consequences.
 ///
 /// # Errors

@@ -22,7 +22,7 @@ const OVERDUE_PART: u32 = 4;
 /// worker that is looked at for it. Beyond it, all jobs count as competing, so a position is then at
 /// most too large.
 const COMPARED_MAX: usize = 500;
-/// Limit on the classes of jobs in an estimate. With more, there is none.
+/// Limit on the classes of jobs in an estimate. With more, there is no estimate.
 const CLASSES_ESTIMATED_MAX: usize = 64;
 /// Limit on the classes of queued jobs that are compared for a position. With more, all jobs count as competing.
 pub(crate) const CLASSES_COMPARED_MAX: usize = 256;

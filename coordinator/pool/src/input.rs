@@ -73,12 +73,12 @@ pub struct Submit {
     pub refused: Option<LinkError>,
     /// Usual run time of this command, from history.
     pub usual: Option<Duration>,
-    /// What the pool needs of the long texts. `None` if the pool must compute it: an owner that serves many submitters
+    /// The measures of the long texts. `None` if the pool must compute it: an owner that serves many submitters
     /// calls [`Submit::measure`] before the pool has the submit, because it reads each byte.
     pub measures: Option<Measures>,
 }
 
-/// What the pool needs of the long texts of a submit.
+/// Measures of the long texts of a submit: the pool needs only these.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Measures {
     /// Memory of the job in bytes.
@@ -234,7 +234,7 @@ pub enum Input {
 }
 
 impl Input {
-    /// Returns the user who requests it.
+    /// Returns the submitter of the request.
     pub const fn submitter(&self) -> Option<&Submitter> {
         match self {
             Self::Submit { submit, .. } => Some(&submit.submitter),

@@ -18,7 +18,7 @@ pub(crate) struct Offers {
     all: BTreeSet<WorkerId>,
 }
 
-/// Hash of an offer or of the requirement that asks for it.
+/// Hash of an offer or of the requirement that needs it.
 pub(crate) type OfferKey = u64;
 
 static NONE: BTreeSet<WorkerId> = BTreeSet::new();

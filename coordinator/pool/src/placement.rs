@@ -59,7 +59,7 @@ impl Pool {
         placement.unwrap_or_else(|| Obstacle::Workers(self.blocking(&job.record.spec, reserved)))
     }
 
-    /// Returns the worker for a job or its obstacle, or `None` if suitable workers exist and none has room. Its cost does
+    /// Returns the worker for a job or its obstacle, or `None` if suitable workers exist and all are full. Its cost does
     /// not grow with the workers that accept no jobs now.
     pub(crate) fn placement(&self, job: &Job, reserved: &Reserved, now: Duration) -> Option<Obstacle> {
         let spec = &*job.record.spec;

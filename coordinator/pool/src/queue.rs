@@ -2,7 +2,7 @@
 //!
 //! Jobs with the same requirements form a *class*. Inside a class each submitter has a lane,
 //! ordered by priority and then by submission. Only the heads of lanes can be next, so a dispatch
-//! checks one job per lane. Classes are found by what may let them run: an offer of a worker, a
+//! checks one job per lane. Classes are found by the events that may let them run: an offer of a worker, a
 //! concurrency group, a submitter.
 
 use crate::effect::JobRecord;

@@ -34,7 +34,7 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// What a pool gives each submitter unless its operator chooses otherwise.
+    /// The default quota of each submitter.
     pub const fn standard() -> Self {
         Self {
             queued_jobs: None,

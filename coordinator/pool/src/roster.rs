@@ -301,7 +301,7 @@ impl Roster {
         format!("no single worker has all requested labels and resources ({})", wanted.join(", "))
     }
 
-    /// Returns the reason if restrictions exclude the job from each worker that has what it asks for.
+    /// Returns the reason if restrictions exclude the job from each worker with the required labels and resources.
     fn not_admitted(&self, spec: &JobSpec) -> Option<String> {
         let wanted = spec.selectors.iter();
         let resources = spec.resources.iter().filter(|(_, count)| **count > 0).map(|(name, _)| name);

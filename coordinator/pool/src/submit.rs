@@ -238,7 +238,7 @@ impl Pool {
         let is_own = job.record.submitter == by.name;
         let first = self.note_cancel(id, &by.name, reason);
         if is_own {
-            // Its submitter knows the result, so an equal submit is a new job. A submitter whose job an
+            // Its submitter cancelled it, so an equal submit is a new job. A submitter whose job an
             // admin cancelled does not know it yet.
             self.delivered(id);
         }
@@ -271,8 +271,8 @@ impl Pool {
         true
     }
 
-    /// The end of a job was asked for so long ago that nothing is waited for any more: neither its worker nor a disk. The
-    /// attempt is fenced, so its worker ends what is left of it.
+    /// Ends a job whose end was requested so long ago that neither its worker nor a disk is waited for any more. The
+    /// attempt is fenced, so its worker ends the remaining processes.
     pub(crate) fn cancel_overdue(&mut self, now: Now, id: JobId) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let (Some(asked), Some(granted)) = (job.cancel.clone(), job.granted()) else { return };

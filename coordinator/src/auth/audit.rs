@@ -1,4 +1,4 @@
-//! The audit log: who did what to which job, token or worker, in the database of the tokens.
+//! The audit log: each action on a job, token or worker with its actor, in the database of the tokens.
 
 use super::rows::{Actor, Note, REFUSED, audit};
 use super::{Tokens, rfc3339};

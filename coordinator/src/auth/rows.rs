@@ -87,7 +87,7 @@ pub(super) fn read(connection: &Connection) -> sql::Result<HashMap<TokenId, Stor
             return Ok(None);
         };
         let only: Option<String> = row.get(8)?;
-        // A restriction that can't be read must not become none.
+        // A restriction that can't be read must not become the absence of a restriction.
         let Ok(only) = only.map_or(Ok(Restriction::default()), |text| serde_json::from_str(&text)) else {
             return Ok(None);
         };

@@ -10,7 +10,7 @@ use std::time::Duration;
 const MARGIN: u32 = 8;
 /// Renewals in one lease. Two may get lost.
 const RENEWALS: u32 = 3;
-/// Questions of a standby in one lease, at least. It also asks at the end of the lease.
+/// Minimum number of questions of a standby in one lease. A further question follows at the end of the lease.
 const LOOKS: u32 = 6;
 /// Shortest interval between two questions of a standby: this part of the lease.
 const LOOKS_MAX: u32 = 60;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 
-/// An outage, or none.
+/// The current outage, if there is one.
 #[derive(Default, Debug)]
 pub(super) struct Outage {
     since: Option<Instant>,

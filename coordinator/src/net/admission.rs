@@ -41,7 +41,7 @@ impl AppState {
 
 /// Maximum time that a submit waits for the PostgreSQL server.
 const SERVER_PATIENCE: Duration = Duration::from_secs(30);
-/// Delay before it is asked again.
+/// Delay before the next question.
 const SERVER_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 /// Returns the error for new jobs while records can't be written.
@@ -63,7 +63,7 @@ pub(crate) async fn submit(
     admit(context, request, message).await
 }
 
-/// Returns what the configuration, the token and the kind of the job decide about its workers.
+/// Returns the workers that the configuration, the token and the kind of the job permit.
 fn access(context: &RequestContext, spec: &JobSpec) -> Access {
     let Restriction { workers, mut labels, projects: _, reads: _ } = context.principal.only.clone();
     if spec.network == Network::None {
@@ -237,7 +237,7 @@ async fn with_input_of(
     };
     message.spec.stdin = Some(Stdin { seal: Some(seal) });
     match admit(context, request, message).await {
-        // The input is complete, so the client sends none.
+        // The input is complete, so the client sends no input.
         Ok(submitted) => Ok(Submitted { stdin: false, ..submitted }),
         Err(error) => {
             inputs.discard(new);

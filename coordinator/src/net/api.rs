@@ -143,7 +143,7 @@ async fn protect(
     }
 }
 
-/// Who sends a request. It holds one of the token's connections until the request is answered.
+/// The sender of a request. It holds one of the token's connections until the request is answered.
 pub(super) struct Caller {
     shared: Arc<AppState>,
     principal: Principal,

@@ -128,7 +128,7 @@ impl ClientConnection {
         (connection, out)
     }
 
-    /// Carries out what the tasks and the pool have for this connection, until one of them needs no more. Never returns
+    /// Serves the tasks of this connection and the replies of the pool, until the pool ends. Never returns
     /// while the pool runs.
     pub(super) async fn serve_tasks(&mut self) {
         loop {

@@ -18,7 +18,7 @@ const NEWCOMERS_MAX: u64 = 512;
 /// Maximum links of all tokens.
 const LINKS_MAX: u64 = 65_536;
 
-/// Numbers of descriptors by use. A flood of one use takes none of the others.
+/// Numbers of descriptors by use. A flood of one use does not take those of the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Descriptors {
     /// Connections that are not a link.

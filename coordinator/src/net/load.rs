@@ -99,7 +99,7 @@ fn read(shared: &AppState, now: i64) -> Result<Load, LinkError> {
     }
 }
 
-/// What the figures need of a job.
+/// The values of a job that the figures need.
 struct Fact {
     created_ms: i64,
     wait_secs: Option<f64>,

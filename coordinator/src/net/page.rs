@@ -111,7 +111,7 @@ impl Sent {
             Some("svg") => "image/svg+xml",
             _ => "text/html; charset=utf-8",
         };
-        // Compression of bytes in memory can't fail; an empty result means that none is sent.
+        // Compression of bytes in memory can't fail; an empty result means that the uncompressed file is sent.
         let compressed = zstd::encode_all(text.as_bytes(), LEVEL).unwrap_or_default();
         Self { media_type, text, compressed }
     }

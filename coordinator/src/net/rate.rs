@@ -60,7 +60,7 @@ impl Rates {
 const VOLUME_BYTES: f64 = (256 << 20) as f64;
 /// The interval between two passes of retention, in seconds.
 const VOLUME_PERIOD_SECS: f64 = 600.0;
-/// Bytes that each job counts beside its texts.
+/// Bytes that each job counts in addition to its texts.
 const JOB_BYTES: f64 = 512.0;
 
 /// Bytes of new jobs that each principal may still submit.

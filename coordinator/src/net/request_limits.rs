@@ -6,7 +6,7 @@ use dashmap::DashMap;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Requests of one name that the pool's thread or a list is asked for at a time.
+/// Concurrent requests of one name to the pool's thread or for a list.
 const OF_NAME: usize = 2;
 /// Inputs of one name, other than submits, that wait for the pool's thread or for their records at a time.
 const INPUTS_OF_NAME: usize = 16;

@@ -255,7 +255,7 @@ pub(crate) async fn workers(context: &RequestContext, request: u32) {
     list(context, request, room, Listed::Workers { offset: 0 }).await;
 }
 
-/// A list that a client asked for.
+/// A requested list.
 enum Listed {
     Jobs(Box<ListQuery>),
     /// The workers after the first ones, as many as fit into a message.

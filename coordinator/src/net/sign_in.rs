@@ -22,7 +22,7 @@ pub(crate) struct SignIns {
 }
 
 struct Code {
-    /// A hash, so that the time of a comparison tells nothing about the code.
+    /// A hash, so that the time of a comparison contains no information about the code.
     hash: blake3::Hash,
     token: String,
     until: Instant,

@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 
 /// Reason of a coordinator that is not ready.
 pub(super) const SERVER_AWAY: &str = "the PostgreSQL server of `store.url` does not answer";
-/// Limit on the message of a peer. A standby reads none but `register`.
+/// Limit on the message of a peer. A standby reads only `register`.
 const REGISTER_BYTES_MAX: usize = 256 << 10;
 
 /// Time that a standby waits for a leader before it answers. A client gives up one of several coordinators a second later.
@@ -28,7 +28,7 @@ const LEADER_WITHIN: Duration = Duration::from_secs(3);
 /// The same while the PostgreSQL server does not answer: another coordinator may reach it.
 const SERVER_WITHIN: Duration = Duration::from_millis(500);
 
-/// What the answers depend on.
+/// The state that the answers depend on.
 #[derive(Clone)]
 struct Known {
     leadership: Leadership,
@@ -79,7 +79,7 @@ pub(super) async fn leader(leadership: &Leadership) -> Result<String, LinkError>
         Part::Leader | Part::Replaced => true,
     };
     let within = if leadership.server_answers() { LEADER_WITHIN } else { SERVER_WITHIN };
-    // After the wait, the last known leader is better than none.
+    // After the wait, the last known leader is better than no leader.
     drop(tokio::time::timeout(within, part.wait_for(is_known)).await);
     let part = part.borrow().clone();
     match part {

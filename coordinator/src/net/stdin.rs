@@ -131,7 +131,7 @@ pub(crate) async fn send(
     let input = match shared.input(lease.attempt.job).await {
         Ok(Some(input)) => input,
         Ok(None) => return,
-        // The worker asks again with its next report.
+        // The worker requests it again with its next report.
         Err(error) => return tracing::error!(attempt = %lease.attempt, %error, "an input can't be opened"),
     };
     let mut progress = input.progress();

@@ -25,7 +25,7 @@ use tokio::sync::{mpsc, watch};
 
 /// Maximum bytes of output before an acknowledgement is sent.
 const ACKNOWLEDGE_BYTES: u64 = 1 << 20;
-/// Frames of standard input that wait to be sent; those who send wait when it is full.
+/// Frames of standard input that wait to be sent. Senders wait while the queue is full.
 const STDIN_MAX: usize = 4;
 /// Delay before refused output is requested again from the worker.
 const WRITE_AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -126,7 +126,7 @@ struct WorkerConnection {
     stdin_out: mpsc::Sender<stdin::ToKeeper>,
 }
 
-/// What waits to go to the worker.
+/// Queues of messages for the worker.
 struct Queues<'a> {
     outbox: &'a mut mpsc::Receiver<WorkerOut>,
     frames: &'a mut transfer::Out,

@@ -23,7 +23,7 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// The copies of an input that has none yet.
+    /// Returns the copies of a new input.
     pub(super) fn new(objects: &Objects, job: JobId) -> Self {
         Self { objects: objects.clone(), owner: job.to_string(), copied: Mutex::default() }
     }

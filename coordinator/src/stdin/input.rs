@@ -154,7 +154,7 @@ impl Input {
         });
     }
 
-    /// Appends what is new of some bytes. They count for workers at once, and for the client after [`Input::sync`].
+    /// Appends the new part of some bytes. It counts for workers at once, and for the client after [`Input::sync`].
     ///
     /// # Errors
     /// When the disk refuses; nothing is appended then.
@@ -184,7 +184,7 @@ impl Input {
         self.end_if_whole(state)
     }
 
-    /// Makes what was appended last.
+    /// Makes the appended bytes durable.
     ///
     /// # Errors
     /// When the disk refuses.

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 /// Inputs that wait for their removal. Beyond it, an input stays until the next start.
 const QUEUED_MAX: usize = 4_096;
 
-/// What is removed.
+/// Files or copies to remove.
 pub(super) enum Removal {
     /// The file of an input, and its end.
     Files(PathBuf),

@@ -122,7 +122,7 @@ impl Check<'_> {
         }
     }
 
-    /// States what a full check has read, if it found no damage.
+    /// Adds a remark about the logs that a full check has read, if it found no damage.
     fn confirm(&mut self) {
         let has_error = self.remarks.iter().any(|remark| remark.weight == Weight::Error);
         if self.depth == Depth::Full && !has_error {

@@ -1,4 +1,4 @@
-//! Events: what happened in the pool, for readers outside of it.
+//! Events: changes in the pool, for readers outside of it.
 //!
 //! An event is written in the transaction of the records that it describes. So neither is lost without the other, and
 //! the order of the ids is the order of the changes. Ids only grow, also after events were removed.
@@ -114,7 +114,7 @@ pub struct TokenUse {
 /// The ids of the stored events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EventRange {
-    /// The oldest stored event, or the next one if none is stored.
+    /// The oldest stored event, or the next one if no event is stored.
     pub oldest: u64,
     /// The newest event that was ever written; 0 before the first one.
     pub newest: u64,

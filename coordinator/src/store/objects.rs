@@ -255,7 +255,7 @@ impl Objects {
         self.rows(|connection| rows::owners(connection, kind))
     }
 
-    /// Sets the time of an object to the present one, because a client was told that it is stored.
+    /// Sets the time of an object to the present one, because a client got the message that it is stored.
     ///
     /// # Errors
     /// [`ObjectError::Records`]
@@ -312,7 +312,7 @@ impl Objects {
         let mut swept_at = self.inner.swept_at.lock().unwrap_or_else(PoisonError::into_inner);
         if swept_at.is_none_or(|at| at.elapsed() > SWEEP_EVERY) {
             *swept_at = Some(Instant::now());
-            // The bucket removes the parts of an upload that nobody goes on with.
+            // The bucket removes the parts of an abandoned upload.
             let now = SystemTime::now();
             buildpool_objects::incoming::remove_stale(&self.inner.uploads, ABANDONED_AFTER, now);
             let removed = self.sweep(super::now_ms())?;

@@ -1,7 +1,7 @@
 //! One SQL interface over two databases: SQLite in a file, or a PostgreSQL server.
 //!
 //! All statements of this crate are written once, in the SQL that both databases accept. Parameters are written as `?1`;
-//! [`server`] translates them. A statement that must differ asks [`Connection::kind`]. The interface has the names of
+//! [`server`] translates them. Code with a statement that must differ calls [`Connection::kind`]. The interface has the names of
 //! `rusqlite`, as far as this crate uses it.
 
 pub(crate) mod server;

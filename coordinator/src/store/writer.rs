@@ -143,7 +143,7 @@ struct States<'a> {
 }
 
 /// Returns the records of a batch without the states of a job that later ones replace. The first state of a new job and the
-/// end of a job keep their places: a build has ended when none of its jobs so far is unfinished.
+/// end of a job keep their places: a build has ended when all of its jobs so far are finished.
 fn without_repeats(batch: &[Record]) -> impl Iterator<Item = &Record> {
     let mut jobs: HashMap<JobId, States<'_>> = HashMap::new();
     for (at, record) in batch.iter().enumerate() {

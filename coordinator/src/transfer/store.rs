@@ -48,7 +48,7 @@ pub(crate) struct TransferStore {
     class: String,
     /// Stops the git commands of one transfer.
     stop: Stop,
-    /// What several coordinators share. The directory is a copy of a part of it then.
+    /// The objects that several coordinators share. The directory is then a copy of a part of them.
     objects: Option<Objects>,
     /// Locks of the owners of shared chains.
     owner_locks: OwnerLocks,
@@ -385,7 +385,7 @@ impl TransferStore {
     }
 }
 
-/// Limits on what is stored, in bytes.
+/// Limits on the stored files, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// All artifacts.

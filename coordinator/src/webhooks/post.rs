@@ -105,7 +105,7 @@ pub(crate) enum PostError {
 }
 
 impl PostError {
-    /// Returns true if the receiver wants no more deliveries.
+    /// Returns true if the receiver accepts no more deliveries.
     pub(super) const fn is_gone(&self) -> bool {
         matches!(self, Self::Status(410))
     }

@@ -205,7 +205,7 @@ impl Webhooks {
         Ok(webhook)
     }
 
-    /// Deletes a webhook with its queue. Returns false if there is none with this id.
+    /// Deletes a webhook with its queue. Returns false if no webhook has this id.
     pub(crate) fn delete(&self, id: WebhookId) -> Result<bool, StoreError> {
         let deleted = self.with(|connection| {
             connection.execute("DELETE FROM deliveries WHERE webhook = ?1", params![id.as_bytes()])?;

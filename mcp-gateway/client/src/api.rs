@@ -1,4 +1,4 @@
-//! The HTTP API of a coordinator, for what the client link does not have: the history of tests, events, and codes that
+//! The HTTP API of a coordinator, for the parts that the client link does not have: the history of tests, events, and codes that
 //! sign a browser in.
 
 use crate::dial::{Failed, connect, is_on_its_way, on_leader, unauthorized, unreachable};

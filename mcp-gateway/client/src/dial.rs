@@ -75,7 +75,7 @@ pub(super) async fn dial(endpoint: &Endpoint, client: &str) -> Result<(Socket, P
     Err(known)
 }
 
-/// Asks one coordinator of the endpoint after another, until one answers that is the leader.
+/// Sends a request to one coordinator of the endpoint after another, until the leader answers.
 ///
 /// # Errors
 /// The error of the failed step, as of [`dial`].

@@ -39,7 +39,7 @@ pub(super) fn call_for(part: &str, job: &str, is_largest: bool) -> String {
     }
 }
 
-/// Cuts until the text fits, then further until the structured content fits, which has fields beside each text. So the
+/// Cuts until the text fits, then further until the structured content fits, which has fields in addition to each text. So the
 /// text holds all that the structured content holds.
 pub(super) fn fit(mut result: JobResult, extras: &Extras, budget: &Budget) -> Answer {
     let whole = budget.of_complete_log();
@@ -106,7 +106,7 @@ type Step = fn(&mut JobResult, usize) -> bool;
 const STEPS: [Step; 22] = [
     |result, _| halve_lists(result, FEW),
     |result, _| drop_details(result),
-    // Beside a complete log, findings only point into it.
+    // With a complete log, findings only point into it.
     |result, _| result.complete_log && halve_other_findings(result),
     |result, _| result.complete_log && drop_last_finding(result),
     |result, excess| shorten_text(result, excess, LAST_BYTES, "stdout"),

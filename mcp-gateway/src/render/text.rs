@@ -11,7 +11,7 @@ const OTHER_TOOLS: &str = "(also ";
 pub(super) fn job(result: &JobResult, extras: &Extras) -> String {
     let mut extra = Vec::new();
     // A passed run is one line, which contains the command.
-    // Beside a complete log, the reason matters only if there was a choice.
+    // With a complete log, the reason matters only if there was a choice.
     let is_useful = |chosen: &&String| !result.complete_log || extras.details || chosen.contains(OTHER_TOOLS);
     let may_show = !result.success && !extras.no_test_matches;
     if let Some(chosen) = extras.chosen.as_ref().filter(|_| may_show).filter(is_useful) {

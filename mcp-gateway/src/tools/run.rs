@@ -165,7 +165,7 @@ pub(super) fn named_template(
             if let Some(problem) = templates.problem_of(&name) {
                 reason = format!("{name:?} can't be used: {problem}");
             }
-            // Whoever wrote the file does not write this answer.
+            // The author of the file must not control this answer.
             let reason = render::reason(&reason);
             Err(arguments.wrong("template", reason))
         }
@@ -211,7 +211,7 @@ fn ran_no_test(result: &JobResult) -> bool {
     result.verdict == Some(Verdict::Inconclusive) && ran == 0
 }
 
-/// Returns the names of the project's tests that are similar to a filter. Returns none if the
+/// Returns the names of the project's tests that are similar to a filter. Returns an empty list if the
 /// search takes too long.
 async fn similar_names(directory: PathBuf, filter: String) -> Vec<String> {
     let search = tokio::task::spawn_blocking(move || project::similar(&directory, &filter));

@@ -118,7 +118,7 @@ pub struct WorkerSummary {
     /// Size of that disk, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_total_bytes: Option<u64>,
-    /// Target of the programs that may replace its own. Absent if it accepts none.
+    /// Target of the programs that may replace its own. Absent if it accepts no programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upgrade_target: Option<String>,
     /// The upgrade that it carries out, or that failed last.

@@ -1,4 +1,4 @@
-//! Who a job runs for, and which workers may run it.
+//! The submitter of a job, its trust class, and the workers that may run it.
 
 use super::{JobSpec, Selector, Source};
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ pub fn workspace_key(class: &str, project: &str) -> String {
 }
 
 impl JobSpec {
-    /// The workspaces that the job can use, as [`workspace_key`] names them; none for a job without a snapshot.
+    /// The workspaces that the job can use, as [`workspace_key`] names them. Empty for a job without a snapshot.
     pub fn workspace_key(&self) -> Option<String> {
         match &self.source {
             Source::Snapshot { project, .. } => Some(workspace_key(&self.access.class, project)),

@@ -166,7 +166,7 @@ impl Setup {
     /// Checks lengths, the absence of NUL, and that directory and inputs stay inside the snapshot.
     ///
     /// # Errors
-    /// The first field that is wrong, and what would be valid.
+    /// The first invalid field, with its valid values.
     pub fn check(&self) -> Result<(), SpecError> {
         check_bytes("setup", &self.command, limits::SETUP_COMMAND_BYTES_MAX)?;
         check_bytes("setup", &self.directory, limits::PATH_BYTES_MAX)?;

@@ -75,7 +75,7 @@ impl Restriction {
     /// Checks names and lengths.
     ///
     /// # Errors
-    /// The first field that is wrong, and what is valid.
+    /// The first invalid field, with its valid values.
     pub fn check(&self) -> Result<(), SpecError> {
         for (field, length) in [
             ("only_worker", self.workers.len()),

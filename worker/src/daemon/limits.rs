@@ -1,4 +1,4 @@
-//! Limits on what a job may use: memory, processes, processors, disk.
+//! Limits on the resources of a job: memory, processes, processors, disk.
 
 use super::memory;
 use crate::config::Config;
@@ -31,7 +31,7 @@ pub(super) fn group(
     groups.limited(&memory::name(attempt), &limits)
 }
 
-/// Returns the memory of a job that requests none: the share of a slot, in bytes.
+/// Returns the memory of a job without a request: the share of a slot, in bytes.
 fn memory_share(config: &Config) -> Option<u64> {
     let all = platform::memory_bytes()?;
     Some((all - all / MEMORY_RESERVE) / u64::from(config.slots.max(1)))

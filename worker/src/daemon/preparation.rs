@@ -28,7 +28,7 @@ use tracing::warn;
 pub(super) struct PreparedAttempt {
     pub(super) argv: Vec<String>,
     pub(super) directory: PathBuf,
-    /// What has to run before.
+    /// The setup to run before the command.
     pub(super) setup: Option<SetupPlan>,
     /// Directories of the worker that belong to the job.
     pub(super) own: Vec<PathBuf>,
@@ -38,7 +38,7 @@ pub(super) struct PreparedAttempt {
     pub(super) gates: Vec<PathBuf>,
     /// Limit on its disk space.
     pub(super) disk: Option<DiskLimit>,
-    /// The home directory of the job's trust class; none if the job has the one of its user.
+    /// The home directory of the job's trust class. Absent if the job has the home directory of its user.
     pub(super) class_home: Option<PathBuf>,
 }
 

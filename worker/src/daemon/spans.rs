@@ -1,14 +1,14 @@
 //! The spans of an attempt on its worker. They are below the trace of the grant.
 //!
 //! Process and setup have the times of the outcome, which is on disk. So a restart of the daemon changes no span. The
-//! preparation has none on disk, because an attempt that is being prepared does not survive its daemon.
+//! preparation has no times on disk, because an attempt that is being prepared does not survive its daemon.
 
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::outcome::{Ending, Outcome, StartFailure};
 use buildpool_protocol::spec::{Command, JobSpec, Source};
 use buildpool_telemetry::{self as telemetry, Place, Span};
 
-/// Returns the trace for the environment of the command, if its submitter asked for it. Spans of the command are below the
+/// Returns the trace for the environment of the command, if its submitter requested it. Spans of the command are below the
 /// span of its process.
 pub(super) fn trace_of_process(spec: &JobSpec, attempt: AttemptId) -> Option<String> {
     match (spec.trace_env, telemetry::is_on()) {

@@ -1,5 +1,5 @@
 //! Standard input on its way from the coordinator to keepers. The daemon stores nothing: a keeper states how far it is,
-//! and what got lost is requested again from there.
+//! and lost bytes are requested again from there.
 
 use super::agent::Agent;
 use crate::keeper::messages::{StdinWindow, ToKeeper};
@@ -56,7 +56,7 @@ impl Agent {
         }
     }
 
-    /// Whether the keeper of an attempt could be told.
+    /// Sends a message to the keeper of an attempt. Returns false if the attempt has no keeper now.
     fn to_keeper_of(&self, attempt: AttemptId, message: &ToKeeper) -> bool {
         let Some(keeper) = self.keepers.of_attempt(attempt) else { return false };
         self.keepers.send(keeper, message).is_ok()

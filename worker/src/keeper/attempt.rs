@@ -52,7 +52,7 @@ pub(super) struct RunningAttempt {
     masker: Option<Masker>,
     /// True if the job runs as the keeper's user, so that examining it gives it no rights.
     may_attach_debugger: bool,
-    /// None for an attempt with an empty standard input.
+    /// Absent for an attempt with an empty standard input.
     stdin: Option<Stdin>,
     began: Now,
     started_at_ms: Option<i64>,
@@ -230,7 +230,7 @@ impl RunningAttempt {
         self.setup.is_some()
     }
 
-    /// The length of the job's log: what a setup writes does not count.
+    /// The length of the job's log. The output of a setup does not count.
     fn log_length(&self) -> u64 {
         if self.is_setup() { 0 } else { self.spool.length() }
     }

@@ -136,7 +136,7 @@ pub struct Run {
     /// Control group to make for the job. Its limits then hold in place of `memory_bytes_max`.
     #[serde(default)]
     pub group: Option<AttemptGroup>,
-    /// True if jobs run as the keeper's user and can connect to its socket. Then nobody gets the
+    /// True if jobs run as the keeper's user and can connect to its socket. Then no connection gets the
     /// secrets from the socket.
     #[serde(default)]
     pub jobs_reach_socket: bool,
@@ -151,7 +151,7 @@ pub struct Run {
 pub struct SetupRun {
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// Where it runs, and what is recorded when it has passed.
+    /// Its working directory, and the record to write when it has passed.
     pub plan: SetupPlan,
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Keeper {
     adopts: bool,
     connection: Option<Connection>,
     attempt: Option<RunningAttempt>,
-    /// What to run when the setup that is the attempt now has passed.
+    /// The command to run after the current setup has passed.
     next: Option<Box<Run>>,
     /// The remaining tree of an ended attempt.
     survivors: Option<Tree>,
@@ -205,7 +205,7 @@ impl Keeper {
         self.attempt.as_mut().filter(|kept| kept.id() == attempt).and_then(RunningAttempt::stdin_mut)
     }
 
-    /// Tells the worker of new room for standard input.
+    /// Sends the worker the new limit of standard input, if it has grown.
     fn send_stdin_position(&mut self) {
         let Some(attempt) = self.attempt.as_mut().filter(|_| self.connection.is_some()) else { return };
         let id = attempt.id();

@@ -92,7 +92,7 @@ fn spawn_here(run: &Run) -> Result<Spawned, StartFailure> {
     }
 }
 
-/// Starts the command in its control group. If there is none, each process has limits of its own.
+/// Starts the command in its control group. Without a control group, each process has limits of its own.
 fn in_group<T>(run: &Run, start: impl Fn(&[(Resource, u64)]) -> T) -> T {
     let limits = limits(run);
     let Some(group) = &run.group else { return start(&limits) };
@@ -141,7 +141,7 @@ fn stdin_pipe(run: &Run) -> std::io::Result<Option<(PipeReader, PipeWriter)>> {
 
 /// The command's ends of its pipes.
 struct Streams<'a> {
-    /// None for an empty standard input.
+    /// Absent for an empty standard input.
     stdin: Option<&'a PipeReader>,
     stdout: &'a PipeWriter,
     stderr: &'a PipeWriter,

@@ -10,13 +10,13 @@ use std::io::{self, PipeWriter, Write};
 const ANNOUNCE_BYTES: u64 = STDIN_KEEPER_BYTES / 4;
 
 pub(super) struct Stdin {
-    /// None when the command's end is closed, or all bytes are written.
+    /// Absent when the command's end is closed, or all bytes are written.
     pipe: Option<PipeWriter>,
     buffer: VecDeque<u8>,
     received: u64,
     hasher: blake3::Hasher,
     end: Option<StdinEnd>,
-    /// The limit that the worker was last told.
+    /// The limit that was last sent to the worker.
     announced: u64,
 }
 
@@ -111,7 +111,7 @@ impl Stdin {
         })
     }
 
-    /// What the result has to state: an input that ended early.
+    /// Returns the note for the result about an input that ended early.
     pub(super) fn note(&self) -> Option<String> {
         let end = self.end.as_ref()?;
         let reason = end.reason.as_ref()?;

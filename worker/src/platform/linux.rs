@@ -58,7 +58,7 @@ pub(super) fn pids() -> io::Result<impl Iterator<Item = io::Result<i32>>> {
 }
 
 pub(super) fn process(pid: i32) -> Option<Process> {
-    // The kernel reports no size, and would otherwise be asked for a few bytes at a time.
+    // The kernel reports no size, and would otherwise be read a few bytes at a time.
     let mut stat = Vec::with_capacity(STAT_BYTES);
     File::open(format!("/proc/{pid}/stat")).ok()?.read_to_end(&mut stat).ok()?;
     parse_stat(&stat)

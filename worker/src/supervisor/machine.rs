@@ -142,7 +142,7 @@ impl Supervisor {
         self.advance(now);
     }
 
-    /// The last contact, as the input that tells another supervisor of it.
+    /// Returns the last contact as an input for another supervisor.
     pub fn contact(&self, now: Now) -> Input {
         Input::Contact {
             age: now.continuous.saturating_sub(self.contact_at),

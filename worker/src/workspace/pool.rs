@@ -31,7 +31,7 @@ const STALE_AFTER: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// The file with a project's name, in its directory.
 const PROJECT_NOTE: &str = "project";
-/// The file with the trust class of the project's directory. Older versions wrote none.
+/// The file with the trust class of the project's directory. Older versions did not write it.
 const CLASS_NOTE: &str = "class";
 
 /// The workspaces of a worker.

@@ -122,7 +122,7 @@ mod tests {
         let off = of_restart(&MINI.replace(" autorestart          1", " autorestart          0"))
             .expect("it is there");
         assert!(off.state == State::Warning && off.remedy.contains("autorestart 1"));
-        // A longer key is another setting, and a notebook has none.
+        // A longer key is another setting, and a notebook does not have this setting.
         assert!(of_restart(" autorestartatconnect 0\n").is_none() && of_restart(PMSET).is_none());
     }
 

@@ -43,7 +43,7 @@ pub(super) struct Watch {
     interrupt: Signal,
     terminate: Signal,
     status: watch::Receiver<LinkStatus>,
-    /// Said that the coordinator is away.
+    /// True after the message that the coordinator is away.
     mentioned: bool,
     /// Waits for room on the screen; no event is taken meanwhile.
     pending: VecDeque<Item>,
@@ -296,7 +296,7 @@ impl Watch {
             }
             self.screen.finish().await
         };
-        // Whoever does not read can still leave.
+        // A client that does not read the output can still leave.
         let finished = tokio::select! {
             finished = finished => finished,
             _ = self.interrupt.recv() => return Ok(ExitCode::from(exit::code(result))),

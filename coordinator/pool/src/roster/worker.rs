@@ -23,7 +23,7 @@ pub(crate) enum Contact {
 pub(crate) struct Worker {
     /// Shared with views, because a record may have many labels.
     pub(crate) record: Arc<WorkerRecord>,
-    /// The keys of what it offers, from its record.
+    /// The keys of its offers, from its record.
     offers: Box<[OfferKey]>,
     pub(crate) contact: Contact,
     pub(crate) condition: Condition,
@@ -146,7 +146,7 @@ impl Worker {
         self.admits(&spec.access) && self.offers_all_of(spec)
     }
 
-    /// Returns true if it has everything that the job asks for, when idle.
+    /// Returns true if it has all labels and resources that the job requires, when idle.
     pub(super) fn offers_all_of(&self, spec: &JobSpec) -> bool {
         self.record.slots > 0
             && spec.selectors.iter().all(|selector| selector.matches(&self.record.labels))

@@ -84,7 +84,7 @@ pub(super) enum FollowedPart {
     End(Cursor),
 }
 
-/// A followed log. A part is read only when the reader asks for it.
+/// A followed log. A part is read only when the reader requests it.
 pub(super) struct Following {
     caller: Caller,
     connection: ClientConnection,

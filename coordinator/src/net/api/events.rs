@@ -157,7 +157,7 @@ impl EventReader {
             if let Some(event) = self.ready.pop_front() {
                 return Some(Ok(event));
             }
-            // Many changes share a read, however many there are and whoever causes them.
+            // Any number of changes, from any number of clients, share one read.
             if let Some(at) = self.read_at {
                 tokio::time::sleep_until(at + READ_EVERY).await;
             }

@@ -60,7 +60,7 @@ pub(super) struct Lines {
     places: Vec<Option<u64>>,
 }
 
-/// What is searched.
+/// The parameters of a search.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -126,7 +126,7 @@ pub(super) async fn get(
         stream,
     };
     let mut following = Following::begin(caller, follow).await?;
-    // The first part tells whether the job and the attempt exist, so it decides the status.
+    // The first part shows if the job and the attempt exist, so it decides the status.
     let first = following.next().await.map_err(Problem::unusable)?;
     let reader = LogParts {
         following,

@@ -27,7 +27,7 @@ pub(in crate::net) struct Problem {
     error: LinkError,
 }
 
-/// Problem details of a refused request (RFC 9457). The type is always `about:blank`; `code` tells errors apart.
+/// Problem details of a refused request (RFC 9457). The type is always `about:blank`; `code` distinguishes the errors.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub(super) struct Details {
@@ -35,7 +35,7 @@ pub(super) struct Details {
     title: &'static str,
     /// HTTP status.
     status: u16,
-    /// What is wrong: the field, its value and the valid values.
+    /// The problem: the field, its value and the valid values.
     detail: String,
     /// Error code, for programs.
     code: ErrorCode,

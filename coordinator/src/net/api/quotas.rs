@@ -1,4 +1,4 @@
-//! Quotas of submitters, and what each of them uses now.
+//! Quotas of submitters, and their current use.
 
 use super::document::Refused;
 use super::problem::Problem;
@@ -44,7 +44,7 @@ pub(super) struct Limits {
     stored_snapshot_bytes: Option<u64>,
 }
 
-/// What a submitter uses now.
+/// The current use of a submitter.
 #[derive(Serialize, ToSchema)]
 pub(super) struct InUse {
     /// Waiting jobs.
@@ -73,7 +73,7 @@ impl From<Quota> for Limits {
     }
 }
 
-/// Lists the quotas of submitters, and what each of them uses now. Only for admins.
+/// Lists the quotas of submitters, and their current use. Only for admins.
 #[utoipa::path(get, operation_id = "list_quotas", path = "/quotas", tag = "tokens",
     responses((status = 200, body = QuotaList), Refused))]
 pub(super) async fn list(caller: Caller) -> Result<Json<QuotaList>, Problem> {

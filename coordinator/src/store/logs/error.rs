@@ -72,7 +72,7 @@ pub enum LogError {
         "the stored log is damaged: {position} of {declared} bytes can be read; `buildpool doctor --full` on the coordinator checks all logs"
     )]
     Damaged {
-        /// End of what can be read.
+        /// End of the readable part.
         position: u64,
         /// Length of the log by its record.
         declared: u64,

@@ -30,7 +30,7 @@ pub(super) fn attempt_of(owner: &str) -> Option<AttemptId> {
 }
 
 impl Logs {
-    /// Returns the length of a log by its object. 0 if it has none.
+    /// Returns the length of a log by its object. 0 if it has no object.
     pub(super) fn shared_length(&self, attempt: AttemptId) -> Result<u64, LogError> {
         let Some(objects) = &self.inner.objects else { return Ok(0) };
         let items = objects.items(Kind::Log, &owner(attempt))?;

@@ -123,7 +123,7 @@ impl Logs {
         }
         let shared = self.share(attempt)?;
         if is_over {
-            // Retention notes what it removes, so missing bytes are damage.
+            // Retention records each removal, so missing bytes are damage.
             shared.declare(length);
             shared.end();
         }

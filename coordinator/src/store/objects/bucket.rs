@@ -113,7 +113,7 @@ impl Directory {
         let path = self.root.join(name);
         let directory = path.parent().unwrap_or(&self.root).to_owned();
         self.make(&directory)?;
-        // The begin of the name states its start, so that the sweep of a later start removes what is left.
+        // The name begins with its start, so that the sweep of a later start removes leftover files.
         let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let written = directory.join(format!("{file}.{}.{UNFINISHED}", Uuid::now_v7()));
         let copied = self.disk.create(&written).and_then(|mut file| {

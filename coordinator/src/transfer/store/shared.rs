@@ -1,7 +1,7 @@
 //! Snapshots and artifacts in the objects that several coordinators share.
 //!
 //! The snapshots of a project are in *chains*. The first object of a chain has a whole snapshot, and each further one has
-//! what the snapshots before it in the chain lack. So a small change is a small object, and a chain is short.
+//! the objects that the snapshots before it in the chain lack. So a small change is a small object, and a chain is short.
 //! An object is the manifest and the base tree as one line of JSON, and then the pack.
 
 use super::{

@@ -190,7 +190,7 @@ impl Configuration {
         }
     }
 
-    /// Returns true if the project asks for a quarantine of flaky tests.
+    /// Returns true if the project requests a quarantine of flaky tests.
     pub fn quarantine(&self) -> bool {
         self.quarantine
     }

@@ -4,7 +4,7 @@
 //! documentation, "Signal events"), also while JavaScript runs without a pause. The inspector pauses the
 //! program and returns the frames (Chrome DevTools Protocol, domain `Debugger`). The threads of a process that waits
 //! for them are reached through it (domain `NodeWorker`). All processes of the machine use the same port. So the
-//! processes of a job are examined one after another, and a process that listens there is asked only if it is
+//! processes of a job are examined one after another, and a process that listens there is examined only if it is
 //! the job's: the keeper of another job may examine its own at the same time.
 
 use super::NODE;
@@ -47,7 +47,7 @@ const LIST_BYTES_MAX: usize = 64 << 10;
 pub(super) const PARENTS: &str = "--";
 
 /// Prints the stack of each process that runs JavaScript. Processes after the argument `--` are examined only if the
-/// others have no stack. If no process runs JavaScript, prints what the first one waits for. Returns the exit code.
+/// others have no stack. If no process runs JavaScript, prints the operation that the first process waits for. Returns the exit code.
 pub fn node_stacks_main(arguments: impl Iterator<Item = OsString>) -> i32 {
     let mut idle = None;
     let mut has_stack = false;
@@ -73,11 +73,11 @@ pub fn node_stacks_main(arguments: impl Iterator<Item = OsString>) -> i32 {
 }
 
 fn print(text: &str) {
-    // If the keeper no longer reads, there is no one to tell.
+    // If the keeper no longer reads, the output has no reader.
     let _ = io::stdout().write_all(text.as_bytes());
 }
 
-/// What a process does.
+/// Activity of a process.
 enum Found {
     /// The frames of its main thread, or of its other threads: one on each line.
     Stacks(Vec<String>),
@@ -127,7 +127,7 @@ fn open(pid: i32, address: &SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// Pauses the process, and reads what it does. The process goes on when the inspector ends.
+/// Pauses the process, and reads its stacks. The process continues when the inspector ends.
 fn inspect(inspector: &mut Inspector, pid: i32) -> Result<Found, tungstenite::Error> {
     inspector.send("Debugger.enable", json!({}))?;
     inspector.send("Debugger.pause", json!({}))?;

@@ -73,7 +73,7 @@ impl FromStr for StoreUrl {
         if config.get_hosts().is_empty() {
             return Err(SourceError::Url("the URL has no host".to_owned()));
         }
-        // `prefer` would go on in plain text if somebody on the way refuses TLS.
+        // `prefer` would continue in plain text if an attacker on the network refuses TLS.
         if config.get_ssl_mode() == SslMode::Prefer && !config.get_hosts().iter().all(is_on_this_machine) {
             config.ssl_mode(SslMode::Require);
         }
