@@ -115,7 +115,7 @@ async fn on_disk<T>(shared: &AppState, act: impl Fn() -> io::Result<T>) -> T {
 }
 
 /// An item for a worker. Boxed to stay small: each connection of a worker allocates room for 32 of them.
-pub(crate) enum ToKeeper {
+pub(crate) enum StdinItem {
     Frame(Box<Bytes>),
     End(Box<ToWorker>),
 }
@@ -126,7 +126,7 @@ pub(crate) async fn send(
     lease: Lease,
     from: u64,
     mut until: watch::Receiver<u64>,
-    out: mpsc::Sender<ToKeeper>,
+    out: mpsc::Sender<StdinItem>,
 ) {
     let input = match shared.input(lease.attempt.job).await {
         Ok(Some(input)) => input,
@@ -150,7 +150,7 @@ pub(crate) async fn send(
                 }
             };
             let frame = frame_to_worker(lease.attempt, at, &bytes);
-            if out.send(ToKeeper::Frame(Box::new(frame.into()))).await.is_err() {
+            if out.send(StdinItem::Frame(Box::new(frame.into()))).await.is_err() {
                 return;
             }
             at += length as u64;
@@ -160,7 +160,7 @@ pub(crate) async fn send(
         }
         if let Some(end) = end.filter(|end| end.seal.length == at) {
             // A connection that is gone gets nothing more.
-            let _gone = out.send(ToKeeper::End(Box::new(ToWorker::StdinEnd { lease, end }))).await;
+            let _gone = out.send(StdinItem::End(Box::new(ToWorker::StdinEnd { lease, end }))).await;
             return;
         }
         let changed = tokio::select! {

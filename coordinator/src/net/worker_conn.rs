@@ -123,14 +123,14 @@ struct WorkerConnection {
     unacknowledged: HashMap<AttemptId, u64>,
     /// How far each attempt has room for standard input. Dropping the sender ends the sending.
     feeds: HashMap<AttemptId, watch::Sender<u64>>,
-    stdin_out: mpsc::Sender<stdin::ToKeeper>,
+    stdin_out: mpsc::Sender<stdin::StdinItem>,
 }
 
 /// Queues of messages for the worker.
 struct Queues<'a> {
     outbox: &'a mut mpsc::Receiver<WorkerOut>,
     frames: &'a mut transfer::Out,
-    stdin: &'a mut mpsc::Receiver<stdin::ToKeeper>,
+    stdin: &'a mut mpsc::Receiver<stdin::StdinItem>,
 }
 
 impl WorkerConnection {
@@ -190,10 +190,10 @@ impl WorkerConnection {
         matches!(tokio::time::timeout(SILENCE_MAX, sending).await, Ok(Ok(())))
     }
 
-    async fn send_stdin(&mut self, stdin: stdin::ToKeeper) -> bool {
+    async fn send_stdin(&mut self, stdin: stdin::StdinItem) -> bool {
         match stdin {
-            stdin::ToKeeper::Frame(bytes) => self.send_bytes(*bytes).await,
-            stdin::ToKeeper::End(message) => self.send(&message).await,
+            stdin::StdinItem::Frame(bytes) => self.send_bytes(*bytes).await,
+            stdin::StdinItem::End(message) => self.send(&message).await,
         }
     }
 
