@@ -65,7 +65,7 @@ const ALL: [Isolation; 4] = [Isolation::None, Isolation::Bubblewrap, Isolation::
 
 /// Files that a job can and cannot access.
 #[derive(Debug)]
-pub struct Reach<'a> {
+pub struct JobAccess<'a> {
     /// Hidden paths: the worker's data directory and others.
     pub hidden: &'a Hidden,
     /// The job's part of the data directory, and its own directory at any place.
@@ -96,12 +96,12 @@ impl Isolation {
 
     /// Returns the arguments that run this command in isolation. `program` is the result of
     /// [`Isolation::program`].
-    pub fn around(self, program: &Path, argv: Vec<String>, reach: &Reach<'_>) -> Vec<String> {
+    pub fn wrap(self, program: &Path, argv: Vec<String>, access: &JobAccess<'_>) -> Vec<String> {
         let before = match self {
             Self::None => return argv,
-            Self::Bubblewrap => bubblewrap(program, reach, Uid::effective().is_root()),
-            Self::SandboxExec => vec![program.display().to_string(), "-p".to_owned(), profile(reach)],
-            Self::User => as_user::words(program, reach.user),
+            Self::Bubblewrap => bubblewrap(program, access, Uid::effective().is_root()),
+            Self::SandboxExec => vec![program.display().to_string(), "-p".to_owned(), profile(access)],
+            Self::User => as_user::command_line(program, access.user),
         };
         let exec = EXEC.into_iter().map(str::to_owned);
         before.into_iter().chain(exec).chain(argv).collect()
@@ -168,21 +168,21 @@ enum Rule {
     /// The job can only read it.
     Readable,
     /// It is above a hidden path and must not be renamed.
-    Way,
+    Parent,
     HiddenFile,
     HiddenDirectory,
 }
 
-impl Reach<'_> {
+impl JobAccess<'_> {
     /// Returns the rules, outer paths first. The rule of a path applies to everything below it that
     /// has no rule of its own.
     fn rules(&self) -> Vec<(Rule, &Path)> {
         let hide = |is_directory| if is_directory { Rule::HiddenDirectory } else { Rule::HiddenFile };
         let own = self.own.iter().map(|path| (Rule::Own, path.as_path()));
         let readable = self.readable.iter().map(|path| (Rule::Readable, path.as_path()));
-        let ways = self.hidden.ways().map(|path| (Rule::Way, path));
-        let hidden = self.hidden.places().map(|(path, is_directory)| (hide(is_directory), path));
-        let mut rules: Vec<_> = own.chain(readable).chain(ways).chain(hidden).collect();
+        let parents = self.hidden.parents().map(|path| (Rule::Parent, path));
+        let hidden = self.hidden.hidden_paths().map(|(path, is_directory)| (hide(is_directory), path));
+        let mut rules: Vec<_> = own.chain(readable).chain(parents).chain(hidden).collect();
         rules.sort_by_key(|(rule, path)| (path.components().count(), *rule));
         rules
     }
@@ -190,11 +190,11 @@ impl Reach<'_> {
 
 /// Returns bubblewrap's arguments. The order matters: a later mount covers an earlier one. A mount
 /// point cannot be renamed in the sandbox.
-fn bubblewrap(program: &Path, reach: &Reach<'_>, is_root: bool) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
+fn bubblewrap(program: &Path, access: &JobAccess<'_>, is_root: bool) -> Vec<String> {
+    let mut command_line: Vec<String> = Vec::new();
     let mut add = |option: &str, operands: &[&Path]| {
-        words.push(option.to_owned());
-        words.extend(operands.iter().map(|path| path.display().to_string()));
+        command_line.push(option.to_owned());
+        command_line.extend(operands.iter().map(|path| path.display().to_string()));
     };
     let (root, null, devices) = (Path::new("/"), Path::new("/dev/null"), Path::new("/dev"));
     add(&program.display().to_string(), &[]);
@@ -210,43 +210,43 @@ fn bubblewrap(program: &Path, reach: &Reach<'_>, is_root: bool) -> Vec<String> {
         add("--dev-bind", &[devices, devices]);
     }
     add("--unshare-pid", &[]);
-    if !reach.has_network {
+    if !access.has_network {
         add("--unshare-net", &[]);
     }
     add("--proc", &[Path::new("/proc")]);
     for place in KERNEL_SETTINGS.map(Path::new) {
         add("--ro-bind-try", &[place, place]);
     }
-    if let Some(home) = reach.account_home {
+    if let Some(home) = access.account_home {
         add("--ro-bind-try", &[home, home]);
     }
-    let is_closed = |path: &Path| reach.account_home.is_some_and(|home| path.starts_with(home));
-    for (rule, path) in reach.rules() {
+    let is_closed = |path: &Path| access.account_home.is_some_and(|home| path.starts_with(home));
+    for (rule, path) in access.rules() {
         match rule {
             Rule::Own => add("--bind-try", &[path, path]),
             Rule::Readable => add("--ro-bind-try", &[path, path]),
             // There is already a mount at this path.
-            Rule::Way if path == devices => {}
-            Rule::Way if is_closed(path) => add("--ro-bind", &[path, path]),
-            Rule::Way => add("--bind", &[path, path]),
+            Rule::Parent if path == devices => {}
+            Rule::Parent if is_closed(path) => add("--ro-bind", &[path, path]),
+            Rule::Parent => add("--bind", &[path, path]),
             Rule::HiddenFile => add("--ro-bind", &[null, path]),
             Rule::HiddenDirectory => add("--tmpfs", &[path]),
         }
     }
-    add("--chdir", &[reach.directory]);
-    words.extend(["--cap-drop", "ALL", "--"].map(str::to_owned));
-    words
+    add("--chdir", &[access.directory]);
+    command_line.extend(["--cap-drop", "ALL", "--"].map(str::to_owned));
+    command_line
 }
 
 /// Returns the profile for `sandbox-exec`. Later rules override earlier ones.
-fn profile(reach: &Reach<'_>) -> String {
+fn profile(access: &JobAccess<'_>) -> String {
     let mut lines = vec!["(version 1)".to_owned(), "(allow default)".to_owned()];
-    for (rule, path) in reach.rules() {
+    for (rule, path) in access.rules() {
         let (what, filter) = match rule {
             Rule::Own => ("allow file-read* file-write*", "subpath"),
             Rule::Readable => ("allow file-read*", "subpath"),
             // Renaming unlinks the old name.
-            Rule::Way => ("deny file-write-unlink", "literal"),
+            Rule::Parent => ("deny file-write-unlink", "literal"),
             Rule::HiddenFile | Rule::HiddenDirectory => ("deny file-read* file-write*", "subpath"),
         };
         lines.push(format!("({what} ({filter} {}))", quoted(path)));
@@ -266,14 +266,14 @@ fn quoted(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Hidden, Isolation, Reach};
+    use super::{Hidden, Isolation, JobAccess};
     use std::path::{Path, PathBuf};
 
-    fn around(mode: Isolation) -> Vec<String> {
+    fn wrap(mode: Isolation) -> Vec<String> {
         let own = [PathBuf::from("/var/w/workspaces/1/tree")];
         let hidden = Hidden::of(&[("/etc/no \"such\" file", false), ("/var/w", true)], &["/etc", "/var"]);
         let readable = [PathBuf::from("/var/w/projects/p/objects")];
-        let reach = Reach {
+        let access = JobAccess {
             hidden: &hidden,
             own: &own,
             readable: &readable,
@@ -287,30 +287,31 @@ mod tests {
         } else {
             "/usr/bin/bwrap"
         });
-        mode.around(program, vec!["cargo".into(), "test".into()], &reach)
+        mode.wrap(program, vec!["cargo".into(), "test".into()], &access)
     }
 
     #[test]
     fn without_isolation_the_command_is_as_it_was() {
-        assert_eq!(around(Isolation::None), ["cargo", "test"]);
+        assert_eq!(wrap(Isolation::None), ["cargo", "test"]);
     }
 
     #[test]
     fn in_bubblewrap_the_data_directory_goes_before_what_is_put_back() {
-        let words = around(Isolation::Bubblewrap);
-        let at = |word: &str| words.iter().position(|other| other == word).expect(word);
-        assert_eq!(words[..3], ["/usr/bin/bwrap", "--args", "3"]);
-        assert!(at("--tmpfs") < at("--bind-try"), "{words:?}");
+        let command_line = wrap(Isolation::Bubblewrap);
+        let at = |word: &str| command_line.iter().position(|other| other == word).expect(word);
+        assert_eq!(command_line[..3], ["/usr/bin/bwrap", "--args", "3"]);
+        assert!(at("--tmpfs") < at("--bind-try"), "{command_line:?}");
         let objects = at("/var/w/projects/p/objects");
-        assert!(at("--tmpfs") < objects && words[objects - 1] == "--ro-bind-try", "{words:?}");
-        assert_eq!(words[at("--tmpfs") + 1], "/var/w");
-        for way in ["/etc", "/var"] {
-            let pinned = words.windows(3).position(|three| three == ["--bind", way, way]).expect(way);
-            assert!(pinned < at("--ro-bind"), "{words:?}");
+        assert!(at("--tmpfs") < objects && command_line[objects - 1] == "--ro-bind-try", "{command_line:?}");
+        assert_eq!(command_line[at("--tmpfs") + 1], "/var/w");
+        for parent in ["/etc", "/var"] {
+            let pinned =
+                command_line.windows(3).position(|three| three == ["--bind", parent, parent]).expect(parent);
+            assert!(pinned < at("--ro-bind"), "{command_line:?}");
         }
-        assert!(words.windows(2).any(|pair| pair == ["--cap-drop", "ALL"]));
+        assert!(command_line.windows(2).any(|pair| pair == ["--cap-drop", "ALL"]));
         assert!(at("--unshare-pid") < at("--proc"), "the other processes are not seen");
-        assert_eq!(words[words.len() - 2..], ["cargo", "test"]);
+        assert_eq!(command_line[command_line.len() - 2..], ["cargo", "test"]);
     }
 
     #[test]
@@ -318,7 +319,7 @@ mod tests {
         let directory = Path::new("/");
         let hidden = Hidden::of(&[], &[]);
         let (own, account_home) = ([PathBuf::from("/root/w/tree")], Some(Path::new("/root")));
-        let reach = Reach {
+        let access = JobAccess {
             hidden: &hidden,
             own: &own,
             readable: &[],
@@ -328,24 +329,24 @@ mod tests {
             user: None,
         };
         for is_root in [false, true] {
-            let words = super::bubblewrap(Path::new("/usr/bin/bwrap"), &reach, is_root);
-            let three = |three: [&str; 3]| words.windows(3).position(|other| other == three);
-            let proc = words.iter().position(|word| word == "--proc");
+            let command_line = super::bubblewrap(Path::new("/usr/bin/bwrap"), &access, is_root);
+            let three = |three: [&str; 3]| command_line.windows(3).position(|other| other == three);
+            let proc = command_line.iter().position(|word| word == "--proc");
             for place in ["/proc/sys", "/proc/sysrq-trigger", "/sys"] {
-                assert!(three(["--ro-bind-try", place, place]) > proc, "{words:?}");
+                assert!(three(["--ro-bind-try", place, place]) > proc, "{command_line:?}");
             }
             let (closed, tree) =
                 (three(["--ro-bind-try", "/root", "/root"]), ["--bind-try", "/root/w/tree", "/root/w/tree"]);
-            assert!(closed.is_some() && three(tree) > closed, "{words:?}");
-            assert_eq!(three(["--dev-bind", "/dev", "/dev"]).is_none(), is_root, "{words:?}");
+            assert!(closed.is_some() && three(tree) > closed, "{command_line:?}");
+            assert_eq!(three(["--dev-bind", "/dev", "/dev"]).is_none(), is_root, "{command_line:?}");
         }
     }
 
     #[test]
     fn the_profile_denies_first_and_quotes_what_it_names() {
-        let words = around(Isolation::SandboxExec);
-        assert_eq!(words[..2], ["/usr/bin/sandbox-exec", "-p"]);
-        let lines: Vec<&str> = words[2].lines().collect();
+        let command_line = wrap(Isolation::SandboxExec);
+        assert_eq!(command_line[..2], ["/usr/bin/sandbox-exec", "-p"]);
+        let lines: Vec<&str> = command_line[2].lines().collect();
         assert_eq!(lines[..2], ["(version 1)", "(allow default)"]);
         assert_eq!(lines[2], "(deny file-write-unlink (literal \"/etc\"))");
         assert_eq!(lines[3], "(deny file-write-unlink (literal \"/var\"))");
@@ -354,7 +355,7 @@ mod tests {
         assert_eq!(lines[6], "(allow file-read* file-write* (subpath \"/var/w/workspaces/1/tree\"))");
         assert_eq!(lines[7], "(allow file-read* (subpath \"/var/w/projects/p/objects\"))");
         let depth =
-            words[2].chars().fold(0_i32, |depth, c| depth + i32::from(c == '(') - i32::from(c == ')'));
+            command_line[2].chars().fold(0_i32, |depth, c| depth + i32::from(c == '(') - i32::from(c == ')'));
         assert_eq!(depth, 0, "every parenthesis is closed");
     }
 

@@ -79,7 +79,7 @@ impl Agent {
         self.last_end_at = Instant::now();
         let attempt = self.attempts.get_mut(&id)?;
         attempt.stage = Stage::BuildingOutcome;
-        if let Err(error) = permissions::shut(&attempt.gates) {
+        if let Err(error) = permissions::close_gates(&attempt.gates) {
             error!(job = %id.job, attempt = id.number, %error, "the files of an attempt can't be closed");
         }
         Some(attempt)

@@ -10,7 +10,7 @@ use super::limits;
 use super::preparation::PreparedAttempt;
 use super::spans;
 use crate::environment;
-use crate::isolation::{Isolation, Reach};
+use crate::isolation::{Isolation, JobAccess};
 use crate::keeper::messages::{FromKeeper, HeldAttempt, Run, SetupRun, ToKeeper};
 use crate::platform::Now;
 use buildpool_protocol::ids::AttemptId;
@@ -50,7 +50,7 @@ impl Agent {
                     cut_off(self.lost_after.unwrap_or(LOST_AFTER), attempt.spec.on_lost, grace);
                 let now = Now::read().continuous;
                 let account_home = prepared.class_home.as_ref().and_then(|_| environment::account_home());
-                let reach = Reach {
+                let access = JobAccess {
                     has_network: attempt.spec.network == Network::Worker,
                     account_home: account_home.as_deref(),
                     hidden: &self.hidden,
@@ -60,11 +60,11 @@ impl Agent {
                     user: attempt.user.as_ref(),
                 };
                 let setup = prepared.setup.map(|plan| {
-                    let reach = Reach { directory: &plan.directory, ..reach };
+                    let access = JobAccess { directory: &plan.directory, ..access };
                     let argv = Command::Shell(plan.command.clone()).argv();
-                    SetupRun { argv: self.config.isolation.around(&self.sandbox, argv, &reach), plan }
+                    SetupRun { argv: self.config.isolation.wrap(&self.sandbox, argv, &access), plan }
                 });
-                let argv = self.config.isolation.around(&self.sandbox, prepared.argv, &reach);
+                let argv = self.config.isolation.wrap(&self.sandbox, prepared.argv, &access);
                 let base = match &attempt.user {
                     Some(user) => &environment::of_user(&self.environment, &self.config.env, &user.user),
                     None => &self.environment,

@@ -24,13 +24,13 @@ pub const SUBCOMMAND: &str = "as-user";
 const NOT_EXECUTED: i32 = 126;
 
 /// Returns the arguments before a command. Without a user they start nothing.
-pub(super) fn words(program: &Path, user: Option<&JobUser>) -> Vec<String> {
-    let mut words = vec![program.display().to_string(), SUBCOMMAND.to_owned()];
+pub(super) fn command_line(program: &Path, user: Option<&JobUser>) -> Vec<String> {
+    let mut command_line = vec![program.display().to_string(), SUBCOMMAND.to_owned()];
     if let Some(user) = user {
         let groups: Vec<String> = user.groups.iter().map(Gid::to_string).collect();
-        words.extend([user.user.uid.to_string(), user.user.gid.to_string(), groups.join(",")]);
+        command_line.extend([user.user.uid.to_string(), user.user.gid.to_string(), groups.join(",")]);
     }
-    words
+    command_line
 }
 
 /// Runs the arguments after [`SUBCOMMAND`] as the user that they name. Returns an exit code only on
@@ -80,13 +80,13 @@ fn variables() -> io::Result<Vec<(OsString, OsString)>> {
 }
 
 fn parse(bytes: &[u8]) -> Option<Vec<(OsString, OsString)>> {
-    let mut words = bytes.strip_suffix(&[0])?.split(|byte| *byte == 0);
-    (words.next()? == b"--clearenv").then_some(())?;
+    let mut fields = bytes.strip_suffix(&[0])?.split(|byte| *byte == 0);
+    (fields.next()? == b"--clearenv").then_some(())?;
     let mut found = Vec::new();
-    while let Some(word) = words.next() {
+    while let Some(word) = fields.next() {
         (word == b"--setenv").then_some(())?;
         let owned = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
-        found.push((owned(words.next()?), owned(words.next()?)));
+        found.push((owned(fields.next()?), owned(fields.next()?)));
     }
     Some(found)
 }
@@ -116,8 +116,8 @@ mod tests {
         // A mistake here would replace this process, so each of these must fail earlier.
         for ids in [&["0", "1", "1"][..], &["1", "0", "1"], &["1", "1", "1,0"], &["x", "1", "1"], &["1", "1"]]
         {
-            let words = ids.iter().chain(&["/bin/true"]).map(OsString::from);
-            assert_eq!(as_user_main(words), 126, "{ids:?}");
+            let arguments = ids.iter().chain(&["/bin/true"]).map(OsString::from);
+            assert_eq!(as_user_main(arguments), 126, "{ids:?}");
         }
     }
 }

@@ -29,8 +29,8 @@ const SHARED: [&str; 9] = [
 /// Paths hidden from isolated jobs.
 #[derive(Debug, Default)]
 pub struct Hidden {
-    places: Vec<HiddenPath>,
-    ways: Vec<PathBuf>,
+    hidden_paths: Vec<HiddenPath>,
+    parents: Vec<PathBuf>,
 }
 
 #[derive(PartialEq, Eq, Debug)]
@@ -50,41 +50,41 @@ impl Hidden {
     /// # Errors
     /// The path that cannot be checked, and the reason.
     pub fn find(paths: impl IntoIterator<Item = PathBuf>) -> Result<Self, (PathBuf, io::Error)> {
-        let mut places: Vec<HiddenPath> = Vec::new();
+        let mut hidden_paths: Vec<HiddenPath> = Vec::new();
         for path in paths.into_iter().collect::<BTreeSet<_>>() {
             let metadata = fs::symlink_metadata(&path).map_err(|error| (path.clone(), error))?;
-            places.push(HiddenPath {
+            hidden_paths.push(HiddenPath {
                 path,
                 is_directory: metadata.is_dir(),
                 identity: (metadata.dev(), metadata.ino()),
                 is_renewed: false,
             });
         }
-        let above = places.iter().flat_map(|place| place.path.ancestors().skip(1));
-        let ways: BTreeSet<_> = above.filter(|way| is_movable(way)).map(Path::to_owned).collect();
+        let above = hidden_paths.iter().flat_map(|place| place.path.ancestors().skip(1));
+        let parents: BTreeSet<_> = above.filter(|parent| is_movable(parent)).map(Path::to_owned).collect();
         // A directory inside a hidden directory must not be mounted again.
-        let is_hidden = |way: &PathBuf| places.iter().any(|place| way.starts_with(&place.path));
-        let ways = ways.into_iter().filter(|way| !is_hidden(way)).collect();
-        Ok(Self { places, ways })
+        let is_hidden = |parent: &PathBuf| hidden_paths.iter().any(|place| parent.starts_with(&place.path));
+        let parents = parents.into_iter().filter(|parent| !is_hidden(parent)).collect();
+        Ok(Self { hidden_paths, parents })
     }
 
     /// Marks these paths as recreated by other processes at any time.
     #[must_use]
     pub fn renewing(mut self, paths: &[PathBuf]) -> Self {
-        for place in &mut self.places {
+        for place in &mut self.hidden_paths {
             place.is_renewed = paths.contains(&place.path);
         }
         self
     }
 
     /// Returns the hidden paths. The flag is true for a directory.
-    pub fn places(&self) -> impl Iterator<Item = (&Path, bool)> {
-        self.places.iter().map(|place| (place.path.as_path(), place.is_directory))
+    pub fn hidden_paths(&self) -> impl Iterator<Item = (&Path, bool)> {
+        self.hidden_paths.iter().map(|place| (place.path.as_path(), place.is_directory))
     }
 
     /// Returns the directories above the hidden paths that this user could rename.
-    pub fn ways(&self) -> impl Iterator<Item = &Path> {
-        self.ways.iter().map(PathBuf::as_path)
+    pub fn parents(&self) -> impl Iterator<Item = &Path> {
+        self.parents.iter().map(PathBuf::as_path)
     }
 
     /// Checks that each hidden path is unchanged. A missing path that others recreate is created,
@@ -93,7 +93,7 @@ impl Hidden {
     /// # Errors
     /// The path and the problem, for the operator.
     pub fn check(&self) -> Result<(), String> {
-        for HiddenPath { path, identity, is_renewed, .. } in &self.places {
+        for HiddenPath { path, identity, is_renewed, .. } in &self.hidden_paths {
             if *is_renewed {
                 renew(path)?;
                 continue;
@@ -115,14 +115,17 @@ impl Hidden {
     }
 
     #[cfg(test)]
-    pub(super) fn of(places: &[(&str, bool)], ways: &[&str]) -> Self {
+    pub(super) fn of(hidden_paths: &[(&str, bool)], parents: &[&str]) -> Self {
         let place = |(path, is_directory): &(&str, bool)| HiddenPath {
             path: path.into(),
             is_directory: *is_directory,
             identity: (0, 0),
             is_renewed: false,
         };
-        Self { places: places.iter().map(place).collect(), ways: ways.iter().map(PathBuf::from).collect() }
+        Self {
+            hidden_paths: hidden_paths.iter().map(place).collect(),
+            parents: parents.iter().map(PathBuf::from).collect(),
+        }
     }
 }
 
@@ -170,9 +173,9 @@ mod tests {
         fs::create_dir_all(&data).unwrap();
         let hidden = Hidden::find([data.clone()]).unwrap();
         assert_eq!(hidden.check(), Ok(()));
-        let ways: Vec<_> = hidden.ways().collect();
-        assert_eq!(ways[ways.len() - 2..], [top.as_path(), &top.join("share")], "the outer one first");
-        assert!(!ways.contains(&Path::new("/")));
+        let parents: Vec<_> = hidden.parents().collect();
+        assert_eq!(parents[parents.len() - 2..], [top.as_path(), &top.join("share")], "the outer one first");
+        assert!(!parents.contains(&Path::new("/")));
         fs::rename(top.join("share"), top.join("moved")).unwrap();
         assert!(hidden.check().unwrap_err().contains("can't be found any more"));
         fs::create_dir_all(&data).unwrap();
@@ -208,7 +211,7 @@ mod tests {
         let top = place.path().canonicalize().unwrap();
         fs::create_dir_all(top.join("outer/way/inner")).unwrap();
         let hidden = Hidden::find([top.join("outer"), top.join("outer/way/inner")]).unwrap();
-        assert!(hidden.ways().all(|way| !way.starts_with(top.join("outer"))), "{hidden:?}");
+        assert!(hidden.parents().all(|parent| !parent.starts_with(top.join("outer"))), "{hidden:?}");
     }
 
     #[test]

@@ -32,15 +32,15 @@ pub fn settle(data_directory: &Path, has_users: bool, open: &BTreeSet<PathBuf>) 
     }
     set(data_directory, WAY)?;
     let (attempts, projects) = (data_directory.join("attempts"), data_directory.join("projects"));
-    for way in [&attempts, &projects] {
-        set(way, WAY)?;
+    for parent in [&attempts, &projects] {
+        set(parent, WAY)?;
     }
     let mut gates = directories(&attempts)?;
     for project in directories(&projects)? {
         settle_project(&project)?;
         gates.extend(directories(&project.join("checkouts"))?);
     }
-    shut(gates.iter().filter(|gate| !open.contains(*gate)))
+    close_gates(gates.iter().filter(|gate| !open.contains(*gate)))
 }
 
 /// Closes the files of a project other than its checkouts.
@@ -62,7 +62,7 @@ fn settle_project(project: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// Fails if the disk fails.
-pub fn shut<'a>(gates: impl IntoIterator<Item = &'a PathBuf>) -> io::Result<()> {
+pub fn close_gates<'a>(gates: impl IntoIterator<Item = &'a PathBuf>) -> io::Result<()> {
     for gate in gates {
         match set(gate, CLOSED) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -80,13 +80,13 @@ pub fn shut<'a>(gates: impl IntoIterator<Item = &'a PathBuf>) -> io::Result<()> 
 pub fn hand_over(gates: &[PathBuf], own: &[PathBuf], user: &JobUser, users: &[JobUser]) -> io::Result<()> {
     open(gates, own, user, users).inspect_err(|_| {
         // The first error is the one to report.
-        let _ = shut(gates);
+        let _ = close_gates(gates);
     })
 }
 
 fn open(gates: &[PathBuf], own: &[PathBuf], user: &JobUser, users: &[JobUser]) -> io::Result<()> {
     // Closed while owners change, so that the previous user has no access any more.
-    shut(gates)?;
+    close_gates(gates)?;
     for path in own {
         give(path, user, users)?;
     }
@@ -146,7 +146,7 @@ fn directories(path: &Path) -> io::Result<Vec<PathBuf>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{GATE, hand_over, settle, shut};
+    use super::{GATE, close_gates, hand_over, settle};
     use crate::isolation::users::JobUser;
     use nix::unistd::{Gid, Uid, User};
     use std::collections::BTreeSet;
@@ -173,15 +173,15 @@ mod tests {
         let gate = data.join("attempts/one");
         fs::set_permissions(&gate, fs::Permissions::from_mode(GATE)).unwrap();
         settle(&data, true, &BTreeSet::from([gate.clone()])).unwrap();
-        for way in ["", "attempts", "projects", "projects/app-1", "projects/app-1/checkouts"] {
-            assert_eq!(mode(&data.join(way)), 0o711, "{way}");
+        for parent in ["", "attempts", "projects", "projects/app-1", "projects/app-1/checkouts"] {
+            assert_eq!(mode(&data.join(parent)), 0o711, "{parent}");
         }
         assert_eq!(mode(&gate), GATE);
         for closed in ["attempts/two", "projects/app-1/objects", "projects/app-1/checkouts/1"] {
             assert_eq!(mode(&data.join(closed)), 0o700, "{closed}");
         }
         assert_eq!(mode(&data.join("projects/app-1/project")), 0o600);
-        shut([&gate, &data.join("attempts/gone")]).unwrap();
+        close_gates([&gate, &data.join("attempts/gone")]).unwrap();
         assert_eq!(mode(&gate), 0o700);
         settle(&data, false, &BTreeSet::new()).unwrap();
         assert_eq!(mode(&data), 0o700, "without users no other user may enter");
