@@ -26,7 +26,7 @@ const NAMED_MAX: usize = 10;
 
 /// Result of the collection.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Collected {
+pub struct CollectedArtifacts {
     /// Files, each once, sorted by path. The content is in the target directory, named by its
     /// checksum.
     pub entries: Vec<ArtifactEntry>,
@@ -57,8 +57,8 @@ pub struct Collection<'a> {
 ///
 /// # Errors
 /// Fails if the target cannot be written. An unreadable file becomes a note.
-pub fn collect(place: Collection<'_>, patterns: &[String]) -> Result<Collected, WorkspaceError> {
-    let mut collected = Collected::default();
+pub fn collect(place: Collection<'_>, patterns: &[String]) -> Result<CollectedArtifacts, WorkspaceError> {
+    let mut collected = CollectedArtifacts::default();
     if patterns.is_empty() {
         return Ok(collected);
     }
@@ -258,34 +258,34 @@ fn copy(
 
 #[cfg(test)]
 mod tests {
-    use super::{Collected, Collection, collect, counted};
+    use super::{CollectedArtifacts, Collection, collect, counted};
     use buildpool_protocol::frame::encoded_length;
     use buildpool_protocol::limits::ARTIFACTS_NAMED_BYTES_MAX;
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::path::{Path, PathBuf};
 
-    struct Made {
+    struct Fixture {
         root: tempfile::TempDir,
     }
 
-    impl Made {
+    impl Fixture {
         fn new(files: &[&str]) -> Self {
-            let made = Self { root: tempfile::tempdir().unwrap() };
-            fs::create_dir_all(made.path("work/app")).unwrap();
+            let fixture = Self { root: tempfile::tempdir().unwrap() };
+            fs::create_dir_all(fixture.path("work/app")).unwrap();
             for file in files {
-                let path = made.path(&format!("work/app/{file}"));
+                let path = fixture.path(&format!("work/app/{file}"));
                 fs::create_dir_all(path.parent().unwrap()).unwrap();
                 fs::write(path, file.as_bytes()).unwrap();
             }
-            made
+            fixture
         }
 
         fn path(&self, path: &str) -> PathBuf {
             self.root.path().join(path)
         }
 
-        fn collect(&self, patterns: &[&str], bytes_max: u64) -> Collected {
+        fn collect(&self, patterns: &[&str], bytes_max: u64) -> CollectedArtifacts {
             let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
             let place = Collection {
                 directory: &self.path("work/app"),
@@ -299,7 +299,7 @@ mod tests {
         }
     }
 
-    fn paths(collected: &Collected) -> Vec<&str> {
+    fn paths(collected: &CollectedArtifacts) -> Vec<&str> {
         collected.entries.iter().map(|entry| entry.path.as_str()).collect()
     }
 
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn patterns_match_names_directories_and_whole_trees_each_file_once() {
-        let made = Made::new(&[
+        let fixture = Fixture::new(&[
             "out/a.xml",
             "out/deep/b.xml",
             "App.app/Contents/App",
@@ -322,49 +322,49 @@ mod tests {
             "c.txt",
             ".git/x.xml",
         ]);
-        let all = made.collect(&["**/*.xml", "out/*.xml", "App.app", "c.{txt,md}", "*.none"], 1 << 20);
+        let all = fixture.collect(&["**/*.xml", "out/*.xml", "App.app", "c.{txt,md}", "*.none"], 1 << 20);
         assert_eq!(
             paths(&all),
             ["App.app/Contents/App", "App.app/Info", "c.txt", "out/a.xml", "out/deep/b.xml"]
         );
         assert_eq!(all.notes, ["artifact `*.none`: nothing matches"]);
         for odd in ["./out//a.xml", "out/./a.xml", "out//*.xml"] {
-            assert_eq!(paths(&made.collect(&[odd], 1 << 20)), ["out/a.xml"], "{odd}");
+            assert_eq!(paths(&fixture.collect(&[odd], 1 << 20)), ["out/a.xml"], "{odd}");
         }
         for entry in &all.entries {
-            assert_eq!(fs::read(made.path("out").join(&entry.blake3)).unwrap(), entry.path.as_bytes());
+            assert_eq!(fs::read(fixture.path("out").join(&entry.blake3)).unwrap(), entry.path.as_bytes());
         }
-        assert_eq!(paths(&made.collect(&["out/"], 1 << 20)), ["out/a.xml", "out/deep/b.xml"]);
-        assert_eq!(paths(&made.collect(&["*.xml"], 1 << 20)), [""; 0]);
-        fs::set_permissions(made.path("work/app/c.txt"), fs::Permissions::from_mode(0o755)).unwrap();
-        assert!(made.collect(&["c.txt"], 1 << 20).entries[0].executable);
+        assert_eq!(paths(&fixture.collect(&["out/"], 1 << 20)), ["out/a.xml", "out/deep/b.xml"]);
+        assert_eq!(paths(&fixture.collect(&["*.xml"], 1 << 20)), [""; 0]);
+        fs::set_permissions(fixture.path("work/app/c.txt"), fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(fixture.collect(&["c.txt"], 1 << 20).entries[0].executable);
     }
 
     #[test]
     fn nothing_from_outside_comes_by_a_pattern_or_a_link() {
-        let made = Made::new(&["a"]);
-        fs::create_dir(made.path("secret")).unwrap();
-        fs::write(made.path("secret/key"), "key").unwrap();
-        symlink(made.path("secret"), made.path("work/app/link")).unwrap();
-        symlink(made.path("secret/key"), made.path("work/app/file-link")).unwrap();
+        let fixture = Fixture::new(&["a"]);
+        fs::create_dir(fixture.path("secret")).unwrap();
+        fs::write(fixture.path("secret/key"), "key").unwrap();
+        symlink(fixture.path("secret"), fixture.path("work/app/link")).unwrap();
+        symlink(fixture.path("secret/key"), fixture.path("work/app/file-link")).unwrap();
         let patterns =
             ["../../secret/*", "/etc/passwd", "link/*", "link", "file-link", "*", "**/key", "[", ""];
-        let all = made.collect(&patterns, 1 << 20);
+        let all = fixture.collect(&patterns, 1 << 20);
         assert_eq!(paths(&all), ["a"]);
         assert_eq!(all.notes.len(), patterns.len() - 1, "{:?}", all.notes);
     }
 
     #[test]
     fn a_file_of_another_user_is_not_taken() {
-        let made = Made::new(&["a"]);
+        let fixture = Fixture::new(&["a"]);
         let own = nix::unistd::Uid::effective().as_raw();
         for (owner, count) in [(None, 1), (Some(own), 1), (Some(own + 1), 0)] {
             let place = Collection {
-                directory: &made.path("work/app"),
-                root: &made.path("work"),
+                directory: &fixture.path("work/app"),
+                root: &fixture.path("work"),
                 follows_root: false,
                 owner,
-                target: &made.path("out"),
+                target: &fixture.path("out"),
                 bytes_max: 1 << 20,
             };
             let all = collect(place, &["a".to_owned()]).unwrap();
@@ -377,17 +377,17 @@ mod tests {
         use std::ffi::OsStr;
         use std::os::unix::ffi::OsStrExt;
         let names: Vec<String> = (0..30).map(|number| format!("out/{number}")).collect();
-        let made = Made::new(&names.iter().map(String::as_str).collect::<Vec<_>>());
-        let bad = |number: u8| made.path("work/app/out").join(OsStr::from_bytes(&[b'b', number, 0xe9]));
+        let fixture = Fixture::new(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        let bad = |number: u8| fixture.path("work/app/out").join(OsStr::from_bytes(&[b'b', number, 0xe9]));
         if fs::write(bad(b'0'), "x").is_err() {
             eprintln!("SKIPPED: this disk takes no names that are not UTF-8");
             return;
         }
-        let all = made.collect(&["out/**"], 1 << 20);
+        let all = fixture.collect(&["out/**"], 1 << 20);
         assert_eq!(all.entries.len(), names.len());
         assert!(matches!(all.notes.as_slice(), [one] if one.ends_with("is not UTF-8")), "{:?}", all.notes);
         (b'a'..=b'z').for_each(|number| fs::write(bad(number), "x").unwrap());
-        let all = made.collect(&["out/**"], 1 << 20);
+        let all = fixture.collect(&["out/**"], 1 << 20);
         assert_eq!(all.entries.len(), names.len());
         assert_eq!(
             (all.notes.len(), all.notes[10].ends_with("17 other files could not be taken either")),
@@ -397,16 +397,16 @@ mod tests {
 
     #[test]
     fn a_link_that_a_job_puts_in_place_of_its_files_leads_nowhere() {
-        let made = Made::new(&["a", "deep/b"]);
-        fs::create_dir_all(made.path("secret/app/deep")).unwrap();
-        fs::write(made.path("secret/app/deep/key"), "key").unwrap();
-        let (work, app) = (made.path("work"), made.path("work/app"));
+        let fixture = Fixture::new(&["a", "deep/b"]);
+        fs::create_dir_all(fixture.path("secret/app/deep")).unwrap();
+        fs::write(fixture.path("secret/app/deep/key"), "key").unwrap();
+        let (work, app) = (fixture.path("work"), fixture.path("work/app"));
         let replaced = |path: &Path, by: &str| {
-            fs::rename(path, made.path("aside")).unwrap();
-            symlink(made.path(by), path).unwrap();
-            let all = made.collect(&["**", "deep/key"], 1 << 20);
+            fs::rename(path, fixture.path("aside")).unwrap();
+            symlink(fixture.path(by), path).unwrap();
+            let all = fixture.collect(&["**", "deep/key"], 1 << 20);
             fs::remove_file(path).unwrap();
-            fs::rename(made.path("aside"), path).unwrap();
+            fs::rename(fixture.path("aside"), path).unwrap();
             all
         };
         for all in [replaced(&work, "secret"), replaced(&app, "secret/app")] {
@@ -416,8 +416,8 @@ mod tests {
 
     #[test]
     fn what_is_over_the_bound_is_counted() {
-        let made = Made::new(&["1", "22", "333"]);
-        let some = made.collect(&["*"], 3);
+        let fixture = Fixture::new(&["1", "22", "333"]);
+        let some = fixture.collect(&["*"], 3);
         assert_eq!(paths(&some), ["1", "22"]);
         assert!(some.notes[0].starts_with("1 artifact stayed behind"), "{:?}", some.notes);
     }
@@ -427,8 +427,8 @@ mod tests {
         // A control character takes six bytes of a message.
         let deep = ["\u{1}".repeat(200), "\u{1}".repeat(200), "d".repeat(200)].join("/");
         let names: Vec<String> = (0..1_000).map(|number| format!("a/{deep}/{number}")).collect();
-        let made = Made::new(&names.iter().map(String::as_str).collect::<Vec<_>>());
-        let some = made.collect(&["a/**"], 1 << 30);
+        let fixture = Fixture::new(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        let some = fixture.collect(&["a/**"], 1 << 30);
         let length = encoded_length(&some.entries);
         assert!(
             (ARTIFACTS_NAMED_BYTES_MAX * 9 / 10..=ARTIFACTS_NAMED_BYTES_MAX).contains(&length),

@@ -5,7 +5,7 @@
 use super::cleanup::CheckoutFiles;
 use super::difference::{Difference, check_all_names};
 use super::error::WorkspaceError;
-use super::git_directory::{self, Laid};
+use super::git_directory::{self, CheckoutFacts};
 use super::names::Disk;
 use super::no_follow;
 use super::setup;
@@ -113,27 +113,27 @@ impl Checkout {
         }
         self.note(&CheckoutState { tree: None, ..before.clone() })?;
         if clean || !is_warm {
-            self.wipe()?;
+            self.remove_files()?;
             self.change(cache, manifest, disk)?;
         } else if !self.step(cache, manifest, difference.as_ref(), disk)? {
             match self.change(cache, manifest, disk) {
                 // An unexpected file is in the way. Use the slow method, which starts with empty
                 // directories.
                 Err(WorkspaceError::Git(GitError::Failed { .. })) => {
-                    self.wipe()?;
+                    self.remove_files()?;
                     self.change(cache, manifest, disk)?;
                 }
                 done => done?,
             }
         }
-        let laid = Laid {
+        let facts = CheckoutFacts {
             index: &self.index(),
-            is_moved: before.tree.as_ref() != Some(&manifest.tree)
+            has_changed: before.tree.as_ref() != Some(&manifest.tree)
                 || before.left_behind != manifest.left_behind,
             visible_index: before.visible_index.as_ref(),
             disk,
         };
-        let visible_index = git_directory::write(&self.root, laid, cache, objects, manifest)?;
+        let visible_index = git_directory::write(&self.root, facts, cache, objects, manifest)?;
         let left_behind = manifest.left_behind.clone();
         self.note(&CheckoutState {
             tree: Some(manifest.tree.clone()),
@@ -148,7 +148,7 @@ impl Checkout {
         fs::symlink_metadata(&self.root).is_ok_and(|metadata| metadata.is_dir())
     }
 
-    fn wipe(&self) -> Result<(), WorkspaceError> {
+    fn remove_files(&self) -> Result<(), WorkspaceError> {
         remove(&self.root)?;
         remove(&self.derived_data())?;
         remove(&self.index())?;
@@ -183,21 +183,23 @@ impl Checkout {
         let work = cache.work_of(&manifest.tree);
         let excludes = self.excludes();
         let files = self.files(cache, &excludes, disk);
-        let (unchanged, droppings, leftovers) = std::thread::scope(|scope| {
-            let droppings = scope.spawn(|| self.droppings(&git, &place, work));
-            let leftovers = scope.spawn(|| files.look(&difference.before, &halt));
+        let (unchanged, untracked_files, leftovers) = std::thread::scope(|scope| {
+            let untracked_files = scope.spawn(|| self.untracked_files(&git, &place, work));
+            let leftovers = scope.spawn(|| files.find_leftovers(&difference.before, &halt));
             let arguments = ["diff-files", "--quiet", "--no-ext-diff", "--ignore-submodules=all"];
             let unchanged = git.run(&place).args(arguments).for_bytes(work).output_or_none();
-            (unchanged, droppings.join(), leftovers.join())
+            (unchanged, untracked_files.join(), leftovers.join())
         });
-        let (Ok(Some(_)), Ok(Ok(droppings)), Ok(Ok(leftovers))) = (unchanged, droppings, leftovers) else {
+        let (Ok(Some(_)), Ok(Ok(untracked_files)), Ok(Ok(leftovers))) =
+            (unchanged, untracked_files, leftovers)
+        else {
             return Ok(false);
         };
-        if leftovers.hid_something() || files.has_odd_files(&leftovers)? {
+        if leftovers.may_hide_files() || files.has_files_with_wrong_mode(&leftovers)? {
             return Ok(false);
         }
-        self.remove_all(&droppings)?;
-        files.clear(leftovers)?;
+        self.remove_all(&untracked_files)?;
+        files.remove_leftovers(leftovers)?;
         if difference.is_empty() {
             return Ok(true);
         }
@@ -248,9 +250,9 @@ impl Checkout {
         write_if_different(&excludes, manifest.excludes.as_bytes())?;
         // First, because it opens directories that git could not read, and removes ignore files
         // that hide others.
-        let leftovers = files.look(&manifest.tree, &Stop::default())?;
-        self.remove_all(&self.droppings(cache.git(), &place, work)?)?;
-        files.clear(leftovers)
+        let leftovers = files.find_leftovers(&manifest.tree, &Stop::default())?;
+        self.remove_all(&self.untracked_files(cache.git(), &place, work)?)?;
+        files.remove_leftovers(leftovers)
     }
 
     fn files<'a>(&'a self, cache: &'a ObjectCache, excludes: &'a Path, disk: Disk) -> CheckoutFiles<'a> {
@@ -277,7 +279,7 @@ impl Checkout {
     }
 
     /// Returns the untracked files that are not ignored, as git lists them.
-    fn droppings(&self, git: &Git, place: &Place, work: u64) -> Result<Vec<u8>, GitError> {
+    fn untracked_files(&self, git: &Git, place: &Place, work: u64) -> Result<Vec<u8>, GitError> {
         let excludes = self.excludes();
         let arguments = ["ls-files", "-o", "-z", "--exclude-standard", "-X"].map(OsStr::new);
         let arguments = arguments.iter().copied().chain([excludes.as_os_str()]);

@@ -41,16 +41,16 @@ pub(super) struct CheckoutFiles<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Leftovers {
     /// Paths to remove completely.
-    certain: Vec<PathBuf>,
+    removable: Vec<PathBuf>,
     /// Directories that are not in the tree, and special files. Ignored ones are not included.
-    doubtful: Vec<PathBuf>,
+    suspicious: Vec<PathBuf>,
     /// Missing directories of submodules.
     missing: Vec<PathBuf>,
     /// True if a directory had other permissions than git sets, or an ignore file that is not in
     /// the tree. Files in it may have been hidden from git.
-    hid_something: bool,
+    may_hide_files: bool,
     /// Files with other permissions than git sets, or of other users. Ignored files are included.
-    odd_files: Vec<PathBuf>,
+    files_with_wrong_mode: Vec<PathBuf>,
 }
 
 /// The directories of a tree.
@@ -66,11 +66,11 @@ impl CheckoutFiles<'_> {
     ///
     /// A pipe at the path of a file that git reads is removed, and `halt` is stopped: a concurrent
     /// git may wait for a writer.
-    pub(super) fn look(&self, tree: &ObjectId, halt: &Stop) -> Result<Leftovers, WorkspaceError> {
+    pub(super) fn find_leftovers(&self, tree: &ObjectId, halt: &Stop) -> Result<Leftovers, WorkspaceError> {
         let directories = self.directories(tree)?;
         let mut found = Leftovers::default();
         let mut ignore_files = Vec::new();
-        found.hid_something |= self.set_mode(self.root)?;
+        found.may_hide_files |= self.set_mode(self.root)?;
         let mut open = vec![PathBuf::new()];
         while let Some(directory) = open.pop() {
             let path = self.root.join(&directory);
@@ -79,24 +79,24 @@ impl CheckoutFiles<'_> {
                 let kind = entry.file_type().map_err(WorkspaceError::io("looking at", entry.path()))?;
                 let name = entry.file_name();
                 let below = directory.join(&name);
-                if self.is_gits(&name) {
+                if self.is_git_directory(&name) {
                     // The one at the top belongs to the workspace itself.
                     if !directory.as_os_str().is_empty() {
-                        found.certain.push(below);
+                        found.removable.push(below);
                     }
                 } else if kind.is_dir() && directories.of_files.contains(&below) {
-                    found.hid_something |= self.set_mode(&entry.path())?;
+                    found.may_hide_files |= self.set_mode(&entry.path())?;
                     open.push(below);
                 } else if kind.is_dir() && directories.of_submodules.contains(&below) {
-                    found.hid_something |= self.set_mode(&entry.path())?;
+                    found.may_hide_files |= self.set_mode(&entry.path())?;
                     let inner = fs::read_dir(entry.path()).map_err(WorkspaceError::io("listing", &path))?;
-                    found.certain.extend(inner.flatten().map(|entry| below.join(entry.file_name())));
+                    found.removable.extend(inner.flatten().map(|entry| below.join(entry.file_name())));
                 } else if self.blocks_git(&name, kind) {
                     halt.stop();
-                    found.hid_something = true;
+                    found.may_hide_files = true;
                     remove(&entry.path())?;
                 } else if kind.is_dir() || !(kind.is_file() || kind.is_symlink()) {
-                    found.doubtful.push(below);
+                    found.suspicious.push(below);
                 } else if kind.is_file() {
                     let metadata =
                         entry.metadata().map_err(WorkspaceError::io("looking at", entry.path()))?;
@@ -105,22 +105,22 @@ impl CheckoutFiles<'_> {
                         ignore_files.push(below.clone());
                     }
                     if mode != self.disk.mode(mode & 0o100 != 0) || self.disk.is_anothers(&metadata) {
-                        found.odd_files.push(below);
+                        found.files_with_wrong_mode.push(below);
                     }
                 }
             }
         }
         for path in self.not_in(tree, ignore_files)? {
-            found.hid_something = true;
+            found.may_hide_files = true;
             remove(&self.root.join(path))?;
         }
         let is_missing = |path: &&PathBuf| self.root.join(path).symlink_metadata().is_err();
         found.missing = directories.of_submodules.iter().filter(is_missing).cloned().collect();
-        found.doubtful = self.without_ignored(found.doubtful)?;
-        for path in &found.doubtful {
+        found.suspicious = self.without_ignored(found.suspicious)?;
+        for path in &found.suspicious {
             if self.remove_pipes(path)? {
                 halt.stop();
-                found.hid_something = true;
+                found.may_hide_files = true;
             }
         }
         Ok(found)
@@ -128,14 +128,14 @@ impl CheckoutFiles<'_> {
 
     /// Returns true if files of the tree have other permissions than git sets, or another owner.
     /// git does not detect this unless the change time differs in whole seconds.
-    pub(super) fn has_odd_files(&self, found: &Leftovers) -> Result<bool, GitError> {
-        if found.odd_files.is_empty() {
+    pub(super) fn has_files_with_wrong_mode(&self, found: &Leftovers) -> Result<bool, GitError> {
+        if found.files_with_wrong_mode.is_empty() {
             return Ok(false);
         }
         let listed = self.git.run(&self.place).args(["ls-files", "-z"]).output()?;
         let tracked: HashSet<&Path> =
             split_nul(&listed).map(|path| Path::new(OsStr::from_bytes(path))).collect();
-        Ok(found.odd_files.iter().any(|path| tracked.contains(path.as_path())))
+        Ok(found.files_with_wrong_mode.iter().any(|path| tracked.contains(path.as_path())))
     }
 
     fn directories(&self, tree: &ObjectId) -> Result<Directories, GitError> {
@@ -188,7 +188,7 @@ impl CheckoutFiles<'_> {
         !is_plain && GIT_READS.iter().any(|read| self.is(name, read))
     }
 
-    fn is_gits(&self, name: &OsStr) -> bool {
+    fn is_git_directory(&self, name: &OsStr) -> bool {
         self.is(name, ".git")
     }
 
@@ -233,8 +233,8 @@ impl CheckoutFiles<'_> {
     }
 
     /// Removes the leftovers, after untracked files were removed.
-    pub(super) fn clear(&self, found: Leftovers) -> Result<(), WorkspaceError> {
-        for path in &found.certain {
+    pub(super) fn remove_leftovers(&self, found: Leftovers) -> Result<(), WorkspaceError> {
+        for path in &found.removable {
             remove(&self.root.join(path))?;
         }
         for path in found.missing {
@@ -242,7 +242,7 @@ impl CheckoutFiles<'_> {
             fs::create_dir_all(&path).map_err(WorkspaceError::io("creating", &path))?;
         }
         let mut inside = Vec::new();
-        for path in found.doubtful {
+        for path in found.suspicious {
             self.list(&path, &mut inside)?;
         }
         let mut directories = Vec::new();
@@ -279,7 +279,7 @@ impl CheckoutFiles<'_> {
             // Deeper directories could exceed the maximum path length. Then neither git nor this
             // walk can reach them.
             let is_too_deep = entry.path().components().count() > deepest;
-            if self.is_gits(entry.file_name()) || is_closed || is_too_deep {
+            if self.is_git_directory(entry.file_name()) || is_closed || is_too_deep {
                 remove(entry.path())?;
                 if kind.is_dir() {
                     walk.skip_current_dir();
@@ -294,7 +294,7 @@ impl CheckoutFiles<'_> {
 
 impl Leftovers {
     /// Returns true if files may have been hidden from git.
-    pub(super) const fn hid_something(&self) -> bool {
-        self.hid_something
+    pub(super) const fn may_hide_files(&self) -> bool {
+        self.may_hide_files
     }
 }

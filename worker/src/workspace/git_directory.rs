@@ -32,11 +32,11 @@ const KEPT: &[(&str, &[&str], &[&str])] = &[
 
 /// State of the checkout, for writing `.git`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Laid<'a> {
+pub(super) struct CheckoutFacts<'a> {
     /// The worker's own index of the files.
     pub(super) index: &'a Path,
     /// True if the files, or the left-behind paths, differ from the previous job.
-    pub(super) is_moved: bool,
+    pub(super) has_changed: bool,
     /// Checksum of the index in `.git` as written for the previous job.
     pub(super) visible_index: Option<&'a Checksum>,
     /// Properties of its disk.
@@ -47,13 +47,13 @@ pub(super) struct Laid<'a> {
 /// because builds check their times. Returns the checksum of its index.
 pub(super) fn write(
     root: &Path,
-    laid: Laid<'_>,
+    facts: CheckoutFacts<'_>,
     cache: &ObjectCache,
     objects: &Path,
     manifest: &Manifest,
 ) -> Result<Option<Checksum>, WorkspaceError> {
     let own = root.join(".git");
-    clear(&own, laid.disk)?;
+    clear(&own, facts.disk)?;
     for part in ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info"] {
         fs::create_dir_all(own.join(part)).map_err(WorkspaceError::io("creating", own.join(part)))?;
     }
@@ -80,11 +80,11 @@ pub(super) fn write(
     let index = own.join("index");
     let checksum = || checksum_of(&index).ok().map(|(checksum, _)| checksum);
     let found = checksum();
-    let may_stay = !laid.is_moved && is_same_head && found.is_some();
-    if may_stay && found.as_ref() == laid.visible_index {
+    let may_stay = !facts.has_changed && is_same_head && found.is_some();
+    if may_stay && found.as_ref() == facts.visible_index {
         return Ok(found);
     }
-    write_index(&own, laid.index, cache, manifest, may_stay)?;
+    write_index(&own, facts.index, cache, manifest, may_stay)?;
     Ok(checksum())
 }
 

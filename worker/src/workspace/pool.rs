@@ -1,7 +1,7 @@
 //! The workspaces of a worker: below `projects`, one directory per project and trust class with its
 //! objects and its checkouts. A checkout belongs to one attempt at a time.
 
-use super::artifacts::{self, Collected};
+use super::artifacts::{self, CollectedArtifacts};
 use super::checkout::{Checkout, link_all, remove};
 use super::derived_data::with_derived_data;
 use super::error::WorkspaceError;
@@ -321,7 +321,7 @@ impl Workspaces {
         target: &Path,
         owner: Option<u32>,
         bytes_max: u64,
-    ) -> Result<Collected, WorkspaceError> {
+    ) -> Result<CollectedArtifacts, WorkspaceError> {
         let place = artifacts::Collection {
             directory: &prepared.directory,
             root: &prepared.root,

@@ -57,6 +57,6 @@ fn a_job_that_finds_objects_spoilt_has_them_fetched_anew_but_not_from_under_anot
     assert!(prepare(3).unwrap_err().may_be_damage());
     assert!(bench.workspaces.missing(&source).unwrap().is_some());
     let source = bench.deliver();
-    let laid = bench.workspaces.prepare(attempt(4), &source, true, bench.root.path()).unwrap();
-    assert_eq!(fs::read(laid.root.join("a")).unwrap(), fs::read(bench.home().join("a")).unwrap());
+    let prepared = bench.workspaces.prepare(attempt(4), &source, true, bench.root.path()).unwrap();
+    assert_eq!(fs::read(prepared.root.join("a")).unwrap(), fs::read(bench.home().join("a")).unwrap());
 }
