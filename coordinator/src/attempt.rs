@@ -25,7 +25,7 @@ pub(crate) struct LiveAttempt {
     mismatches: AtomicU32,
     /// A connection with refused output, until the coordinator requests that output again; 0 means
     /// no connection.
-    asking_again: AtomicU64,
+    resend_session: AtomicU64,
     /// Whether the worker has reported the end of the command and its processes.
     ended: AtomicBool,
     refusals: Mutex<Refusals>,
@@ -78,7 +78,7 @@ impl LiveAttempt {
             live: Arc::default(),
             completing: AtomicBool::new(false),
             mismatches: AtomicU32::new(0),
-            asking_again: AtomicU64::new(0),
+            resend_session: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             refusals: Mutex::default(),
             output_at: Mutex::default(),
@@ -236,16 +236,16 @@ impl LiveAttempt {
 
     /// Returns true if the output of this connection will be requested again, so that it need not
     /// be stored now.
-    pub(crate) fn is_asked_again(&self, session: Session) -> bool {
-        self.asking_again.load(Ordering::Acquire) == session.0
+    pub(crate) fn is_resend_requested(&self, session: Session) -> bool {
+        self.resend_session.load(Ordering::Acquire) == session.0
     }
 
-    pub(crate) fn begin_asking_again(&self, session: Session) {
-        self.asking_again.store(session.0, Ordering::Release);
+    pub(crate) fn request_resend(&self, session: Session) {
+        self.resend_session.store(session.0, Ordering::Release);
     }
 
-    pub(crate) fn end_asking_again(&self) {
-        self.asking_again.store(0, Ordering::Release);
+    pub(crate) fn end_resend_request(&self) {
+        self.resend_session.store(0, Ordering::Release);
     }
 
     /// Returns true for the first caller. Later callers get false, until

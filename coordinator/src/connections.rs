@@ -158,10 +158,11 @@ impl Connections {
         &self,
         session: Session,
         project: &str,
-        asked: &SnapshotName,
+        requested: &SnapshotName,
     ) -> Option<String> {
         let mut granted = self.attempts.iter();
-        let fits = |attempt: &LiveAttempt| attempt.is_of(session) && runs_on(&attempt.spec, project, asked);
+        let fits =
+            |attempt: &LiveAttempt| attempt.is_of(session) && runs_on(&attempt.spec, project, requested);
         granted.find(|attempt| fits(attempt)).map(|attempt| attempt.spec.access.class.clone())
     }
 
@@ -192,11 +193,11 @@ impl Connections {
 
 /// Returns true if a job runs on this snapshot. A worker of an older version does not send the
 /// manifest.
-fn runs_on(spec: &JobSpec, project: &str, asked: &SnapshotName) -> bool {
+fn runs_on(spec: &JobSpec, project: &str, requested: &SnapshotName) -> bool {
     let Source::Snapshot { project: own, .. } = &spec.source else { return false };
     let is_same = |name: SnapshotName| {
-        (&name.tree, &name.head) == (&asked.tree, &asked.head)
-            && (asked.manifest.is_none() || asked.manifest == name.manifest)
+        (&name.tree, &name.head) == (&requested.tree, &requested.head)
+            && (requested.manifest.is_none() || requested.manifest == name.manifest)
     };
     own == project && SnapshotName::from_source(&spec.source).ok().flatten().is_some_and(is_same)
 }

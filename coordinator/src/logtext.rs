@@ -183,10 +183,10 @@ struct TextPlan {
     filter: Option<PatternFilter>,
     /// Limit on the lines of a text.
     limit: u64,
-    /// Limit on the size of a text: in characters, or as measured by [`TextPlan::measure`] if `is_told`
+    /// Limit on the size of a text: in characters, or as measured by [`TextPlan::measure`] if `measures_transfer`
     /// is set.
     characters: usize,
-    is_told: bool,
+    measures_transfer: bool,
     /// Whether the limit applies to both texts together.
     is_shared: bool,
     /// Whether the client accepts cursors of every form.
@@ -214,7 +214,7 @@ impl TextPlan {
                 .transpose()?,
             limit: query.limit.unwrap_or(u64::MAX),
             characters: characters.unwrap_or(LOG_ANSWER_CHARS).min(LOG_ANSWER_CHARS),
-            is_told: characters.is_some(),
+            measures_transfer: characters.is_some(),
             is_shared: query.characters_together.is_some() && query.stream == StreamChoice::Both,
             takes_all_cursors: query.characters_together.is_some(),
         })
@@ -238,16 +238,17 @@ impl TextPlan {
     }
 
     /// Returns how many of the bytes fit into `room`, in whole characters, and their size. The size
-    /// is the number of characters. If `is_told` is set, it is the larger size of two forms:
+    /// is the number of characters. If `measures_transfer` is set, it is the larger size of two forms:
     /// escaped as in JSON, or with a mark of two bytes on each line.
     fn measure(&self, bytes: &[u8], room: usize) -> (usize, usize) {
         let (mut taken, mut used) = (0, 0);
         for chunk in bytes.utf8_chunks() {
-            let valid = chunk.valid().chars().map(|character| (character.len_utf8(), size_told(character)));
+            let valid =
+                chunk.valid().chars().map(|character| (character.len_utf8(), transferred_size(character)));
             let broken = Some(chunk.invalid().len()).filter(|length| *length > 0);
-            let broken = broken.map(|length| (length, size_told(char::REPLACEMENT_CHARACTER)));
-            for (length, told) in valid.chain(broken) {
-                let size = if self.is_told { told } else { 1 };
+            let broken = broken.map(|length| (length, transferred_size(char::REPLACEMENT_CHARACTER)));
+            for (length, size) in valid.chain(broken) {
+                let size = if self.measures_transfer { size } else { 1 };
                 if used + size > room {
                     return (taken, used);
                 }
@@ -379,7 +380,7 @@ fn read(
         Choice::Tail(_) => end.or(answer.rest_cursor),
         Choice::Range { .. } | Choice::From(_) => answer.rest_cursor.or(end),
     };
-    tell(&mut answer, parts, is_interleaved);
+    fill_answer(&mut answer, parts, is_interleaved);
     Ok(answer)
 }
 
@@ -396,7 +397,7 @@ fn share(plan: &TextPlan, texts: &mut [Collector<'_>; 2]) {
     }
 }
 
-fn tell(answer: &mut LogAnswer, parts: [TextPart; 2], is_interleaved: bool) {
+fn fill_answer(answer: &mut LogAnswer, parts: [TextPart; 2], is_interleaved: bool) {
     let [first, second] = parts;
     let first = match is_interleaved {
         true => (first, &mut answer.interleaved, "interleaved"),
@@ -419,7 +420,7 @@ fn tell(answer: &mut LogAnswer, parts: [TextPart; 2], is_interleaved: bool) {
 }
 
 /// Returns the maximum size of a character in an answer, in bytes.
-fn size_told(character: char) -> usize {
+fn transferred_size(character: char) -> usize {
     match character {
         '"' | '\\' | '\t' => 2,
         // Each of these ends a line in the answer.

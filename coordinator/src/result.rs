@@ -117,8 +117,8 @@ fn of_record(finished: &FinishedJob, digest: Option<&Digest>, view: &View, reser
 
 /// Returns the setup of a job for its result. The log is included after a failure and in `full`.
 fn setup(spec: &JobSpec, outcome: Option<&Outcome>, verbosity: Verbosity) -> Option<SetupResult> {
-    let asked = spec.setup.as_ref().filter(|_| matches!(spec.source, Source::Snapshot { .. }))?;
-    let nothing = SetupResult { command: asked.command.clone(), ..SetupResult::default() };
+    let setup = spec.setup.as_ref().filter(|_| matches!(spec.source, Source::Snapshot { .. }))?;
+    let nothing = SetupResult { command: setup.command.clone(), ..SetupResult::default() };
     let Some(ran) = outcome?.setup.as_ref() else { return Some(nothing) };
     let most = match verbosity {
         Verbosity::Minimal => SETUP_LOG_MINIMAL_BYTES,

@@ -325,7 +325,7 @@ impl WorkerConnection {
         else {
             return Ok(true);
         };
-        if attempt.is_asked_again(self.session) {
+        if attempt.is_resend_requested(self.session) {
             return Ok(true);
         }
         let free = self.shared.logs.free_bytes().unwrap_or(u64::MAX);
@@ -395,7 +395,7 @@ impl WorkerConnection {
     /// the disk would refuse it too.
     fn ask_again_later(&self, attempt: Arc<LiveAttempt>, restart: bool) {
         let (shared, session) = (self.shared.clone(), self.session);
-        attempt.begin_asking_again(session);
+        attempt.request_resend(session);
         tokio::spawn(async move {
             // The system does not report when a disk has room again, so retry on a timer.
             tokio::time::sleep(WRITE_AGAIN_AFTER).await;
@@ -405,7 +405,7 @@ impl WorkerConnection {
                 }
                 attempt.position(&shared.logs)
             });
-            attempt.end_asking_again();
+            attempt.end_resend_request();
             if let Ok(position) = position {
                 let message = ToWorker::Position { lease: attempt.lease, position };
                 shared.connections.to_worker(session, WorkerOut::Message(Box::new(message)));

@@ -127,7 +127,7 @@ async fn offer(
         // missing.
         match store.after(answer(&store, &offered, &bases), place) {
             Err(error) if error.may_be_damage() => answer(&store, &offered, &bases),
-            asked => asked,
+            answered => answered,
         }
     });
     let Some(MissingParts { base, ids: lacks }) = lacks.await? else {

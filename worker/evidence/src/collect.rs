@@ -208,12 +208,12 @@ fn died_by_itself(context: &Context<'_>) -> bool {
 }
 
 fn hints_at_crash(report: &TestReport) -> bool {
-    let told = |message: &String| {
+    let names_crash = |message: &String| {
         message.starts_with("Crash:")
             || message.contains("crashed with signal")
             || message.contains("Test crashed")
     };
-    !report.unfinished.is_empty() || report.cases.iter().any(|case| case.messages.iter().any(told))
+    !report.unfinished.is_empty() || report.cases.iter().any(|case| case.messages.iter().any(names_crash))
 }
 
 /// Reads all reports into `evidence` and returns the devices on which tests ran.
@@ -353,11 +353,11 @@ fn memory(context: &Context<'_>) -> Option<buildpool_protocol::evidence::MemoryE
     };
     // A command that ended with code 0 needs no memory limit as explanation. But one of its
     // processes may have been OOM-killed, so the counters are still checked.
-    let is_told = failed || memory::evidence(&query).is_some_and(|found| found.oom_killed);
+    let needs_kernel_log = failed || memory::evidence(&query).is_some_and(|found| found.oom_killed);
     // The kernel log is read only after a failure or a counted kill. Example: a compiler killed
     // below `make` makes `make` fail.
-    let log = is_told.then(platform::kernel_log).flatten();
-    is_told.then(|| memory::evidence(&MemoryQuery { kernel_log: log.as_deref(), ..query })).flatten()
+    let log = needs_kernel_log.then(platform::kernel_log).flatten();
+    needs_kernel_log.then(|| memory::evidence(&MemoryQuery { kernel_log: log.as_deref(), ..query })).flatten()
 }
 
 fn core(context: &Context<'_>, evidence: &mut Evidence) {

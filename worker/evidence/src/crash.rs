@@ -92,7 +92,7 @@ pub(crate) fn device_of_path(path: &str) -> Option<String> {
 
 /// Returns true if a line of application information gives the reason of the crash. Other lines
 /// come from loaders and from the simulator.
-pub(crate) fn tells_cause(line: &str) -> bool {
+pub(crate) fn states_cause(line: &str) -> bool {
     const TELLING: &[&str] = &[
         "Fatal error",
         "fatal error",

@@ -163,7 +163,7 @@ impl Tally {
         let mut statuses = HashMap::with_capacity(self.names.len());
         let mut holders = HashMap::new();
         let mut cases = Vec::new();
-        let names = told_apart(self.names);
+        let names = distinguished(self.names);
         for ((name, within), entry) in names.into_iter().zip(self.entries) {
             if entry.variants.is_empty() && entry.rolled_up.is_none() {
                 continue;
@@ -200,7 +200,7 @@ impl Tally {
 }
 
 /// Returns unique names: the holder is added only if several tests share the name.
-fn told_apart(names: Vec<(String, Arc<str>)>) -> Vec<(String, Arc<str>)> {
+fn distinguished(names: Vec<(String, Arc<str>)>) -> Vec<(String, Arc<str>)> {
     let mut holders: HashMap<&str, u32> = HashMap::with_capacity(names.len());
     for (name, _) in &names {
         *holders.entry(name).or_default() += 1;

@@ -2,7 +2,7 @@
 //! crash report", Apple). The body is a JSON crash report only for `bug_type` 309. Files of
 //! `bug_type` 109 contain the older text format.
 
-use super::{CrashFile, date, device_in, device_of_path, tells_cause, text_report};
+use super::{CrashFile, date, device_in, device_of_path, states_cause, text_report};
 use crate::error::EvidenceError;
 use crate::limits::FRAMES_MAX;
 use crate::text;
@@ -223,7 +223,7 @@ fn signal_name(signal: &str) -> String {
 /// Returns the application's last messages, then the system's termination reason.
 fn message(body: &Body) -> Option<String> {
     let left = body.asi.iter().flat_map(BTreeMap::values).flatten();
-    let mut lines: Vec<String> = left.filter(|line| tells_cause(line)).cloned().collect();
+    let mut lines: Vec<String> = left.filter(|line| states_cause(line)).cloned().collect();
     if let Some(ended) = &body.termination {
         lines.extend(ended.reasons.iter().flatten().take(8).cloned());
         lines.extend(ended.details.iter().flatten().take(8).cloned());

@@ -1,6 +1,6 @@
 //! Parses `.crash` files: the text format of macOS up to 11 and of simulators up to iOS 14.
 
-use super::{CrashFile, date, device_of_path, tells_cause};
+use super::{CrashFile, date, device_of_path, states_cause};
 use crate::limits::FRAMES_MAX;
 use crate::text;
 use buildpool_protocol::report::{CrashReport, Termination};
@@ -9,7 +9,7 @@ use buildpool_protocol::report::{CrashReport, Termination};
 pub(super) fn parse(content: &str) -> Result<CrashFile, String> {
     let mut file = CrashFile::default();
     let mut section = Section::Head;
-    let mut told = Vec::new();
+    let mut notes = Vec::new();
     for line in content.lines().take(200_000) {
         if let Some(next) = Section::begun_by(line) {
             section = next;
@@ -26,8 +26,8 @@ pub(super) fn parse(content: &str) -> Result<CrashFile, String> {
         match section {
             Section::Head => head(&mut file, line),
             Section::Information => {
-                if tells_cause(line) {
-                    told.push(line.trim().to_owned());
+                if states_cause(line) {
+                    notes.push(line.trim().to_owned());
                 }
             }
             Section::CrashedThread if file.report.top_frames.len() < FRAMES_MAX => {
@@ -43,8 +43,8 @@ pub(super) fn parse(content: &str) -> Result<CrashFile, String> {
             "there is no `Process:` line, or neither `Exception Type:` nor `Termination Reason:`".to_owned()
         );
     }
-    if !told.is_empty() {
-        file.report.message = Some(text::message(&told.join("\n")));
+    if !notes.is_empty() {
+        file.report.message = Some(text::message(&notes.join("\n")));
     }
     Ok(file)
 }

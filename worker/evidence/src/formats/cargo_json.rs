@@ -169,8 +169,8 @@ impl CargoStream {
             self.tally.record(TestRun { name, within, status: TestStatus::Skipped, ..TestRun::default() });
         }
         unfinished.iter().for_each(|name| self.tally.unfinished(name));
-        let is_told = self.issues.iter().any(|issue| issue.severity == Severity::Error);
-        if self.built == Some(false) && !is_told {
+        let is_reported = self.issues.iter().any(|issue| issue.severity == Severity::Error);
+        if self.built == Some(false) && !is_reported {
             let text = "cargo reports a failed build, and the stream has no compiler error";
             self.issues.push(problem(text));
         }

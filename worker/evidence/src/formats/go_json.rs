@@ -72,7 +72,7 @@ struct Package {
     reason: Option<String>,
     has_failed_test: bool,
     /// True if a failed test reports the panic that ended the package.
-    is_panic_told: bool,
+    is_panic_reported: bool,
     /// A panic that no failed test reports. Go attributes it to a test that passed or never ended.
     panic: Option<String>,
     ended: bool,
@@ -129,7 +129,7 @@ impl GoStream {
                     bare.get_or_insert_with(|| package_name(name).to_owned());
                 }
             }
-            ("fail", None) if package.is_told() => {}
+            ("fail", None) if package.is_reported() => {}
             ("fail", None) => self.package_failed(name, event.failed_build.as_deref()),
             (_, Some(test)) => self.test(&event, name, test),
             _ => {}
@@ -198,22 +198,23 @@ impl GoStream {
         let running = self.open.iter().filter(|((of, _), open)| of == name && open.running);
         let panic = running.map(|(_, open)| &open.output).find(|output| output.has_panic);
         package.panic = package.panic.or(panic.map(|output| output.text.clone()));
-        let is_told = failed_build.is_some_and(|build| self.builds.get(build).is_some_and(Option::is_none));
-        if let (true, Some(build)) = (is_told, failed_build) {
+        let is_reported =
+            failed_build.is_some_and(|build| self.builds.get(build).is_some_and(Option::is_none));
+        if let (true, Some(build)) = (is_reported, failed_build) {
             // `m/a [m/a.test]` is the package itself, built for its tests.
             if build.split(' ').next() != Some(name) {
                 self.notes.push(format!("package {name} failed: {build} did not build"));
             }
-        } else if let Some(said) = package.own_cause() {
+        } else if let Some(cause) = package.own_cause() {
             let reason = match (failed_build, &package.reason) {
                 (Some(build), _) => format!(" ({build} did not build)"),
                 (None, Some(reason)) => format!(" ({reason})"),
                 (None, None) => String::new(),
             };
-            self.issues.push(issue(name, &reason, &said));
+            self.issues.push(issue(name, &reason, &cause));
         }
-        let told = Package { ended: true, has_failed: true, ..Package::default() };
-        self.packages.insert(name.to_owned(), told);
+        let failed_package = Package { ended: true, has_failed: true, ..Package::default() };
+        self.packages.insert(name.to_owned(), failed_package);
     }
 
     fn finish(self, unread: &Unread) -> (Parsed, Vec<ReportIssue>) {
@@ -255,14 +256,14 @@ impl Package {
 
     fn test_ended(&mut self, failed: bool, output: &Printed) {
         self.has_failed_test |= failed;
-        self.is_panic_told |= failed && output.has_panic;
+        self.is_panic_reported |= failed && output.has_panic;
         if output.has_panic && !failed {
             self.panic.get_or_insert_with(|| output.text.clone());
         }
     }
 
     /// Returns true if the package has already failed and has printed nothing since.
-    fn is_told(&self) -> bool {
+    fn is_reported(&self) -> bool {
         self.ended && self.has_failed && self.before.text.is_empty() && self.after.text.is_empty()
     }
 
@@ -292,8 +293,8 @@ impl Package {
         }
         let ended = |line: &str| line.starts_with("signal: ") || line.starts_with("*** Test killed");
         let exited = |line: &str| line.starts_with("exit status ") && line != "exit status 1";
-        let tells = |line: &str| ended(line) || (exited(line) && !self.is_panic_told);
-        if before.has_panic || before.text.lines().any(tells) {
+        let is_cause = |line: &str| ended(line) || (exited(line) && !self.is_panic_reported);
+        if before.has_panic || before.text.lines().any(is_cause) {
             return Some(before.text.clone());
         }
         self.panic.clone()

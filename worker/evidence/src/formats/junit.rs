@@ -212,7 +212,7 @@ impl Walk<'_> {
         let Some(mut suite) = self.suites.pop() else { return };
         let mut cases = std::mem::take(&mut suite.cases);
         self.held = self.held.saturating_sub(cases.len());
-        let (own, remark) = repeats::tell_apart(&mut cases, &suite);
+        let (own, remark) = repeats::distinguish(&mut cases, &suite);
         self.note(remark);
         cases.into_iter().for_each(|case| self.record(case));
         let left_out = if is_whole { suite.left_out() } else { None };
@@ -370,8 +370,8 @@ impl Walk<'_> {
             }
             CaseProblem::Skipped | CaseProblem::ExpectedFailure => {}
         }
-        let told = !message.is_empty() || !body.trim().is_empty();
-        if kind != CaseProblem::Earlier && told && case.run.messages.len() < MESSAGES_MAX {
+        let has_text = !message.is_empty() || !body.trim().is_empty();
+        if kind != CaseProblem::Earlier && has_text && case.run.messages.len() < MESSAGES_MAX {
             case.run.messages.push(joined(message, body));
         }
     }
@@ -471,10 +471,10 @@ fn joined(message: &str, body: &str) -> String {
     // For a file that cannot be imported, pytest writes the reason only in the body.
     let message =
         if message == "collection failure" { text::pytest_cause(body).unwrap_or(message) } else { message };
-    let told = message.lines().next().unwrap_or_default();
+    let first_line = message.lines().next().unwrap_or_default();
     let begins_alike =
         // pytest starts with the source code.
-        body.lines().find(|line| !line.trim().is_empty()).is_some_and(|line| !line.starts_with('>') && line.contains(told));
+        body.lines().find(|line| !line.trim().is_empty()).is_some_and(|line| !line.starts_with('>') && line.contains(first_line));
     match (body, begins_alike && body.contains(message)) {
         ("", _) => message.to_owned(),
         (_, true) => body.to_owned(),

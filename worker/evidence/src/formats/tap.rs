@@ -274,7 +274,7 @@ impl Reader {
             }
             (true, 2..) => {
                 let run = leaf(point);
-                tests.told(&run);
+                tests.add_result(&run);
                 self.tally.record(run);
             }
             (_, _) => {

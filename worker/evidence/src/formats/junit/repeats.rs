@@ -31,13 +31,13 @@ struct Group {
 
 /// Sets `within` for cases that are separate tests, and counts the tests. The note lists tests that
 /// could also be attempts with a later pass.
-pub(super) fn tell_apart(cases: &mut [Case], suite: &Suite) -> (Counts, Option<String>) {
+pub(super) fn distinguish(cases: &mut [Case], suite: &Suite) -> (Counts, Option<String>) {
     let groups = groups(cases);
     let (attempts, apart) = (counts(cases, &groups, true), counts(cases, &groups, false));
     let are_attempts = attempts.tests == apart.tests || counts_attempts(suite, attempts, apart);
-    let doubtful = if are_attempts { Vec::new() } else { doubtful(cases, &groups) };
+    let ambiguous = if are_attempts { Vec::new() } else { ambiguous(cases, &groups) };
     number(cases, &groups, are_attempts, suite);
-    (if are_attempts { attempts } else { apart }, remark(&doubtful, suite))
+    (if are_attempts { attempts } else { apart }, remark(&ambiguous, suite))
 }
 
 /// Numbers the tests that share name and arguments.
@@ -60,15 +60,15 @@ fn number(cases: &mut [Case], groups: &[Group], are_attempts: bool, suite: &Suit
 }
 
 /// Returns the names for which some cases failed and some did not.
-fn doubtful(cases: &[Case], groups: &[Group]) -> Vec<String> {
+fn ambiguous(cases: &[Case], groups: &[Group]) -> Vec<String> {
     let shared = groups.iter().filter(|group| !group.is_explicit && group.cases.len() > 1);
-    let told = shared.filter_map(|group| {
+    let names = shared.filter_map(|group| {
         let failed = group.cases.iter().filter(|at| cases[**at].has_failed()).count();
         let name = &cases[*group.cases.first()?].run.name;
         (failed > 0 && failed < group.cases.len())
             .then(|| format!("{name} ({failed} of {} failed)", group.cases.len()))
     });
-    told.collect()
+    names.collect()
 }
 
 /// Returns the `within` text for one of several tests with the same name.
@@ -117,15 +117,15 @@ fn counts(cases: &[Case], groups: &[Group], attempts: bool) -> Counts {
     counts
 }
 
-fn remark(doubtful: &[String], suite: &Suite) -> Option<String> {
-    let shown = doubtful.get(..NAMES_SHOWN.min(doubtful.len()))?.join(", ");
-    let more = match doubtful.len().saturating_sub(NAMES_SHOWN) {
+fn remark(ambiguous: &[String], suite: &Suite) -> Option<String> {
+    let shown = ambiguous.get(..NAMES_SHOWN.min(ambiguous.len()))?.join(", ");
+    let more = match ambiguous.len().saturating_sub(NAMES_SHOWN) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
     let which =
         if suite.name.is_empty() { String::new() } else { format!("suite {}: ", text::name(&suite.name)) };
-    (!doubtful.is_empty()).then(|| {
+    (!ambiguous.is_empty()).then(|| {
         format!("{which}tests that share a name count as different tests, because nothing marks them as attempts at one test: {shown}{more}")
     })
 }

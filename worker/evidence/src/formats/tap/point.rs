@@ -34,10 +34,10 @@ pub(super) struct Subtest {
     pub(super) runs: Vec<TestRun>,
     /// The mismatch of plan and points.
     pub(super) contradiction: Option<String>,
-    /// `is_told`: some tests were counted before the subtest ended, because the limit was reached.
-    /// `has_told_failure`: one of these tests failed.
-    is_told: bool,
-    has_told_failure: bool,
+    /// `is_reported`: some tests were counted before the subtest ended, because the limit was reached.
+    /// `has_reported_failure`: one of these tests failed.
+    is_reported: bool,
+    has_reported_failure: bool,
 }
 
 /// Maximum number of digits in the number of a point.
@@ -134,11 +134,11 @@ impl Block {
             Some(text.trim_end().to_owned())
         };
         // vitest nests the message in `error`.
-        let said =
+        let nested_message =
             fields.iter().find(|(field, _)| *field == "error").into_iter().flat_map(|(_, lines)| lines);
-        let nested = said.filter_map(|line| line.trim_start().strip_prefix("message: ")).next();
-        if let Some(said) = nested {
-            let message = format!("{}\n{}", said.trim_matches(['\'', '"']), detail.trim_end());
+        let nested = nested_message.filter_map(|line| line.trim_start().strip_prefix("message: ")).next();
+        if let Some(nested_message) = nested {
+            let message = format!("{}\n{}", nested_message.trim_matches(['\'', '"']), detail.trim_end());
             return Some(Self { message, stack: text("at").unwrap_or_default() });
         }
         let (Some(error), Some(_)) = (text("error"), text("duration_ms")) else { return None };
@@ -180,8 +180,8 @@ impl Point {
     /// Returns the cause if a Node suite failed for a reason other than its tests: a hook.
     pub(super) fn own_cause(&self, subtest: &Subtest) -> Option<&str> {
         let kind = self.field("failureType").filter(|kind| *kind != "subtestsFailed")?;
-        let is_told = self.is_test_beside(subtest) || self.status != TestStatus::Failed;
-        (!is_told).then(|| self.field("error").unwrap_or(kind))
+        let is_reported = self.is_test_beside(subtest) || self.status != TestStatus::Failed;
+        (!is_reported).then(|| self.field("error").unwrap_or(kind))
     }
 }
 
@@ -193,22 +193,22 @@ impl Subtest {
     pub(super) fn add(&mut self, mut other: Self) {
         self.runs.append(&mut other.runs);
         self.contradiction = self.contradiction.take().or(other.contradiction);
-        self.is_told |= other.is_told;
-        self.has_told_failure |= other.has_told_failure;
+        self.is_reported |= other.is_reported;
+        self.has_reported_failure |= other.has_reported_failure;
     }
 
     /// Records that a test of this subtest was already counted.
-    pub(super) fn told(&mut self, run: &TestRun) {
-        self.is_told = true;
-        self.has_told_failure |= run.status == TestStatus::Failed;
+    pub(super) fn add_result(&mut self, run: &TestRun) {
+        self.is_reported = true;
+        self.has_reported_failure |= run.status == TestStatus::Failed;
     }
 
     fn is_empty(&self) -> bool {
-        self.runs.is_empty() && !self.is_told
+        self.runs.is_empty() && !self.is_reported
     }
 
     pub(super) fn has_failed(&self) -> bool {
-        self.has_told_failure || self.runs.iter().any(|run| run.status == TestStatus::Failed)
+        self.has_reported_failure || self.runs.iter().any(|run| run.status == TestStatus::Failed)
     }
 
     /// Returns the tests with names below the summary point. A failure below a `TODO` point becomes
