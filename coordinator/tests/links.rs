@@ -75,14 +75,14 @@ impl Pool {
 
     async fn client_with(&self, token: &str) -> Peer {
         let mut peer = self.dial("/v1/client", token).await;
-        peer.say(&FromClient::Register { protocol: VersionRange::ours(), client: "test".into() }).await;
-        assert!(matches!(peer.hear().await, ToClient::Registered { .. }));
+        peer.send(&FromClient::Register { protocol: VersionRange::ours(), client: "test".into() }).await;
+        assert!(matches!(peer.receive().await, ToClient::Registered { .. }));
         peer
     }
 
     async fn worker(&self, worker: WorkerId, boot: BootId, held: Vec<Held>) -> (Peer, Vec<Desired>) {
         let mut peer = self.dial("/v1/worker", &self.worker).await;
-        peer.say(&FromWorker::Register(Box::new(Register {
+        peer.send(&FromWorker::Register(Box::new(Register {
             protocol: VersionRange::ours(),
             worker,
             boot,
@@ -97,7 +97,7 @@ impl Pool {
             condition: Condition::default(),
         })))
         .await;
-        match peer.hear().await {
+        match peer.receive().await {
             ToWorker::Registered { desired, .. } => (peer, desired),
             other => panic!("{other:?}"),
         }
@@ -107,7 +107,7 @@ impl Pool {
 struct Peer(WebSocketStream<MaybeTlsStream<TcpStream>>);
 
 impl Peer {
-    async fn say<M: serde::Serialize>(&mut self, message: &M) {
+    async fn send<M: serde::Serialize>(&mut self, message: &M) {
         self.0.send(Message::text(frame::encode_control(message))).await.expect("sent");
     }
 
@@ -115,7 +115,7 @@ impl Peer {
         tokio::time::timeout(PATIENCE, self.0.next()).await.expect("in time").expect("open").expect("whole")
     }
 
-    async fn hear<M: serde::de::DeserializeOwned + buildpool_protocol::limiter::Limited>(&mut self) -> M {
+    async fn receive<M: serde::de::DeserializeOwned + buildpool_protocol::limiter::Limited>(&mut self) -> M {
         match self.next().await {
             Message::Text(text) => frame::decode_control(&text).expect("understood"),
             other => panic!("not a control message: {other:?}"),
@@ -123,7 +123,7 @@ impl Peer {
     }
 
     async fn granted(&mut self) -> Grant {
-        match self.hear().await {
+        match self.receive().await {
             ToWorker::Grant(grant) => *grant,
             other => panic!("not a grant: {other:?}"),
         }
@@ -217,7 +217,7 @@ async fn a_job_goes_to_a_worker_and_its_answer_comes_back() {
     let (mut mac, _) = pool.worker(worker, boot, Vec::new()).await;
     let mut client = pool.client().await;
     let (job, message) = submit(echo());
-    client.say(&message).await;
+    client.send(&message).await;
     let grant = mac.granted().await;
     assert_eq!(grant.lease.attempt.job, job);
     assert_eq!(grant.lease.attempt.number, 1);
@@ -226,14 +226,14 @@ async fn a_job_goes_to_a_worker_and_its_answer_comes_back() {
             .concat();
     mac.output(0, &chunks).await;
     let ended = outcome(Ending::Exited { code: 0 }, b"hi\n", b"warn\n", chunks.len());
-    mac.say(&FromWorker::Complete { lease: grant.lease, outcome: ended }).await;
+    mac.send(&FromWorker::Complete { lease: grant.lease, outcome: ended }).await;
     let (streams, result) = to_completion(&mut client).await;
     assert_eq!(streams, [b"hi\n".to_vec(), b"warn\n".to_vec()]);
     assert_eq!((result.verdict, result.exit_code, result.success), (Some(Verdict::Passed), Some(0), true));
     assert_eq!((result.state, result.worker.as_deref(), result.attempt), (JobState::Done, Some("mac-1"), 1));
-    assert!(matches!(mac.hear().await, ToWorker::Act(Desired::Forget { lease }) if lease == grant.lease));
+    assert!(matches!(mac.receive().await, ToWorker::Act(Desired::Forget { lease }) if lease == grant.lease));
     client
-        .say(&FromClient::Job {
+        .send(&FromClient::Job {
             request: 8,
             job: job.to_string(),
             view: View::default(),
@@ -241,7 +241,7 @@ async fn a_job_goes_to_a_worker_and_its_answer_comes_back() {
             progress: false,
         })
         .await;
-    match client.hear().await {
+    match client.receive().await {
         ToClient::Job { request: 8, result: again } => assert_eq!(*again, result),
         other => panic!("{other:?}"),
     }
@@ -253,26 +253,26 @@ async fn a_log_with_a_hole_or_a_wrong_checksum_is_asked_for_again() {
     let (worker, boot) = ids();
     let (mut mac, _) = pool.worker(worker, boot, Vec::new()).await;
     let mut client = pool.client().await;
-    client.say(&submit(echo()).1).await;
+    client.send(&submit(echo()).1).await;
     let grant = mac.granted().await;
     let (first, second) =
         (chunk(&grant, Stream::Stdout, 0, 0, b"one\n"), chunk(&grant, Stream::Stdout, 1, 4, b"two\n"));
     mac.output(first.len() as u64, &second).await;
-    assert!(matches!(mac.hear().await, ToWorker::Position { position: 0, .. }));
+    assert!(matches!(mac.receive().await, ToWorker::Position { position: 0, .. }));
     mac.output(0, &first).await;
     let ended = outcome(Ending::Exited { code: 1 }, b"one\ntwo\n", b"", first.len() + second.len());
-    mac.say(&FromWorker::Complete { lease: grant.lease, outcome: ended.clone() }).await;
+    mac.send(&FromWorker::Complete { lease: grant.lease, outcome: ended.clone() }).await;
     assert!(
-        matches!(mac.hear().await, ToWorker::Position { position, .. } if position == first.len() as u64)
+        matches!(mac.receive().await, ToWorker::Position { position, .. } if position == first.len() as u64)
     );
     mac.output(first.len() as u64, &second).await;
     // A repeat is dropped.
     mac.output(0, &first).await;
     let lie = outcome(Ending::Exited { code: 1 }, b"one\nTWO\n", b"", first.len() + second.len());
-    mac.say(&FromWorker::Complete { lease: grant.lease, outcome: lie }).await;
-    assert!(matches!(mac.hear().await, ToWorker::Position { position: 0, .. }));
+    mac.send(&FromWorker::Complete { lease: grant.lease, outcome: lie }).await;
+    assert!(matches!(mac.receive().await, ToWorker::Position { position: 0, .. }));
     mac.output(0, &[first, second].concat()).await;
-    mac.say(&FromWorker::Complete { lease: grant.lease, outcome: ended }).await;
+    mac.send(&FromWorker::Complete { lease: grant.lease, outcome: ended }).await;
     let (_, result) = to_completion(&mut client).await;
     assert_eq!((result.verdict, result.exit_code), (Some(Verdict::Failed), Some(1)));
 }
@@ -284,12 +284,12 @@ async fn a_restarted_coordinator_goes_on_with_the_attempt() {
     let (mut mac, _) = pool.worker(worker, boot, Vec::new()).await;
     let mut client = pool.client().await;
     let (job, message) = submit(echo());
-    client.say(&message).await;
+    client.send(&message).await;
     let grant = mac.granted().await;
     let first = chunk(&grant, Stream::Stdout, 0, 0, b"one\n");
     mac.output(0, &first).await;
     client
-        .say(&FromClient::Follow {
+        .send(&FromClient::Follow {
             request: 9,
             job: job.to_string(),
             cursor: None,
@@ -316,12 +316,12 @@ async fn a_restarted_coordinator_goes_on_with_the_attempt() {
     let Some(Desired::Continue { position, .. }) = desired.first() else { panic!("{desired:?}") };
     let mut client = pool.client().await;
     let FromClient::Submit { submit, .. } = message else { panic!("a submit") };
-    client.say(&FromClient::Submit { request: 7, submit }).await;
+    client.send(&FromClient::Submit { request: 7, submit }).await;
     let second = chunk(&grant, Stream::Stdout, 1, 4, b"two\n");
     let all = [first, second].concat();
     mac.output(*position, &all[usize::try_from(*position).expect("small")..]).await;
     let ended = outcome(Ending::Exited { code: 0 }, b"one\ntwo\n", b"", all.len());
-    mac.say(&FromWorker::Complete { lease: grant.lease, outcome: ended }).await;
+    mac.send(&FromWorker::Complete { lease: grant.lease, outcome: ended }).await;
     let (streams, result) = to_completion(&mut client).await;
     assert_eq!(streams[0], b"one\ntwo\n");
     assert_eq!(result.job_id, job.to_string());
@@ -340,21 +340,21 @@ async fn what_cannot_be_served_is_refused_with_a_reason() {
     }
     let mut client = pool.dial("/v1/client", &pool.submit).await;
     client
-        .say(&FromClient::Register { protocol: VersionRange { min: 90, max: 99 }, client: "future".into() })
+        .send(&FromClient::Register { protocol: VersionRange { min: 90, max: 99 }, client: "future".into() })
         .await;
     assert!(
-        matches!(client.hear().await, ToClient::Error { error, .. } if error.code == ErrorCode::VersionMismatch)
+        matches!(client.receive().await, ToClient::Error { error, .. } if error.code == ErrorCode::VersionMismatch)
     );
     let mut client = pool.client().await;
     let (_, message) =
         submit(JobSpec { selectors: vec![Selector { key: "moon".into(), value: None }], ..echo() });
-    client.say(&message).await;
+    client.send(&message).await;
     let (_, result) = to_completion(&mut client).await;
     assert_eq!(result.verdict, Some(Verdict::Rejected));
     assert!(result.cause.is_some_and(|cause| cause.text.contains("no worker")));
     let unknown = JobId::from_uuid(Uuid::now_v7());
     client
-        .say(&FromClient::Job {
+        .send(&FromClient::Job {
             request: 3,
             job: unknown.to_string(),
             view: View::default(),
@@ -363,12 +363,12 @@ async fn what_cannot_be_served_is_refused_with_a_reason() {
         })
         .await;
     assert!(
-        matches!(client.hear().await, ToClient::Error { request: Some(3), error } if error.code == ErrorCode::UnknownJob)
+        matches!(client.receive().await, ToClient::Error { request: Some(3), error } if error.code == ErrorCode::UnknownJob)
     );
     let (_, message) = submit(JobSpec { env: BTreeMap::from([("A=B".into(), String::new())]), ..echo() });
-    client.say(&message).await;
+    client.send(&message).await;
     assert!(
-        matches!(client.hear().await, ToClient::Error { error, .. } if error.code == ErrorCode::Invalid && error.message.contains("env"))
+        matches!(client.receive().await, ToClient::Error { error, .. } if error.code == ErrorCode::Invalid && error.message.contains("env"))
     );
 }
 
@@ -383,25 +383,27 @@ async fn a_cancel_is_in_the_audit_log_once_and_only_if_it_is_one() {
     let mut client = pool.client().await;
     let (ended, kept) = (submit(patient()), submit(patient()));
     for (_, message) in [&ended, &kept] {
-        client.say(message).await;
-        assert!(matches!(client.hear().await, ToClient::Accepted { .. }));
+        client.send(message).await;
+        assert!(matches!(client.receive().await, ToClient::Accepted { .. }));
     }
     let cancel =
         |job: JobId, request| FromClient::Cancel { request, job: job.to_string(), reason: "enough".into() };
     for request in 100..200 {
-        client.say(&cancel(JobId::from_uuid(Uuid::now_v7()), request)).await;
+        client.send(&cancel(JobId::from_uuid(Uuid::now_v7()), request)).await;
         assert!(
-            matches!(client.hear().await, ToClient::Error { error, .. } if error.code == ErrorCode::UnknownJob)
+            matches!(client.receive().await, ToClient::Error { error, .. } if error.code == ErrorCode::UnknownJob)
         );
     }
     for request in 200..203 {
-        client.say(&cancel(ended.0, request)).await;
+        client.send(&cancel(ended.0, request)).await;
         while !matches!(client.next().await, Message::Text(text) if text.contains("\"job\"")) {}
     }
     let eve = pool.tokens.create(Role::Submit, "eve", None, None, "test").expect("a token").token;
     let mut eve = pool.client_with(&eve).await;
-    eve.say(&cancel(kept.0, 1)).await;
-    assert!(matches!(eve.hear().await, ToClient::Error { error, .. } if error.code == ErrorCode::Forbidden));
+    eve.send(&cancel(kept.0, 1)).await;
+    assert!(
+        matches!(eve.receive().await, ToClient::Error { error, .. } if error.code == ErrorCode::Forbidden)
+    );
     let entries = pool.tokens.audit_tail(100).expect("an audit log");
     let shown: Vec<_> = entries.iter().map(|entry| (entry.actor.as_str(), entry.action.as_str())).collect();
     let made = ("test", "token_create");

@@ -34,8 +34,8 @@ pub async fn send(peer: &mut Peer, channel: u32, name: &str, bomb: &Bomb) -> Opt
     });
     let offer =
         json!({"type": "transfer", "step": "offer", "channel": channel, "manifest": manifest, "bases": []});
-    peer.say_json(&offer).await;
-    let want = peer.hear().await?;
+    peer.send_json(&offer).await;
+    let want = peer.receive().await?;
     if want["step"] != "want" {
         return Some(want);
     }
@@ -44,13 +44,13 @@ pub async fn send(peer: &mut Peer, channel: u32, name: &str, bomb: &Bomb) -> Opt
         "subject": {"kind": "snapshot", "manifest": manifest, "base": null},
         "blake3": blake3::hash(pack).to_hex().as_str(), "length": pack.len(),
     });
-    peer.say_json(&begin).await;
+    peer.send_json(&begin).await;
     loop {
-        let answer = peer.hear().await?;
+        let answer = peer.receive().await?;
         match answer["step"].as_str() {
             Some("from") => {
                 let header = BinaryHeader { kind: BinaryKind::Transfer, channel, position: 0 };
-                peer.say([header.encode().as_slice(), pack].concat()).await;
+                peer.send([header.encode().as_slice(), pack].concat()).await;
             }
             Some("taken") => {}
             _ => return Some(answer),

@@ -72,8 +72,8 @@ impl Attacker {
     async fn client(&self) -> Option<Peer> {
         let mut peer = self.dial("/v1/client").await?;
         let register = json!({"type": "register", "protocol": {"min": 1, "max": 1}, "client": "hostile"});
-        peer.say_json(&register).await;
-        peer.hear_within(ANSWER_WITHIN).await?;
+        peer.send_json(&register).await;
+        peer.receive_within(ANSWER_WITHIN).await?;
         Some(peer)
     }
 }

@@ -64,7 +64,7 @@ impl Gateway {
             "clientInfo": {"name": client, "version": "1"},
         });
         server.ask("initialize", hello);
-        server.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        server.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         server
     }
 
@@ -74,12 +74,12 @@ impl Gateway {
     }
 
     /// Sends a message.
-    pub fn say(&mut self, message: &Value) {
-        self.say_text(&message.to_string());
+    pub fn send(&mut self, message: &Value) {
+        self.send_text(&message.to_string());
     }
 
     /// Sends any line.
-    pub fn say_text(&mut self, line: &str) {
+    pub fn send_text(&mut self, line: &str) {
         let input = self.input.as_mut().unwrap();
         writeln!(input, "{line}").unwrap();
         input.flush().unwrap();
@@ -89,7 +89,7 @@ impl Gateway {
     pub fn begin(&mut self, method: &str, params: Value) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
-        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         id
     }
 

@@ -58,18 +58,18 @@ impl Peer {
     }
 
     /// Sends a message. Returns false if the other end is closed.
-    pub async fn say(&mut self, message: impl Into<Message>) -> bool {
+    pub async fn send(&mut self, message: impl Into<Message>) -> bool {
         self.0.send(message.into()).await.is_ok()
     }
 
     /// Sends a text message in frames of so many bytes. Returns false if the other end is closed.
-    pub async fn say_in_frames(&mut self, text: &str, frame_bytes: usize) -> bool {
+    pub async fn send_in_frames(&mut self, text: &str, frame_bytes: usize) -> bool {
         let parts: Vec<&[u8]> = text.as_bytes().chunks(frame_bytes).collect();
         for (index, part) in parts.iter().enumerate() {
             let kind = if index == 0 { Data::Text } else { Data::Continue };
             let is_last = index + 1 == parts.len();
             let frame = Frame::message(part.to_vec(), OpCode::Data(kind), is_last);
-            if !self.say(Message::Frame(frame)).await {
+            if !self.send(Message::Frame(frame)).await {
                 return false;
             }
         }
@@ -77,12 +77,12 @@ impl Peer {
     }
 
     /// Sends a control message.
-    pub async fn say_json(&mut self, message: &Value) -> bool {
-        self.say(message.to_string()).await
+    pub async fn send_json(&mut self, message: &Value) -> bool {
+        self.send(message.to_string()).await
     }
 
     /// Returns the next text message, or `None` when the connection has ended.
-    pub async fn hear(&mut self) -> Option<Value> {
+    pub async fn receive(&mut self) -> Option<Value> {
         loop {
             let heard = tokio::time::timeout(PATIENCE, self.0.next()).await.expect("an answer in time");
             match heard? {
@@ -94,7 +94,7 @@ impl Peer {
     }
 
     /// Returns the next text message, or `None` if there is none within this time.
-    pub async fn hear_within(&mut self, time: Duration) -> Option<Value> {
+    pub async fn receive_within(&mut self, time: Duration) -> Option<Value> {
         let next = async {
             loop {
                 match self.0.next().await? {
@@ -109,7 +109,7 @@ impl Peer {
 
     /// Sends a ping. Returns false if the other end is closed.
     pub async fn ping(&mut self) -> bool {
-        self.say(Message::Ping(bytes::Bytes::new())).await
+        self.send(Message::Ping(bytes::Bytes::new())).await
     }
 
     /// Sends bytes without a WebSocket frame around them.
@@ -118,9 +118,9 @@ impl Peer {
     }
 
     /// Waits until the other end has closed, and returns its last message.
-    pub async fn last_words(&mut self) -> Option<Value> {
+    pub async fn close_reason(&mut self) -> Option<Value> {
         let mut last = None;
-        while let Some(heard) = self.hear().await {
+        while let Some(heard) = self.receive().await {
             last = Some(heard);
         }
         last

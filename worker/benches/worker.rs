@@ -118,11 +118,11 @@ impl Keeper {
             .spawn()
             .expect("the binary");
         let mut keeper = Self { socket, incoming: Vec::new(), _child: child };
-        keeper.hear(|message| matches!(message, FromKeeper::Hello { .. }));
+        keeper.receive(|message| matches!(message, FromKeeper::Hello { .. }));
         keeper
     }
 
-    fn hear(&mut self, wanted: impl Fn(&FromKeeper) -> bool) {
+    fn receive(&mut self, wanted: impl Fn(&FromKeeper) -> bool) {
         let mut buffer = [0; 4096];
         loop {
             while let Some(message) = take(&mut self.incoming).expect("well formed") {
@@ -166,7 +166,7 @@ impl Keeper {
         };
         let bytes = encode(&ToKeeper::Run(Box::new(run))).expect("small");
         self.socket.write_all(&bytes).expect("a keeper");
-        self.hear(|message| matches!(message, FromKeeper::Ended { .. }));
+        self.receive(|message| matches!(message, FromKeeper::Ended { .. }));
     }
 }
 
@@ -202,7 +202,7 @@ impl Link {
         Self { socket, worker, shutdown: handle }
     }
 
-    async fn say(&mut self, message: &ToWorker) {
+    async fn send(&mut self, message: &ToWorker) {
         self.socket.send(Message::Text(encode_control(message).into())).await.expect("a link");
     }
 
@@ -213,7 +213,7 @@ impl Link {
         let mut spec = JobSpec::new(command, Source::InPlace { directory: "/".into() });
         spec.env = std::env::vars().collect();
         let began = Instant::now();
-        self.say(&ToWorker::Grant(Box::new(Grant { lease, spec, secrets: BTreeMap::new() }))).await;
+        self.send(&ToWorker::Grant(Box::new(Grant { lease, spec, secrets: BTreeMap::new() }))).await;
         let mut bytes = 0;
         let mut unacknowledged = 0;
         loop {
@@ -225,17 +225,17 @@ impl Link {
                     if unacknowledged > 1 << 20 {
                         unacknowledged = 0;
                         let position = header.position + content.len() as u64;
-                        self.say(&ToWorker::Position { lease, position }).await;
+                        self.send(&ToWorker::Position { lease, position }).await;
                     }
                 }
                 Message::Text(text) => match decode_control(text.as_str()).expect("a message") {
                     FromWorker::Complete { lease, .. } => {
                         let took = began.elapsed();
-                        self.say(&ToWorker::Act(Desired::Forget { lease })).await;
+                        self.send(&ToWorker::Act(Desired::Forget { lease })).await;
                         return (bytes, took);
                     }
                     FromWorker::Report { .. } => {
-                        self.say(&ToWorker::Desired { desired: Vec::new() }).await;
+                        self.send(&ToWorker::Desired { desired: Vec::new() }).await;
                     }
                     FromWorker::Register(_)
                     | FromWorker::Decline { .. }

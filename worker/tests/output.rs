@@ -67,7 +67,7 @@ async fn what_the_coordinator_lost_is_sent_again() {
     coordinator.until_output(lease, "\n200000\n").await;
     coordinator.read(|book| drop(book.logs.remove(&lease.attempt)));
     let whole = (1..=200_000).map(|n| format!("{n}\n")).collect::<String>();
-    coordinator.say(buildpool_protocol::worker_link::ToWorker::Position { lease, position: 0 });
+    coordinator.send(buildpool_protocol::worker_link::ToWorker::Position { lease, position: 0 });
     coordinator.until_output(lease, "\n200000\n").await;
     assert!(coordinator.stdout(lease) == whole.as_bytes());
     coordinator.cancel(lease);
@@ -78,7 +78,7 @@ async fn what_the_coordinator_lost_is_sent_again() {
 async fn no_more_is_on_the_way_than_the_window() {
     let (coordinator, _worker, _data) = pool().await;
     coordinator.read(|book| {
-        book.is_deaf = true;
+        book.sends_no_answers = true;
         book.report_every = Some(std::time::Duration::from_millis(50));
     });
     coordinator.cut();
@@ -89,9 +89,9 @@ async fn no_more_is_on_the_way_than_the_window() {
     let limit = buildpool_protocol::limits::OUTPUT_WINDOW_BYTES;
     until("the window to be full", || (position() >= limit).then_some(())).await;
     assert!(position() <= limit + (1 << 20), "{}", position());
-    coordinator.read(|book| book.is_deaf = false);
+    coordinator.read(|book| book.sends_no_answers = false);
     let so_far = position();
-    coordinator.say(buildpool_protocol::worker_link::ToWorker::Position { lease, position: so_far });
+    coordinator.send(buildpool_protocol::worker_link::ToWorker::Position { lease, position: so_far });
     coordinator.outcome(lease).await;
     assert_eq!(coordinator.stdout(lease).len(), 40_000_000);
 }

@@ -89,7 +89,7 @@ async fn a_job_that_ended_while_its_daemon_was_dead_is_told_by_the_next() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_is_told_again_until_it_is_forgotten() {
     let (coordinator, worker, data) = pool().await;
-    coordinator.read(|book| book.is_forgetful = true);
+    coordinator.read(|book| book.acknowledges_no_results = true);
     let lease = coordinator.grant(shell("echo once"));
     coordinator.outcome(lease).await;
     coordinator.cut();
@@ -108,7 +108,7 @@ async fn a_result_is_told_again_until_it_is_forgotten() {
         coordinator.read(|book| (book.completes >= 3).then_some(()))
     })
     .await;
-    coordinator.read(|book| book.is_forgetful = false);
+    coordinator.read(|book| book.acknowledges_no_results = false);
     coordinator.cut();
     until("the attempt to be forgotten", || {
         let left = std::fs::read_dir(data.path().join("attempts")).expect("a directory").count();
@@ -357,7 +357,7 @@ async fn a_worker_that_leaves_keeps_its_own_deadline_when_the_pool_drains_it_too
         coordinator.read(|book| book.condition.draining.then_some(()))
     })
     .await;
-    coordinator.read(|book| book.say(ToWorker::Drain { draining: true, deadline: None }));
+    coordinator.read(|book| book.send(ToWorker::Drain { draining: true, deadline: None }));
     assert_eq!(coordinator.outcome(lease).await.acted, Some(Acted::Drained));
 }
 

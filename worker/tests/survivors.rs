@@ -49,7 +49,7 @@ async fn who_could_not_be_ended_keeps_the_worker_from_jobs_until_it_is_gone_and_
     let Some(freezer) = Freezer::make() else { return };
     let (coordinator, _worker, _data) = pool().await;
     coordinator.read(|book| book.report_every = Some(Duration::from_millis(50)));
-    coordinator.read(support::Book::welcome);
+    coordinator.read(support::CoordinatorState::welcome);
     let mut spec = shell("echo $$; sleep 1000; sleep 1000");
     spec.grace = Some(Duration::from_millis(100));
     let lease = coordinator.grant(spec);

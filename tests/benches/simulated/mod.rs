@@ -63,32 +63,32 @@ impl Simulated {
         request.headers_mut().insert("authorization", token);
         let (socket, _) = tokio_tungstenite::connect_async(request).await.expect("connected");
         self.socket = Some(socket);
-        self.say(&FromWorker::Register(Box::new(self.register.clone()))).await;
-        while !matches!(self.hear().await, ToWorker::Registered { .. }) {}
+        self.send(&FromWorker::Register(Box::new(self.register.clone()))).await;
+        while !matches!(self.receive().await, ToWorker::Registered { .. }) {}
     }
 
     /// Reports, and waits for the answer.
     pub(crate) async fn report(&mut self) {
-        self.say(&FromWorker::Report { held: Vec::new(), condition: Condition::default() }).await;
-        while !matches!(self.hear().await, ToWorker::Desired { .. }) {}
+        self.send(&FromWorker::Report { held: Vec::new(), condition: Condition::default() }).await;
+        while !matches!(self.receive().await, ToWorker::Desired { .. }) {}
     }
 
     /// Takes jobs and ends them, until its task is aborted.
     pub(crate) async fn work(mut self) {
         self.connect().await;
         loop {
-            if let ToWorker::Grant(grant) = self.hear().await {
-                self.say(&FromWorker::Complete { lease: grant.lease, outcome: Box::new(passed()) }).await;
+            if let ToWorker::Grant(grant) = self.receive().await {
+                self.send(&FromWorker::Complete { lease: grant.lease, outcome: Box::new(passed()) }).await;
             }
         }
     }
 
-    async fn say(&mut self, message: &FromWorker) {
+    async fn send(&mut self, message: &FromWorker) {
         let socket = self.socket.as_mut().expect("it is connected");
         socket.send(Message::text(frame::encode_control(message))).await.expect("sent");
     }
 
-    async fn hear(&mut self) -> ToWorker {
+    async fn receive(&mut self) -> ToWorker {
         let socket = self.socket.as_mut().expect("it is connected");
         loop {
             match socket.next().await.expect("a connection").expect("a message") {

@@ -201,10 +201,10 @@ async fn worker(mut peer: Peer, number: u64) -> Option<()> {
         "boot": uuid::Uuid::now_v7().to_string(), "name": name(number), "version": env!("CARGO_PKG_VERSION"), "slots": 2,
         "labels": labels(number), "resources": {}, "accepts": [], "held": [], "condition": condition,
     });
-    peer.say_json(&register).await.then_some(())?;
+    peer.send_json(&register).await.then_some(())?;
     let mut held: Vec<Value> = Vec::new();
     loop {
-        if let Some(message) = peer.hear_within(REPORT_EVERY).await
+        if let Some(message) = peer.receive_within(REPORT_EVERY).await
             && message["type"] == "grant"
         {
             held.push(json!({
@@ -212,6 +212,6 @@ async fn worker(mut peer: Peer, number: u64) -> Option<()> {
             }));
         }
         let report = json!({"type": "report", "held": held, "condition": condition});
-        peer.say_json(&report).await.then_some(())?;
+        peer.send_json(&report).await.then_some(())?;
     }
 }

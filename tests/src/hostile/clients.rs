@@ -103,7 +103,7 @@ fn submit(kind: Kind, request: usize) -> Value {
 /// Reads this many answers. Returns `None` when the connection has ended.
 async fn answers(peer: &mut Peer, count: usize) -> Option<()> {
     for _ in 0..count {
-        peer.hear_within(ANSWER_WITHIN).await?;
+        peer.receive_within(ANSWER_WITHIN).await?;
     }
     Some(())
 }
@@ -116,11 +116,11 @@ async fn submits(kind: Kind, attacker: &Attacker) -> Option<()> {
             request += 1;
             let message = submit(kind, request);
             let job = message["submit"]["job"].clone();
-            peer.say_json(&message).await.then_some(())?;
+            peer.send_json(&message).await.then_some(())?;
             if matches!(kind, Kind::Groups) && request.is_multiple_of(4) {
                 let cancel =
                     json!({"type": "cancel", "request": request, "job": job, "reason": "x".repeat(900)});
-                peer.say_json(&cancel).await.then_some(())?;
+                peer.send_json(&cancel).await.then_some(())?;
             }
             attacker.count();
         }
@@ -145,7 +145,7 @@ async fn lists(attacker: &Attacker) -> Option<()> {
     let job = some_id();
     let mut own = submit(Kind::Requirements, 1);
     own["submit"]["job"] = job.clone().into();
-    peer.say_json(&own).await;
+    peer.send_json(&own).await;
     let mut request = 1;
     loop {
         for number in 0..PIPELINED {
@@ -154,7 +154,7 @@ async fn lists(attacker: &Attacker) -> Option<()> {
                 0 => reads(request),
                 _ => json!({"type": "job", "request": request, "job": job}),
             };
-            peer.say_json(&message).await.then_some(())?;
+            peer.send_json(&message).await.then_some(())?;
             attacker.count();
         }
         answers(&mut peer, PIPELINED).await?;
@@ -169,7 +169,7 @@ async fn slow_readers(attacker: &Attacker) -> Option<()> {
             let mut peer = attacker.client().await?;
             for request in 1..1_000 {
                 let read = reads(request);
-                let sent = tokio::time::timeout(Duration::from_secs(1), peer.say_json(&read));
+                let sent = tokio::time::timeout(Duration::from_secs(1), peer.send_json(&read));
                 if !matches!(sent.await, Ok(true)) {
                     break;
                 }
@@ -188,9 +188,9 @@ async fn malformed(attacker: &Attacker) -> Option<()> {
     for number in 0..CONNECTIONS {
         let mut peer = attacker.client().await?;
         match number % 4 {
-            0 => drop(peer.say("x".repeat(5 << 20)).await),
-            1 => drop(peer.say("[".repeat(1 << 20)).await),
-            2 => drop(peer.say(vec![0xff_u8; 1 << 20]).await),
+            0 => drop(peer.send("x".repeat(5 << 20)).await),
+            1 => drop(peer.send("[".repeat(1 << 20)).await),
+            2 => drop(peer.send(vec![0xff_u8; 1 << 20]).await),
             _ => {
                 // The beginning of a text frame of almost 4 MiB.
                 let header = [0x81, 0xff, 0, 0, 0, 0, 0, 0x3f, 0, 0, 1, 2, 3, 4];
@@ -218,8 +218,8 @@ async fn send_bombs(attacker: &Attacker, bombs: &BTreeMap<String, Bomb>) -> Opti
 
 async fn others_jobs(attacker: &Attacker) -> Option<()> {
     let mut peer = attacker.client().await?;
-    peer.say_json(&json!({"type": "jobs", "request": 1, "limit": 100, "submitter": "honest-0"})).await;
-    let listed = peer.hear_within(ANSWER_WITHIN).await?;
+    peer.send_json(&json!({"type": "jobs", "request": 1, "limit": 100, "submitter": "honest-0"})).await;
+    let listed = peer.receive_within(ANSWER_WITHIN).await?;
     let jobs: Vec<Value> = listed["jobs"].as_array().cloned().unwrap_or_default();
     let mut ids: Vec<Value> = jobs.iter().map(|job| job["job_id"].clone()).collect();
     ids.extend([some_id().into(), "0".into(), STRANGER.into()]);
@@ -229,7 +229,7 @@ async fn others_jobs(attacker: &Attacker) -> Option<()> {
             1 => json!({"type": "follow", "request": request, "job": id, "cursor": null}),
             _ => json!({"type": "cancel", "request": request, "job": id, "reason": "hostile"}),
         };
-        peer.say_json(&message).await.then_some(())?;
+        peer.send_json(&message).await.then_some(())?;
         attacker.count();
     }
     answers(&mut peer, ids.len()).await

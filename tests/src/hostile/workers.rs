@@ -63,8 +63,8 @@ pub(super) async fn run(kind: Kind, attacker: Attacker) {
 async fn worker(attacker: &Attacker, mut labels: Value) -> Option<Peer> {
     labels["hostile"] = "yes".into();
     let mut peer = attacker.dial("/v1/worker").await?;
-    peer.say_json(&register(&format!("hostile-{}", some_id()), labels)).await;
-    let answer = peer.hear_within(ANSWER_WITHIN).await?;
+    peer.send_json(&register(&format!("hostile-{}", some_id()), labels)).await;
+    let answer = peer.receive_within(ANSWER_WITHIN).await?;
     (answer["type"] == "registered").then_some(peer)
 }
 
@@ -93,24 +93,24 @@ async fn false_reports(attacker: &Attacker) -> Option<()> {
     loop {
         let held: Vec<Value> = (0..HELD).map(held).collect();
         let report = json!({"type": "report", "held": held, "condition": {}});
-        peer.say_json(&report).await.then_some(())?;
+        peer.send_json(&report).await.then_some(())?;
         attacker.count();
         let complete = json!({
             "type": "complete", "lease": lease(), "outcome": {"ending": {"exited": {"code": 0}}},
         });
-        peer.say_json(&complete).await.then_some(())?;
-        peer.hear_within(ANSWER_WITHIN).await?;
+        peer.send_json(&complete).await.then_some(())?;
+        peer.receive_within(ANSWER_WITHIN).await?;
     }
 }
 
 async fn declines(attacker: &Attacker) -> Option<()> {
     let mut peer = worker(attacker, json!({})).await?;
     loop {
-        let message = peer.hear_within(ANSWER_WITHIN * 2).await?;
+        let message = peer.receive_within(ANSWER_WITHIN * 2).await?;
         if message["type"] == "grant" {
             let decline = json!({"type": "decline", "lease": message["lease"], "reason": "x".repeat(10_000)});
-            peer.say_json(&decline).await.then_some(())?;
-            peer.say_json(&json!({"type": "report", "held": [], "condition": {}})).await.then_some(())?;
+            peer.send_json(&decline).await.then_some(())?;
+            peer.send_json(&json!({"type": "report", "held": [], "condition": {}})).await.then_some(())?;
             attacker.count();
         }
     }
@@ -123,21 +123,21 @@ async fn output(attacker: &Attacker) -> Option<()> {
             "type": "transfer", "step": "fetch_snapshot", "channel": channel, "project": "any",
             "tree": "0".repeat(40), "trees": [], "heads": [],
         });
-        peer.say_json(&fetch).await.then_some(())?;
+        peer.send_json(&fetch).await.then_some(())?;
         attacker.count();
         if channel.is_multiple_of(16) {
-            peer.hear_within(ANSWER_WITHIN).await?;
+            peer.receive_within(ANSWER_WITHIN).await?;
         }
     }
     // An output frame with an unknown chunk ends the connection.
-    peer.say(vec![1_u8; 64 << 10]).await.then_some(())
+    peer.send(vec![1_u8; 64 << 10]).await.then_some(())
 }
 
 async fn malformed(attacker: &Attacker) -> Option<()> {
     let mut peer = attacker.dial("/v1/worker").await?;
     let labels = (0..300).map(|number| (format!("label-{number}"), "x".repeat(3_000).into()));
     let labels: serde_json::Map<String, Value> = labels.collect();
-    peer.say_json(&register(&"n".repeat(5_000), labels.into())).await;
+    peer.send_json(&register(&"n".repeat(5_000), labels.into())).await;
     attacker.count();
-    peer.hear_within(ANSWER_WITHIN).await.map(drop)
+    peer.receive_within(ANSWER_WITHIN).await.map(drop)
 }

@@ -243,7 +243,7 @@ impl Coordinator {
 
     // ---- connections
 
-    pub(crate) fn hear(&mut self, id: ConnectionId, message: Up, now: Time, truth: &mut Truth) {
+    pub(crate) fn receive(&mut self, id: ConnectionId, message: Up, now: Time, truth: &mut Truth) {
         let is_refused = self.is_refused(now);
         let Some(running) = &mut self.running else { return };
         let connected = running.connections.entry(id).or_insert(Connected { session: None, heard_at: now });

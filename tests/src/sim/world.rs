@@ -234,7 +234,7 @@ impl World {
             let arrival = self.truth.network.arrive(now, listens, serves);
             let Some((id, (index, to), arrival)) = arrival else { return };
             match arrival {
-                Arrival::Up(message) => self.coordinators[to].hear(id, message, now, &mut self.truth),
+                Arrival::Up(message) => self.coordinators[to].receive(id, message, now, &mut self.truth),
                 Arrival::ClosedUp => self.coordinators[to].closed(id, now, &mut self.truth),
                 Arrival::Down(message) => self.with_daemon(index, |daemon, host, truth| {
                     daemon.obey(host, id, *message, now, truth);

@@ -125,8 +125,8 @@ fn a_token_that_reads_own_jobs_finds_no_trace_of_others() {
 
 /// Sends one request and returns the answer.
 async fn ask(peer: &mut Peer, request: Value) -> Value {
-    peer.say_json(&request).await;
-    peer.hear().await.unwrap()
+    peer.send_json(&request).await;
+    peer.receive().await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

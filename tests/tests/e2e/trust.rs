@@ -65,11 +65,11 @@ async fn knowing_the_id_of_a_snapshot_is_not_having_it() {
     for (token, answer) in [(&ada, "accepted"), (&eve, "error")] {
         let mut peer = Peer::dial(pool.address(), "/v1/client", Some(token)).await.unwrap();
         let versions = json!({"min": 1, "max": 1});
-        peer.say_json(&json!({"type": "register", "protocol": versions, "client": "test"})).await;
-        assert_eq!(peer.hear().await.unwrap()["type"], "registered");
+        peer.send_json(&json!({"type": "register", "protocol": versions, "client": "test"})).await;
+        assert_eq!(peer.receive().await.unwrap()["type"], "registered");
         let id = format!("00000000-0000-7000-8000-{:012x}", token.len() + usize::from(answer == "error"));
-        peer.say_json(&json!({"type": "submit", "request": 1, "submit": {"job": id, "spec": spec}})).await;
-        let heard = peer.hear().await.unwrap();
+        peer.send_json(&json!({"type": "submit", "request": 1, "submit": {"job": id, "spec": spec}})).await;
+        let heard = peer.receive().await.unwrap();
         assert_eq!(heard["type"], answer, "{heard}");
         if answer == "error" {
             let text = heard["error"]["message"].as_str().unwrap();

@@ -439,8 +439,8 @@ fn a_refused_order_does_not_end_the_one_that_is_carried_out() {
             json!({"type": "register", "protocol": {"min": 1, "max": 1}, "client": "test"}),
             json!({"type": "upgrade", "request": 1, "worker": "w0", "order": order}),
         ] {
-            peer.say_json(&message).await;
-            let answer = peer.hear().await.unwrap();
+            peer.send_json(&message).await;
+            let answer = peer.receive().await.unwrap();
             assert_ne!(answer["type"], "error", "{answer}");
         }
     });

@@ -49,8 +49,9 @@ impl Scene {
 
     async fn registered_client(&self) -> Peer {
         let mut peer = self.client().await;
-        peer.say_json(&json!({"type": "register", "protocol": {"min": 1, "max": 1}, "client": "test"})).await;
-        assert_eq!(peer.hear().await.unwrap()["type"], "registered");
+        peer.send_json(&json!({"type": "register", "protocol": {"min": 1, "max": 1}, "client": "test"}))
+            .await;
+        assert_eq!(peer.receive().await.unwrap()["type"], "registered");
         peer
     }
 
@@ -98,26 +99,26 @@ async fn a_version_that_nobody_speaks_is_refused_and_a_range_is_agreed() {
     for (min, max) in [(3, 4), (0, 0), (9, 8), (65_535, 65_535)] {
         let mut client = scene.client().await;
         client
-            .say_json(&json!({"type": "register", "protocol": {"min": min, "max": max}, "client": "x"}))
+            .send_json(&json!({"type": "register", "protocol": {"min": min, "max": max}, "client": "x"}))
             .await;
-        assert_eq!(code(client.last_words().await).0, "version_mismatch", "{min} to {max}");
+        assert_eq!(code(client.close_reason().await).0, "version_mismatch", "{min} to {max}");
         let mut worker = scene.worker().await;
         let mut message = register(&some_id(), "odd");
         message["protocol"] = json!({"min": min, "max": max});
-        worker.say_json(&message).await;
-        assert_eq!(code(worker.last_words().await).0, "version_mismatch", "{min} to {max}");
+        worker.send_json(&message).await;
+        assert_eq!(code(worker.close_reason().await).0, "version_mismatch", "{min} to {max}");
     }
     let mut client = scene.client().await;
     let newer =
         json!({"type": "register", "protocol": {"min": 1, "max": 7}, "client": "x", "unheard_of": {}});
-    client.say_json(&newer).await;
-    assert_eq!(client.hear().await.unwrap()["protocol"], 2);
+    client.send_json(&newer).await;
+    assert_eq!(client.receive().await.unwrap()["protocol"], 2);
     let mut worker = scene.worker().await;
     let mut message = register(&some_id(), "tomorrows");
     message["protocol"]["max"] = 7.into();
     message["unheard_of"] = json!([]);
-    worker.say_json(&message).await;
-    assert_eq!(worker.hear().await.unwrap()["protocol"], 2);
+    worker.send_json(&message).await;
+    assert_eq!(worker.receive().await.unwrap()["protocol"], 2);
     scene.check();
 }
 
@@ -137,15 +138,15 @@ async fn a_worker_gets_no_snapshot_of_a_job_that_is_not_granted_to_it() {
     let done = scene.pool.wait_for_state(&job, "done");
     let tree = done["snapshot"]["id"].as_str().unwrap();
     let mut worker = scene.worker().await;
-    worker.say_json(&register(&some_id(), "curious")).await;
-    assert_eq!(worker.hear().await.unwrap()["type"], "registered");
+    worker.send_json(&register(&some_id(), "curious")).await;
+    assert_eq!(worker.receive().await.unwrap()["type"], "registered");
     let fetch = json!({
         "type": "transfer", "step": "fetch_snapshot", "channel": 1, "project": "any", "tree": tree,
         "trees": [], "heads": [],
     });
-    worker.say_json(&fetch).await;
+    worker.send_json(&fetch).await;
     let said = loop {
-        let said = worker.hear().await.unwrap();
+        let said = worker.receive().await.unwrap();
         if said["type"] == "transfer" {
             break said;
         }
@@ -172,8 +173,8 @@ async fn what_can_not_be_understood_ends_the_connection_with_its_reason() {
     ] {
         for is_worker in [false, true] {
             let mut peer = if is_worker { scene.worker().await } else { scene.client().await };
-            peer.say(text.to_owned()).await;
-            let (code, message) = code(peer.last_words().await);
+            peer.send(text.to_owned()).await;
+            let (code, message) = code(peer.close_reason().await);
             let shown: String = text.chars().take(40).collect();
             assert_eq!(code, "malformed", "{shown}");
             assert!(message.len() < 1_000, "{shown}: the reason is as long as the fault");
@@ -181,27 +182,27 @@ async fn what_can_not_be_understood_ends_the_connection_with_its_reason() {
     }
     for is_worker in [false, true] {
         let mut peer = if is_worker { scene.worker().await } else { scene.client().await };
-        peer.say(vec![0xff_u8; 300]).await;
-        assert_eq!(code(peer.last_words().await).0, "malformed");
+        peer.send(vec![0xff_u8; 300]).await;
+        assert_eq!(code(peer.close_reason().await).0, "malformed");
     }
     // The same applies after the registration.
     let mut client = scene.registered_client().await;
-    client.say("{\"type\":\"cancel\"}".to_owned()).await;
-    assert_eq!(code(client.last_words().await).0, "malformed");
+    client.send("{\"type\":\"cancel\"}".to_owned()).await;
+    assert_eq!(code(client.close_reason().await).0, "malformed");
     let worker = |number: u32| {
         let scene = &scene;
         async move {
             let mut worker = scene.worker().await;
-            worker.say_json(&register(&some_id(), &format!("odd-{number}"))).await;
-            assert_eq!(worker.hear().await.unwrap()["type"], "registered");
+            worker.send_json(&register(&some_id(), &format!("odd-{number}"))).await;
+            assert_eq!(worker.receive().await.unwrap()["type"], "registered");
             worker
         }
     };
     let frames: [&[u8]; 6] = [b"", b"short", &[1; 15], &[9; 64], &[2; 64], &[1; 80]];
     for (number, frame) in (0..).zip(frames) {
         let mut worker = worker(number).await;
-        worker.say(frame.to_vec()).await;
-        assert_eq!(code(worker.last_words().await).0, "malformed", "{frame:?}");
+        worker.send(frame.to_vec()).await;
+        assert_eq!(code(worker.close_reason().await).0, "malformed", "{frame:?}");
     }
     scene.check();
 }
@@ -212,32 +213,32 @@ async fn what_is_too_large_is_not_taken() {
     for is_worker in [false, true] {
         let mut peer = if is_worker { scene.worker().await } else { scene.registered_client().await };
         // Over the limit of a control message. The connection may end before all of it is sent.
-        peer.say("x".repeat(5 << 20)).await;
-        peer.last_words().await;
-        assert!(!peer.say("{}".to_owned()).await, "the connection has ended");
+        peer.send("x".repeat(5 << 20)).await;
+        peer.close_reason().await;
+        assert!(!peer.send("{}".to_owned()).await, "the connection has ended");
     }
     let mut worker = scene.worker().await;
-    worker.say_json(&register(&some_id(), "odd")).await;
-    worker.hear().await.unwrap();
-    worker.say(vec![1_u8; 2 << 20]).await;
-    assert_eq!(code(worker.last_words().await).0, "too_large");
+    worker.send_json(&register(&some_id(), "odd")).await;
+    worker.receive().await.unwrap();
+    worker.send(vec![1_u8; 2 << 20]).await;
+    assert_eq!(code(worker.close_reason().await).0, "too_large");
     // Fields over their limits are refused by name, and the connection continues.
     let mut client = scene.registered_client().await;
     let spec = json!({"command": {"argv": vec!["x"; 20_000]}, "source": "empty"});
     let submit = json!({"type": "submit", "request": 5, "submit": {"job": some_id(), "spec": spec}});
-    client.say_json(&submit).await;
-    let answer = client.hear().await.unwrap();
+    client.send_json(&submit).await;
+    let answer = client.receive().await.unwrap();
     assert_eq!((&answer["type"], &answer["request"]), (&"error".into(), &5.into()), "{answer:#}");
     let many = register(&some_id(), &"n".repeat(5_000));
     let mut worker = scene.worker().await;
-    worker.say_json(&many).await;
-    assert_eq!(code(worker.last_words().await).0, "invalid");
+    worker.send_json(&many).await;
+    assert_eq!(code(worker.close_reason().await).0, "invalid");
     let mut wide = register(&some_id(), "wide");
     let labels = (0..60).map(|number| (format!("label-{number}"), "x".repeat(30_000).into()));
     wide["labels"] = labels.collect::<serde_json::Map<_, _>>().into();
     let mut worker = scene.worker().await;
-    worker.say_json(&wide).await;
-    assert_eq!(code(worker.last_words().await).0, "invalid");
+    worker.send_json(&wide).await;
+    assert_eq!(code(worker.close_reason().await).0, "invalid");
     assert!(scene.pool.buildpool(&["workers"]).expect(0).out().contains("w0"));
     scene.check();
 }
@@ -260,8 +261,8 @@ async fn garbage_and_silence_on_the_socket_hold_up_nobody_and_are_ended() {
     let mut client = scene.client().await;
     let mut worker = scene.worker().await;
     assert_eq!(scene.pool.shell("echo here").expect(0).out(), "here\n");
-    assert_eq!(code(client.last_words().await).0, "malformed");
-    assert_eq!(code(worker.last_words().await).0, "malformed");
+    assert_eq!(code(client.close_reason().await).0, "malformed");
+    assert_eq!(code(worker.close_reason().await).0, "malformed");
     for mut stream in silent {
         let mut rest = Vec::new();
         let ended = tokio::time::timeout(Duration::from_secs(45), stream.read_to_end(&mut rest)).await;
@@ -274,8 +275,8 @@ async fn garbage_and_silence_on_the_socket_hold_up_nobody_and_are_ended() {
 async fn a_name_that_is_taken_and_an_identity_that_is_copied_are_refused_without_flapping() {
     let mut scene = Scene::new();
     let mut impostor = scene.worker().await;
-    impostor.say_json(&register(&some_id(), "w0")).await;
-    let (is, why) = code(impostor.last_words().await);
+    impostor.send_json(&register(&some_id(), "w0")).await;
+    let (is, why) = code(impostor.close_reason().await);
     assert!(is == "conflict" && why.contains("`w0`") && why.contains("--name"), "{is}: {why}");
 
     let copy = scene.pool.data("copy");
@@ -351,8 +352,8 @@ async fn ids_that_are_unknown_short_or_odd_are_errors_of_their_own() {
                 "logs" => json!({"type": kind, "request": request, "query": {"job": job}}),
                 _ => json!({"type": kind, "request": request, "job": job, "reason": ""}),
             };
-            client.say_json(&message).await;
-            let answer = client.hear().await.unwrap();
+            client.send_json(&message).await;
+            let answer = client.receive().await.unwrap();
             assert_eq!(answer["type"], "error", "{kind} of `{job}`: {answer}");
             assert_eq!(answer["request"], request, "{answer}");
             assert_eq!(answer["error"]["code"], expected, "{kind} of `{job}`: {answer}");
@@ -369,11 +370,11 @@ async fn a_client_that_stops_reading_holds_up_nobody() {
     for _ in 0..20 {
         let mut client = scene.registered_client().await;
         for request in 0..20 {
-            client.say_json(&json!({"type": "follow", "request": request, "job": job.id})).await;
+            client.send_json(&json!({"type": "follow", "request": request, "job": job.id})).await;
         }
         // It acknowledges everything and reads nothing.
         for request in 0..20 {
-            client.say_json(&json!({"type": "taken", "request": request, "position": u64::MAX})).await;
+            client.send_json(&json!({"type": "taken", "request": request, "position": u64::MAX})).await;
         }
         deaf.push(client);
     }
@@ -387,8 +388,8 @@ async fn a_result_that_is_not_valid_ends_its_attempt_and_the_worker_goes_on() {
     let mut worker = scene.worker().await;
     let mut message = register(&some_id(), "odd");
     message["labels"] = json!({"kind": "odd"});
-    worker.say_json(&message).await;
-    assert_eq!(worker.hear().await.unwrap()["type"], "registered");
+    worker.send_json(&message).await;
+    assert_eq!(worker.receive().await.unwrap()["type"], "registered");
     let submit = || {
         let words = ["run", "--detach", "--no-snapshot", "--label", "kind=odd", "--", "true"];
         scene.pool.buildpool(&words).expect(0).out().trim().to_owned()
@@ -403,12 +404,12 @@ async fn a_result_that_is_not_valid_ends_its_attempt_and_the_worker_goes_on() {
     // Returns the next job that the worker gets, after its result.
     let mut run = async |outcome: Value| {
         loop {
-            let said = worker.hear().await.expect("the connection stays");
+            let said = worker.receive().await.expect("the connection stays");
             if said["type"] == "grant" {
                 let lease = said["lease"].clone();
                 let job = lease["attempt"]["job"].as_str().unwrap().to_owned();
                 let complete = json!({"type": "complete", "lease": lease, "outcome": outcome});
-                assert!(worker.say_json(&complete).await);
+                assert!(worker.send_json(&complete).await);
                 return job;
             }
         }

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 async fn client(pool: &Pool) -> Peer {
     let mut peer = Peer::dial(pool.address(), "/v1/client", Some(pool.token())).await.unwrap();
-    peer.say_json(&json!({"type": "register", "protocol": {"min": 1, "max": 1}, "client": "test"})).await;
-    assert_eq!(peer.hear().await.unwrap()["type"], "registered");
+    peer.send_json(&json!({"type": "register", "protocol": {"min": 1, "max": 1}, "client": "test"})).await;
+    assert_eq!(peer.receive().await.unwrap()["type"], "registered");
     peer
 }
 

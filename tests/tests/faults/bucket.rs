@@ -115,7 +115,7 @@ fn a_link_through_a_standby_ends_with_its_leader() {
     });
     cluster.kill(leader);
     // Fails if the standby keeps the link.
-    runtime.block_on(peer.last_words());
+    runtime.block_on(peer.close_reason());
 }
 
 #[test]

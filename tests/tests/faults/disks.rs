@@ -126,21 +126,21 @@ async fn a_job_whose_end_can_not_be_recorded_is_told_as_one_that_waits_for_that(
     // It accepts no jobs either, so that the test does not wait for their ends.
     let mut mute = register(&uuid::Uuid::now_v7().to_string(), "mute");
     mute["condition"] = json!({"draining": true});
-    worker.say_json(&mute).await;
-    assert_eq!(worker.hear().await.unwrap()["type"], "registered");
+    worker.send_json(&mute).await;
+    assert_eq!(worker.receive().await.unwrap()["type"], "registered");
     let mut client = client(&pool).await;
     let mut queued = Vec::new();
     for request in 0..20 {
         let submit = submit("true");
-        client.say_json(&json!({"type": "submit", "request": request, "submit": submit})).await;
-        assert_eq!(client.hear().await.unwrap()["type"], "accepted");
+        client.send_json(&json!({"type": "submit", "request": request, "submit": submit})).await;
+        assert_eq!(client.receive().await.unwrap()["type"], "accepted");
         queued.push(submit["job"].as_str().unwrap().to_owned());
     }
     pool.disk().unwrap().fill();
     let job = loop {
         let job = queued.pop().expect("records are still written");
-        client.say_json(&json!({"type": "cancel", "request": 99, "job": job, "reason": ""})).await;
-        let answer = client.hear().await.unwrap();
+        client.send_json(&json!({"type": "cancel", "request": 99, "job": job, "reason": ""})).await;
+        let answer = client.receive().await.unwrap();
         if answer["type"] == "error" {
             assert!(answer["error"]["message"].as_str().unwrap().contains("as soon as it can"), "{answer:#}");
             break job;
@@ -166,20 +166,20 @@ async fn workers_are_heard_while_records_can_not_be_written_so_that_nothing_is_c
     };
     let enter_by = async |message: &serde_json::Value| {
         let mut peer = Peer::dial(pool.address(), "/v1/worker", Some(pool.worker_token())).await.unwrap();
-        peer.say_json(message).await;
+        peer.send_json(message).await;
         peer
     };
     let newcomer = |number: usize| register(&uuid::Uuid::now_v7().to_string(), &format!("odd-{number}"));
     let known = newcomer(0);
     let mut worker = enter_by(&known).await;
-    assert_eq!(worker.hear().await.unwrap()["type"], "registered");
+    assert_eq!(worker.receive().await.unwrap()["type"], "registered");
     pool.disk().unwrap().fill();
     let mut others = use_up_what_is_kept(&pool).await;
     let heard = json!({"type": "desired", "desired": []});
     let report = json!({"type": "report", "held": [], "condition": {}});
     for _ in 0..3 {
-        worker.say_json(&report).await;
-        assert_eq!(worker.hear().await.unwrap(), heard);
+        worker.send_json(&report).await;
+        assert_eq!(worker.receive().await.unwrap(), heard);
     }
     // Peers with a blocked record, a lost connection, or an unknown identity also get answers,
     // repeatedly.
@@ -188,15 +188,15 @@ async fn workers_are_heard_while_records_can_not_be_written_so_that_nothing_is_c
     let mut late = enter_by(&newcomer(2_000)).await;
     let stuck = others.last_mut().unwrap();
     for peer in [&mut *stuck, &mut back, &mut late] {
-        assert_eq!(peer.hear().await.unwrap(), heard);
-        peer.say_json(&report).await;
-        assert_eq!(peer.hear().await.unwrap(), heard);
+        assert_eq!(peer.receive().await.unwrap(), heard);
+        peer.send_json(&report).await;
+        assert_eq!(peer.receive().await.unwrap(), heard);
     }
     pool.disk().unwrap().empty();
     for peer in [stuck, &mut back, &mut late] {
-        assert_eq!(peer.hear().await.unwrap()["type"], "registered");
-        peer.say_json(&report).await;
-        assert_eq!(peer.hear().await.unwrap(), heard);
+        assert_eq!(peer.receive().await.unwrap()["type"], "registered");
+        peer.send_json(&report).await;
+        assert_eq!(peer.receive().await.unwrap(), heard);
     }
 }
 
@@ -206,11 +206,11 @@ async fn use_up_what_is_kept(pool: &Pool) -> Vec<Peer> {
     let (mut newcomers, mut client) = (Vec::new(), client(pool).await);
     loop {
         let mut peer = Peer::dial(pool.address(), "/v1/worker", Some(pool.worker_token())).await.unwrap();
-        peer.say_json(&register(&uuid::Uuid::now_v7().to_string(), &format!("odd-{}", newcomers.len())))
+        peer.send_json(&register(&uuid::Uuid::now_v7().to_string(), &format!("odd-{}", newcomers.len())))
             .await;
         newcomers.push(peer);
-        client.say_json(&json!({"type": "submit", "request": 1, "submit": submit("true")})).await;
-        let answer = client.hear().await.unwrap();
+        client.send_json(&json!({"type": "submit", "request": 1, "submit": submit("true")})).await;
+        let answer = client.receive().await.unwrap();
         if answer["error"]["message"].as_str().unwrap().contains("can't write its records") {
             return newcomers;
         }
@@ -221,8 +221,8 @@ async fn use_up_what_is_kept(pool: &Pool) -> Vec<Peer> {
 /// Returns a registered client.
 async fn client(pool: &Pool) -> Peer {
     let mut peer = Peer::dial(pool.address(), "/v1/client", Some(pool.token())).await.unwrap();
-    peer.say_json(&json!({"type": "register", "protocol": {"min": 1, "max": 1}, "client": "test"})).await;
-    assert_eq!(peer.hear().await.unwrap()["type"], "registered");
+    peer.send_json(&json!({"type": "register", "protocol": {"min": 1, "max": 1}, "client": "test"})).await;
+    assert_eq!(peer.receive().await.unwrap()["type"], "registered");
     peer
 }
 
@@ -234,8 +234,8 @@ fn submit(shell: &str) -> serde_json::Value {
 /// Connects a new client, submits this job, and returns the answer.
 async fn submit_anew(pool: &Pool, submit: &serde_json::Value) -> serde_json::Value {
     let mut peer = client(pool).await;
-    peer.say_json(&json!({"type": "submit", "request": 1, "submit": submit})).await;
-    peer.hear().await.unwrap()
+    peer.send_json(&json!({"type": "submit", "request": 1, "submit": submit})).await;
+    peer.receive().await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

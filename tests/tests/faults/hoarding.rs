@@ -48,16 +48,16 @@ async fn inputs_of_waiting_jobs_take_no_descriptors() {
     let pid = pool.coordinator_pid().to_string();
     assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
     let mut peer = Peer::dial(pool.address(), "/v1/client", Some(&eve)).await.unwrap();
-    peer.say_json(&json!({"type": "register", "protocol": {"min": 1, "max": 2}, "client": "eve"})).await;
-    assert_eq!(peer.hear().await.unwrap()["type"], "registered");
+    peer.send_json(&json!({"type": "register", "protocol": {"min": 1, "max": 2}, "client": "eve"})).await;
+    assert_eq!(peer.receive().await.unwrap()["type"], "registered");
     let spec = json!({
         "command": {"argv": ["cat"]}, "source": "empty", "stdin": {}, "wait_for_worker": 3_600_000,
         "selectors": [{"key": "nowhere"}],
     });
     for request in 1..=2 * DESCRIPTORS {
         let submit = json!({"job": some_id(), "spec": spec});
-        peer.say_json(&json!({"type": "submit", "request": request, "submit": submit})).await;
-        while let Some(answer) = peer.hear_within(PATIENCE).await {
+        peer.send_json(&json!({"type": "submit", "request": request, "submit": submit})).await;
+        while let Some(answer) = peer.receive_within(PATIENCE).await {
             assert_ne!(answer["type"], "error", "{answer}");
             if answer["type"] == "stdin" && answer["request"] == request {
                 break;
@@ -136,12 +136,12 @@ async fn messages_of_many_frames_do_not_wait_for_each_other() {
     for _ in 0..FRAGMENTED {
         let mut peer = Peer::dial(pool.address(), "/v1/client", Some(&eve)).await.unwrap();
         let register = json!({"type": "register", "protocol": {"min": 1, "max": 2}, "client": "eve"});
-        peer.say_json(&register).await;
-        assert_eq!(peer.hear().await.unwrap()["type"], "registered");
+        peer.send_json(&register).await;
+        assert_eq!(peer.receive().await.unwrap()["type"], "registered");
         let text = text.clone();
         senders.spawn(async move {
-            peer.say_in_frames(&text, FRAGMENTED_BYTES / 16).await;
-            peer.hear_within(PATIENCE).await
+            peer.send_in_frames(&text, FRAGMENTED_BYTES / 16).await;
+            peer.receive_within(PATIENCE).await
         });
     }
     while let Some(answer) = senders.join_next().await {

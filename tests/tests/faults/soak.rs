@@ -76,12 +76,12 @@ async fn run_job(peer: &mut Peer, request: u32) -> Result<Duration, String> {
         json!({"command": {"argv": ["sh", "-c", format!("echo {request}; sleep 0.2")]}, "source": "empty"});
     let submit = json!({"job": some_id(), "spec": spec, "wait": true});
     let begun = Instant::now();
-    if !peer.say_json(&json!({"type": "submit", "request": request, "submit": submit})).await {
+    if !peer.send_json(&json!({"type": "submit", "request": request, "submit": submit})).await {
         return Err("the connection ended".to_owned());
     }
     let mut accepted = None;
     loop {
-        let Some(answer) = peer.hear_within(PING_EVERY).await else {
+        let Some(answer) = peer.receive_within(PING_EVERY).await else {
             if begun.elapsed() > JOB_WITHIN || !peer.ping().await {
                 return Err(format!("no answer in {:?}; accepted after {accepted:?}", begun.elapsed()));
             }
@@ -133,8 +133,8 @@ fn echo(honest: &Honest) {
 /// Connects once and submits one job after the other.
 async fn honest_jobs(honest: Arc<Honest>, address: std::net::SocketAddr, token: String) {
     let mut peer = Peer::dial(address, "/v1/client", Some(&token)).await.unwrap();
-    peer.say_json(&json!({"type": "register", "protocol": {"min": 1, "max": 2}, "client": "honest"})).await;
-    assert_eq!(peer.hear().await.unwrap()["type"], "registered");
+    peer.send_json(&json!({"type": "register", "protocol": {"min": 1, "max": 2}, "client": "honest"})).await;
+    assert_eq!(peer.receive().await.unwrap()["type"], "registered");
     let mut request = 0;
     while !honest.is_over.load(Ordering::Relaxed) {
         request += 1;

@@ -262,7 +262,7 @@ fn a_pool_that_says_nothing_is_not_waited_for_in_silence() {
     // The maximum number of calls: cancelled calls free their slots.
     for _ in 0..256 {
         let id = gateway.begin("resources/read", artifact.clone());
-        gateway.say(
+        gateway.send(
             &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}),
         );
     }

@@ -48,8 +48,8 @@ fn it_ends_well_whenever_its_client_goes() {
     assert_eq!(error["code"], -32022, "{error}");
     assert!(error["data"]["supported"].is_array(), "{error}");
     let mut noisy = start();
-    noisy.say(&json!("no message"));
-    noisy.say(&json!({}));
+    noisy.send(&json!("no message"));
+    noisy.send(&json!({}));
     for server in [&mut silent, &mut probed, &mut both, &mut future, &mut noisy] {
         server.close_input();
         assert_eq!(server.end().code(), Some(0));
@@ -66,13 +66,13 @@ fn it_ends_well_whenever_its_client_goes() {
 fn a_broken_line_is_answered_and_the_connection_goes_on() {
     let place = Place::new();
     let mut gateway = Gateway::start(&mut place.command(["mcp"]));
-    gateway.say_text("{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\"");
+    gateway.send_text("{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\"");
     let answer = gateway.response(Value::Null);
     assert_eq!(answer["error"]["code"], -32700, "{answer}");
     gateway.ask("initialize", initialize());
-    gateway.say_text("no JSON at all");
+    gateway.send_text("no JSON at all");
     assert_eq!(gateway.response(Value::Null)["error"]["code"], -32700);
-    gateway.say_text("[]");
+    gateway.send_text("[]");
     assert_eq!(gateway.response(Value::Null)["error"]["code"], -32600);
     assert!(gateway.ask("tools/list", json!({}))["tools"].is_array());
 }

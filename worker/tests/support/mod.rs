@@ -43,7 +43,7 @@ pub(crate) async fn until<T>(event: &str, mut condition: impl FnMut() -> Option<
 
 /// All data that the coordinator received, and its settings.
 #[derive(Default)]
-pub(crate) struct Book {
+pub(crate) struct CoordinatorState {
     pub(crate) registers: Vec<Register>,
     pub(crate) authorizations: Vec<Option<String>>,
     pub(crate) held: Vec<Held>,
@@ -59,9 +59,9 @@ pub(crate) struct Book {
     connection: Option<mpsc::UnboundedSender<Order>>,
     pub(crate) connections: usize,
     /// Send no acknowledgements, and no answers to reports: those acknowledge output too.
-    pub(crate) is_deaf: bool,
+    pub(crate) sends_no_answers: bool,
     /// Store results without acknowledging them.
-    pub(crate) is_forgetful: bool,
+    pub(crate) acknowledges_no_results: bool,
     pub(crate) lost_after: Option<Duration>,
     pub(crate) report_every: Option<Duration>,
     /// The disk accepts no records: registrations and reports get an empty answer.
@@ -85,7 +85,7 @@ enum Order {
 
 /// A listening coordinator.
 pub(crate) struct Coordinator {
-    pub(crate) book: Arc<Mutex<Book>>,
+    pub(crate) book: Arc<Mutex<CoordinatorState>>,
     pub(crate) address: String,
     task: JoinHandle<()>,
 }
@@ -100,12 +100,12 @@ impl Coordinator {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = format!("ws://{}", listener.local_addr().expect("bound"));
-        let book = Arc::new(Mutex::new(Book::default()));
+        let book = Arc::new(Mutex::new(CoordinatorState::default()));
         let task = tokio::spawn(listen(listener, Arc::clone(&book)));
         Self { book, address, task }
     }
 
-    pub(crate) fn read<T>(&self, read: impl FnOnce(&mut Book) -> T) -> T {
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&mut CoordinatorState) -> T) -> T {
         read(&mut self.book.lock().expect("no test fails inside"))
     }
 
@@ -130,27 +130,27 @@ impl Coordinator {
         let grant = Grant { lease, spec, secrets };
         self.read(|book| {
             book.grants.insert(lease, grant.clone());
-            book.say(ToWorker::Grant(Box::new(grant)));
+            book.send(ToWorker::Grant(Box::new(grant)));
         });
         lease
     }
 
-    pub(crate) fn say(&self, message: ToWorker) {
-        self.read(|book| book.say(message));
+    pub(crate) fn send(&self, message: ToWorker) {
+        self.read(|book| book.send(message));
     }
 
     pub(crate) fn cancel(&self, lease: Lease) {
         self.read(|book| {
             book.cancelled.insert(lease, "not wanted".into());
             let (by, reason) = ("tester".to_owned(), "not wanted".to_owned());
-            book.say(ToWorker::Act(Desired::Cancel { lease, by, reason }));
+            book.send(ToWorker::Act(Desired::Cancel { lease, by, reason }));
         });
     }
 
     pub(crate) fn fence(&self, lease: Lease) {
         self.read(|book| {
             book.fenced.insert(lease);
-            book.say(ToWorker::Act(Desired::Fenced { lease }));
+            book.send(ToWorker::Act(Desired::Fenced { lease }));
         });
     }
 
@@ -188,8 +188,8 @@ impl Coordinator {
     }
 }
 
-impl Book {
-    pub(crate) fn say(&mut self, message: ToWorker) {
+impl CoordinatorState {
+    pub(crate) fn send(&mut self, message: ToWorker) {
         if let Some(connection) = &self.connection {
             let _ = connection.send(Order::Say(message));
         }
@@ -201,7 +201,7 @@ impl Book {
                 let lease = held.lease;
                 if self.fenced.contains(&lease) {
                     Desired::Fenced { lease }
-                } else if self.outcomes.contains_key(&lease) && !self.is_forgetful {
+                } else if self.outcomes.contains_key(&lease) && !self.acknowledges_no_results {
                     Desired::Forget { lease }
                 } else if let Some(reason) = self.cancelled.get(&lease) {
                     Desired::Cancel { lease, by: "tester".into(), reason: reason.clone() }
@@ -217,7 +217,7 @@ impl Book {
     pub(crate) fn welcome(&mut self) {
         let held = self.held.clone();
         let desired = self.desired(&held);
-        self.say(ToWorker::Registered {
+        self.send(ToWorker::Registered {
             protocol: 1,
             session: 1,
             report_every: self.report_every.unwrap_or(Duration::from_secs(10)),
@@ -226,14 +226,14 @@ impl Book {
         });
     }
 
-    fn hear(&mut self, message: FromWorker) {
+    fn receive(&mut self, message: FromWorker) {
         match message {
             FromWorker::Register(register) => {
                 self.held.clone_from(&register.held);
                 self.condition = register.condition.clone();
                 self.registers.push(*register);
                 if self.is_full {
-                    return self.say(ToWorker::Desired { desired: Vec::new() });
+                    return self.send(ToWorker::Desired { desired: Vec::new() });
                 }
                 self.welcome();
                 let grants: Vec<_> = self
@@ -243,7 +243,7 @@ impl Book {
                     .cloned()
                     .collect();
                 for grant in grants {
-                    self.say(ToWorker::Grant(Box::new(grant)));
+                    self.send(ToWorker::Grant(Box::new(grant)));
                 }
             }
             FromWorker::Report { held, condition } => {
@@ -251,8 +251,8 @@ impl Book {
                 let desired = if self.is_full { Vec::new() } else { self.desired(&held) };
                 self.held = held;
                 self.condition = condition;
-                if !self.is_deaf {
-                    self.say(ToWorker::Desired { desired });
+                if !self.sends_no_answers {
+                    self.send(ToWorker::Desired { desired });
                 }
             }
             FromWorker::Stdin { .. } => {}
@@ -267,8 +267,8 @@ impl Book {
                     assert_eq!(seal.blake3, hash.as_str(), "the seal of {stream}");
                 }
                 self.outcomes.insert(lease, *outcome);
-                if !self.is_forgetful {
-                    self.say(ToWorker::Act(Desired::Forget { lease }));
+                if !self.acknowledges_no_results {
+                    self.send(ToWorker::Act(Desired::Forget { lease }));
                 }
             }
             FromWorker::Decline { lease, reason } => self.declined.push((lease, reason)),
@@ -299,14 +299,14 @@ impl Book {
             content = &content[chunk.size() as usize..];
             moved = Some((chunk.attempt, log.state.position));
         }
-        let Some((attempt, position)) = moved.filter(|_| !self.is_deaf) else { return };
+        let Some((attempt, position)) = moved.filter(|_| !self.sends_no_answers) else { return };
         if let Some(held) = self.grants.keys().find(|lease| lease.attempt == attempt).copied() {
-            self.say(ToWorker::Position { lease: held, position });
+            self.send(ToWorker::Position { lease: held, position });
         }
     }
 }
 
-async fn listen(listener: TcpListener, book: Arc<Mutex<Book>>) {
+async fn listen(listener: TcpListener, book: Arc<Mutex<CoordinatorState>>) {
     while let Ok((stream, _)) = listener.accept().await {
         let (sender, receiver) = mpsc::unbounded_channel();
         {
@@ -318,7 +318,11 @@ async fn listen(listener: TcpListener, book: Arc<Mutex<Book>>) {
     }
 }
 
-async fn serve(stream: TcpStream, mut orders: mpsc::UnboundedReceiver<Order>, book: Arc<Mutex<Book>>) {
+async fn serve(
+    stream: TcpStream,
+    mut orders: mpsc::UnboundedReceiver<Order>,
+    book: Arc<Mutex<CoordinatorState>>,
+) {
     stream.set_nodelay(true).expect("a socket");
     let mut authorization = None;
     #[allow(clippy::result_large_err, reason = "the library's signature")]
@@ -342,7 +346,7 @@ async fn serve(stream: TcpStream, mut orders: mpsc::UnboundedReceiver<Order>, bo
             message = socket.next() => match message {
                 Some(Ok(Message::Text(text))) => {
                     let message = decode_control(text.as_str()).expect("a well-formed message");
-                    book.lock().expect("no test fails inside").hear(message);
+                    book.lock().expect("no test fails inside").receive(message);
                 }
                 Some(Ok(Message::Binary(frame))) => book.lock().expect("no test fails inside").take(&frame),
                 Some(Ok(_)) => {}

@@ -1,6 +1,6 @@
 //! Refusals, wrong answers, failed connections and revoked tokens.
 
-use super::{Played, connect};
+use super::{TestCoordinator, connect};
 use buildpool_client::{Client, ClientError, Endpoint, Target};
 use buildpool_protocol::client_link::{FromClient, Role, ToClient, TokenCreated};
 use buildpool_protocol::error::{ErrorCode, LinkError};
@@ -10,19 +10,19 @@ use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, 
 
 #[tokio::test]
 async fn refusals_and_wrong_answers_are_errors_of_their_own() {
-    let (played, endpoint) = Played::new().await;
-    let (client, mut peer) = connect(&played, endpoint).await;
+    let (coordinator, endpoint) = TestCoordinator::new().await;
+    let (client, mut peer) = connect(&coordinator, endpoint).await;
     let error = LinkError::new(ErrorCode::UnknownJob, "no job begins with `zz`");
     let (refused, ()) = tokio::join!(client.cancel("zz", ""), async {
-        let FromClient::Cancel { request, .. } = peer.hear().await else { panic!("no cancel") };
-        peer.say(&ToClient::Error { request: Some(request), error: error.clone() }).await;
+        let FromClient::Cancel { request, .. } = peer.receive().await else { panic!("no cancel") };
+        peer.send(&ToClient::Error { request: Some(request), error: error.clone() }).await;
     });
     assert_eq!(refused.unwrap_err().code(), Some(ErrorCode::UnknownJob));
     let (wrong, ()) = tokio::join!(client.tokens(), async {
-        let FromClient::TokenList { request } = peer.hear().await else { panic!("no list") };
+        let FromClient::TokenList { request } = peer.receive().await else { panic!("no list") };
         let id = TokenId::from_uuid(uuid::Uuid::nil());
         let created = TokenCreated { token: String::new(), id, role: Role::Admin, name: String::new() };
-        peer.say(&ToClient::Token { request, created }).await;
+        peer.send(&ToClient::Token { request, created }).await;
     });
     assert!(matches!(wrong.unwrap_err(), ClientError::Misbehaved(_)));
 }
@@ -30,8 +30,8 @@ async fn refusals_and_wrong_answers_are_errors_of_their_own() {
 #[tokio::test]
 async fn what_can_not_be_connected_to_says_why() {
     // No listener.
-    let (played, endpoint) = Played::new().await;
-    drop(played);
+    let (coordinator, endpoint) = TestCoordinator::new().await;
+    drop(coordinator);
     let error = Client::connect(Target::Named(endpoint), "test").await.unwrap_err();
     assert!(matches!(error, ClientError::Unreachable { .. }) && error.is_worth_a_retry(), "{error:?}");
 
@@ -57,12 +57,12 @@ async fn what_can_not_be_connected_to_says_why() {
     }
 
     // No common protocol version.
-    let (played, endpoint) = Played::new().await;
+    let (coordinator, endpoint) = TestCoordinator::new().await;
     let (connected, ()) = tokio::join!(Client::connect(Target::Named(endpoint), "test"), async {
-        let mut peer = played.accept_silently().await;
-        peer.hear().await;
+        let mut peer = coordinator.accept_silently().await;
+        peer.receive().await;
         let error = LinkError::new(ErrorCode::VersionMismatch, "I speak 7 to 9");
-        peer.say(&ToClient::Error { request: None, error }).await;
+        peer.send(&ToClient::Error { request: None, error }).await;
     });
     assert!(
         matches!(connected.unwrap_err(), ClientError::VersionMismatch { said, .. } if said == "I speak 7 to 9")
@@ -84,12 +84,12 @@ async fn what_can_not_be_connected_to_says_why() {
 
 #[tokio::test]
 async fn a_revoked_token_ends_what_is_open() {
-    let (played, endpoint) = Played::new().await;
-    let (client, mut peer) = connect(&played, endpoint).await;
+    let (coordinator, endpoint) = TestCoordinator::new().await;
+    let (client, mut peer) = connect(&coordinator, endpoint).await;
     let (workers, ()) = tokio::join!(client.workers(), async {
-        peer.hear().await;
+        peer.receive().await;
         let error = LinkError::new(ErrorCode::Unauthorized, "the token was revoked");
-        peer.say(&ToClient::Error { request: None, error }).await;
+        peer.send(&ToClient::Error { request: None, error }).await;
     });
     assert!(matches!(workers.unwrap_err(), ClientError::Unauthorized { .. }));
 }

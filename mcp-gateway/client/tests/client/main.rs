@@ -25,7 +25,7 @@ use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, 
 const TOKEN: &str = "bp_1_secret";
 
 /// A coordinator simulated by the test.
-struct Played {
+struct TestCoordinator {
     listener: TcpListener,
 }
 
@@ -34,7 +34,7 @@ struct Peer {
     socket: WebSocketStream<TcpStream>,
 }
 
-impl Played {
+impl TestCoordinator {
     async fn new() -> (Self, Endpoint) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}", listener.local_addr().unwrap()).parse().unwrap();
@@ -44,9 +44,9 @@ impl Played {
     /// Accepts the next connection and registers it.
     async fn accept(&self) -> Peer {
         let mut peer = self.accept_silently().await;
-        assert!(matches!(peer.hear().await, FromClient::Register { .. }));
+        assert!(matches!(peer.receive().await, FromClient::Register { .. }));
         let version = "0.1.0".to_owned();
-        peer.say(&ToClient::Registered {
+        peer.send(&ToClient::Registered {
             protocol: 1,
             version,
             local: true,
@@ -78,7 +78,7 @@ impl Played {
 }
 
 impl Peer {
-    async fn hear(&mut self) -> FromClient {
+    async fn receive(&mut self) -> FromClient {
         loop {
             match self.socket.next().await.expect("the client is there").expect("the link stands") {
                 Message::Text(text) => return decode_control(&text).unwrap(),
@@ -88,7 +88,7 @@ impl Peer {
         }
     }
 
-    async fn say(&mut self, message: &ToClient) {
+    async fn send(&mut self, message: &ToClient) {
         self.socket.send(Message::text(encode_control(message))).await.unwrap();
     }
 
@@ -100,7 +100,7 @@ impl Peer {
     }
 
     async fn submitted(&mut self) -> (u32, SubmitMessage) {
-        match self.hear().await {
+        match self.receive().await {
             FromClient::Submit { request, submit } => (request, *submit),
             other => panic!("not expected: {other:?}"),
         }
@@ -144,8 +144,9 @@ fn done(job: JobId) -> Box<JobResult> {
     })
 }
 
-async fn connect(played: &Played, endpoint: Endpoint) -> (Client, Peer) {
-    let (client, peer) = tokio::join!(Client::connect(Target::Named(endpoint), "test 1"), played.accept());
+async fn connect(coordinator: &TestCoordinator, endpoint: Endpoint) -> (Client, Peer) {
+    let (client, peer) =
+        tokio::join!(Client::connect(Target::Named(endpoint), "test 1"), coordinator.accept());
     (client.unwrap(), peer)
 }
 
@@ -162,16 +163,16 @@ async fn next_bytes(events: &mut JobEvents) -> Vec<u8> {
 
 #[tokio::test]
 async fn one_message_brings_output_and_result() {
-    let (played, endpoint) = Played::new().await;
-    let (client, mut peer) = connect(&played, endpoint).await;
+    let (coordinator, endpoint) = TestCoordinator::new().await;
+    let (client, mut peer) = connect(&coordinator, endpoint).await;
     let submit = submit();
     let mut events = client.submit(submit.clone()).await.unwrap();
     let (request, heard) = peer.submitted().await;
     assert_eq!(heard, submit);
-    peer.say(&ToClient::Accepted { request, job: submit.job, reattached: false }).await;
+    peer.send(&ToClient::Accepted { request, job: submit.job, reattached: false }).await;
     let end = peer.output(request, 0, &[chunk(1, 0, b"a\n"), chunk(1, 1, b"\xff\0")]).await;
-    peer.say(&ToClient::End { request, cursor: Cursor { attempt: 1, position: end, within: 0 } }).await;
-    peer.say(&ToClient::Complete { request, result: done(submit.job) }).await;
+    peer.send(&ToClient::End { request, cursor: Cursor { attempt: 1, position: end, within: 0 } }).await;
+    peer.send(&ToClient::Complete { request, result: done(submit.job) }).await;
     assert!(matches!(next(&mut events).await, JobEvent::Accepted { job, .. } if job == submit.job));
     assert_eq!(next_bytes(&mut events).await, b"a\n\xff\0");
     assert!(matches!(next(&mut events).await, JobEvent::End(cursor) if cursor.position == end));
@@ -183,45 +184,45 @@ async fn one_message_brings_output_and_result() {
 
 #[tokio::test]
 async fn a_submit_that_was_not_accepted_is_said_again_with_its_id() {
-    let (played, endpoint) = Played::new().await;
-    let (client, mut peer) = connect(&played, endpoint).await;
+    let (coordinator, endpoint) = TestCoordinator::new().await;
+    let (client, mut peer) = connect(&coordinator, endpoint).await;
     let submit = submit();
     let mut events = client.submit(submit.clone()).await.unwrap();
     assert_eq!(peer.submitted().await.1, submit);
     drop(peer);
-    let mut peer = played.accept().await;
+    let mut peer = coordinator.accept().await;
     let (request, again) = peer.submitted().await;
     assert_eq!(again, submit);
-    peer.say(&ToClient::Accepted { request, job: submit.job, reattached: false }).await;
+    peer.send(&ToClient::Accepted { request, job: submit.job, reattached: false }).await;
     assert!(matches!(next(&mut events).await, JobEvent::Accepted { .. }));
 }
 
 #[tokio::test]
 async fn a_followed_job_goes_on_where_it_stopped_and_the_result_comes_last() {
-    let (played, endpoint) = Played::new().await;
-    let (client, mut peer) = connect(&played, endpoint).await;
+    let (coordinator, endpoint) = TestCoordinator::new().await;
+    let (client, mut peer) = connect(&coordinator, endpoint).await;
     let submit = submit();
     let mut events = client.submit(submit.clone()).await.unwrap();
     let (request, _) = peer.submitted().await;
-    peer.say(&ToClient::Accepted { request, job: submit.job, reattached: false }).await;
+    peer.send(&ToClient::Accepted { request, job: submit.job, reattached: false }).await;
     let end = peer.output(request, 0, &[chunk(1, 0, b"one ")]).await;
     assert!(matches!(next(&mut events).await, JobEvent::Accepted { .. }));
     assert_eq!(next_bytes(&mut events).await, b"one ");
     drop(peer);
-    let mut peer = played.accept().await;
+    let mut peer = coordinator.accept().await;
     let (wait, again) = peer.submitted().await;
     assert_eq!((again.job, again.follow, again.wait), (submit.job, false, true));
-    let FromClient::Follow { request: follow, job, cursor, to_end: false, .. } = peer.hear().await else {
+    let FromClient::Follow { request: follow, job, cursor, to_end: false, .. } = peer.receive().await else {
         panic!("no follow");
     };
     assert_eq!(job, submit.job.to_string());
     assert_eq!(cursor, Some(Cursor { attempt: 1, position: end, within: 0 }));
     assert_ne!(follow, wait);
     // The result overtakes the log.
-    peer.say(&ToClient::Accepted { request: wait, job: submit.job, reattached: true }).await;
-    peer.say(&ToClient::Complete { request: wait, result: done(submit.job) }).await;
+    peer.send(&ToClient::Accepted { request: wait, job: submit.job, reattached: true }).await;
+    peer.send(&ToClient::Complete { request: wait, result: done(submit.job) }).await;
     let end = peer.output(follow, end, &[chunk(1, 1, b"two")]).await;
-    peer.say(&ToClient::End { request: follow, cursor: Cursor { attempt: 1, position: end, within: 0 } })
+    peer.send(&ToClient::End { request: follow, cursor: Cursor { attempt: 1, position: end, within: 0 } })
         .await;
     assert_eq!(next_bytes(&mut events).await, b"two");
     assert!(matches!(next(&mut events).await, JobEvent::End(_)));
@@ -230,15 +231,15 @@ async fn a_followed_job_goes_on_where_it_stopped_and_the_result_comes_last() {
 
 #[tokio::test]
 async fn a_second_attempt_is_told_apart_from_the_first() {
-    let (played, endpoint) = Played::new().await;
-    let (client, mut peer) = connect(&played, endpoint).await;
+    let (coordinator, endpoint) = TestCoordinator::new().await;
+    let (client, mut peer) = connect(&coordinator, endpoint).await;
     let mut events = client.follow(FollowQuery { job: "0".into(), ..FollowQuery::default() }).await.unwrap();
-    let FromClient::Follow { request, .. } = peer.hear().await else { panic!("no follow") };
+    let FromClient::Follow { request, .. } = peer.receive().await else { panic!("no follow") };
     // The message overtakes the last output of the first attempt.
-    peer.say(&ToClient::Attempt { request, attempt: 2 }).await;
+    peer.send(&ToClient::Attempt { request, attempt: 2 }).await;
     peer.output(request, 0, &[chunk(1, 0, b"lost")]).await;
     let end = peer.output(request, 0, &[chunk(2, 0, b"again")]).await;
-    peer.say(&ToClient::End { request, cursor: Cursor { attempt: 2, position: end, within: 0 } }).await;
+    peer.send(&ToClient::End { request, cursor: Cursor { attempt: 2, position: end, within: 0 } }).await;
     assert_eq!(next_bytes(&mut events).await, b"lost");
     assert!(matches!(next(&mut events).await, JobEvent::Attempt(2)));
     assert_eq!(next_bytes(&mut events).await, b"again");
@@ -247,20 +248,20 @@ async fn a_second_attempt_is_told_apart_from_the_first() {
 
 #[tokio::test]
 async fn a_reattached_submit_is_waited_for_by_its_real_id() {
-    let (played, endpoint) = Played::new().await;
-    let (client, mut peer) = connect(&played, endpoint).await;
+    let (coordinator, endpoint) = TestCoordinator::new().await;
+    let (client, mut peer) = connect(&coordinator, endpoint).await;
     let submit = SubmitMessage { attach: true, follow: false, ..submit() };
     let other = new_job_id();
     let mut events = client.submit(submit).await.unwrap();
     let (request, _) = peer.submitted().await;
-    peer.say(&ToClient::Accepted { request, job: other, reattached: true }).await;
+    peer.send(&ToClient::Accepted { request, job: other, reattached: true }).await;
     assert!(matches!(next(&mut events).await, JobEvent::Accepted { job, reattached: true } if job == other));
     drop(peer);
-    let mut peer = played.accept().await;
+    let mut peer = coordinator.accept().await;
     for state in [JobState::Running, JobState::Done] {
-        let FromClient::Job { request, job, .. } = peer.hear().await else { panic!("no job") };
+        let FromClient::Job { request, job, .. } = peer.receive().await else { panic!("no job") };
         assert_eq!(job, other.to_string());
-        peer.say(&ToClient::Job { request, result: Box::new(JobResult { state, ..*done(other) }) }).await;
+        peer.send(&ToClient::Job { request, result: Box::new(JobResult { state, ..*done(other) }) }).await;
     }
     assert!(
         matches!(next(&mut events).await, JobEvent::Complete(result) if result.job_id == other.to_string())
@@ -269,11 +270,11 @@ async fn a_reattached_submit_is_waited_for_by_its_real_id() {
 
 #[tokio::test]
 async fn output_is_acknowledged_as_it_is_taken_and_not_before() {
-    let (played, endpoint) = Played::new().await;
-    let (client, mut peer) = connect(&played, endpoint).await;
+    let (coordinator, endpoint) = TestCoordinator::new().await;
+    let (client, mut peer) = connect(&coordinator, endpoint).await;
     let query = FollowQuery { job: "0".into(), ..FollowQuery::default() };
     let mut events = client.follow(query).await.unwrap();
-    let FromClient::Follow { request, .. } = peer.hear().await else { panic!("no follow") };
+    let FromClient::Follow { request, .. } = peer.receive().await else { panic!("no follow") };
     let payload = vec![7; CHUNK_BYTES_MAX];
     let (mut position, mut sequence) = (0, 0);
     while position < FOLLOW_WINDOW_BYTES {
@@ -289,12 +290,14 @@ async fn output_is_acknowledged_as_it_is_taken_and_not_before() {
     let hearing = async {
         let mut acknowledged = 0;
         while acknowledged < position - FOLLOW_WINDOW_BYTES / 4 {
-            let FromClient::Taken { request: of, position } = peer.hear().await else { panic!("no taken") };
+            let FromClient::Taken { request: of, position } = peer.receive().await else {
+                panic!("no taken")
+            };
             assert!(of == request && position > acknowledged);
             acknowledged = position;
         }
         let cursor = Cursor { attempt: 1, position, within: 0 };
-        peer.say(&ToClient::End { request, cursor }).await;
+        peer.send(&ToClient::End { request, cursor }).await;
     };
     let (last, ()) = tokio::join!(reading, hearing);
     assert!(matches!(last, JobEvent::End(_)));
@@ -302,47 +305,47 @@ async fn output_is_acknowledged_as_it_is_taken_and_not_before() {
 
 #[tokio::test]
 async fn a_hole_in_the_output_is_the_coordinators_fault() {
-    let (played, endpoint) = Played::new().await;
-    let (client, mut peer) = connect(&played, endpoint).await;
+    let (coordinator, endpoint) = TestCoordinator::new().await;
+    let (client, mut peer) = connect(&coordinator, endpoint).await;
     let mut events = client.follow(FollowQuery { job: "0".into(), ..FollowQuery::default() }).await.unwrap();
-    let FromClient::Follow { request, .. } = peer.hear().await else { panic!("no follow") };
+    let FromClient::Follow { request, .. } = peer.receive().await else { panic!("no follow") };
     let end = peer.output(request, 0, &[chunk(1, 0, b"a")]).await;
     peer.output(request, end + 1, &[chunk(1, 2, b"c")]).await;
     assert_eq!(next_bytes(&mut events).await, b"a");
     let JobEvent::Failed(error) = next(&mut events).await else { panic!("not noticed") };
     assert!(chain(&error).contains("went on at 50 instead of 49"), "{error}");
-    assert!(matches!(peer.hear().await, FromClient::Unfollow { request: of } if of == request));
+    assert!(matches!(peer.receive().await, FromClient::Unfollow { request: of } if of == request));
 }
 
 #[tokio::test]
 async fn a_consumer_that_leaves_stops_only_its_own_output() {
-    let (played, endpoint) = Played::new().await;
-    let (client, mut peer) = connect(&played, endpoint).await;
+    let (coordinator, endpoint) = TestCoordinator::new().await;
+    let (client, mut peer) = connect(&coordinator, endpoint).await;
     let events = client.follow(FollowQuery { job: "0".into(), ..FollowQuery::default() }).await.unwrap();
-    let FromClient::Follow { request, .. } = peer.hear().await else { panic!("no follow") };
+    let FromClient::Follow { request, .. } = peer.receive().await else { panic!("no follow") };
     drop(events);
-    assert!(matches!(peer.hear().await, FromClient::Unfollow { request: of } if of == request));
+    assert!(matches!(peer.receive().await, FromClient::Unfollow { request: of } if of == request));
     // Late output has no receiver, and the next request is served.
     peer.output(request, 0, &[chunk(1, 0, b"late")]).await;
     let (jobs, ()) = tokio::join!(client.jobs(None, None, 5), async {
-        let FromClient::Jobs { request, limit: 5, .. } = peer.hear().await else { panic!("no jobs") };
-        peer.say(&ToClient::Jobs { request, jobs: Vec::new(), next_cursor: None }).await;
+        let FromClient::Jobs { request, limit: 5, .. } = peer.receive().await else { panic!("no jobs") };
+        peer.send(&ToClient::Jobs { request, jobs: Vec::new(), next_cursor: None }).await;
     });
     assert_eq!(jobs.unwrap(), []);
 }
 
 #[tokio::test]
 async fn answers_find_their_questions_in_any_order() {
-    let (played, endpoint) = Played::new().await;
-    let (client, mut peer) = connect(&played, endpoint).await;
+    let (coordinator, endpoint) = TestCoordinator::new().await;
+    let (client, mut peer) = connect(&coordinator, endpoint).await;
     let (a, b, ()) = tokio::join!(client.explain("a"), client.explain("b"), async {
         let mut asked = Vec::new();
         for _ in 0..2 {
-            let FromClient::Explain { request, job } = peer.hear().await else { panic!("no explain") };
+            let FromClient::Explain { request, job } = peer.receive().await else { panic!("no explain") };
             asked.push((request, job));
         }
         for (request, job) in asked.into_iter().rev() {
-            peer.say(&ToClient::Explain { request, text: format!("because of {job}") }).await;
+            peer.send(&ToClient::Explain { request, text: format!("because of {job}") }).await;
         }
     });
     assert_eq!((a.unwrap(), b.unwrap()), ("because of a".into(), "because of b".into()));
@@ -350,17 +353,17 @@ async fn answers_find_their_questions_in_any_order() {
 
 #[tokio::test]
 async fn a_question_is_asked_again_and_a_token_is_not_made_twice() {
-    let (played, endpoint) = Played::new().await;
-    let (client, mut peer) = connect(&played, endpoint).await;
+    let (coordinator, endpoint) = TestCoordinator::new().await;
+    let (client, mut peer) = connect(&coordinator, endpoint).await;
     let asking = async { tokio::join!(client.workers(), client.token_create(Role::Submit, "ci", None)) };
     let ((workers, token), ()) = tokio::join!(asking, async {
         for _ in 0..2 {
-            peer.hear().await;
+            peer.receive().await;
         }
         drop(peer);
-        let mut peer = played.accept().await;
-        let FromClient::Workers { request, .. } = peer.hear().await else { panic!("no workers") };
-        peer.say(&ToClient::Workers { request, workers: Vec::new(), more: false }).await;
+        let mut peer = coordinator.accept().await;
+        let FromClient::Workers { request, .. } = peer.receive().await else { panic!("no workers") };
+        peer.send(&ToClient::Workers { request, workers: Vec::new(), more: false }).await;
     });
     assert_eq!(workers.unwrap(), []);
     assert!(matches!(token.unwrap_err(), ClientError::Interrupted { request: "token_create" }));
@@ -368,20 +371,20 @@ async fn a_question_is_asked_again_and_a_token_is_not_made_twice() {
 
 #[tokio::test]
 async fn a_rotation_is_not_sent_again_after_the_link_broke() {
-    let (played, endpoint) = Played::new().await;
-    let (client, mut peer) = connect(&played, endpoint).await;
+    let (coordinator, endpoint) = TestCoordinator::new().await;
+    let (client, mut peer) = connect(&coordinator, endpoint).await;
     let rotating = client.token_rotate("ci", Duration::ZERO, None);
     let (rotated, ()) = tokio::join!(rotating, async {
-        assert!(matches!(peer.hear().await, FromClient::TokenRotate { .. }));
+        assert!(matches!(peer.receive().await, FromClient::TokenRotate { .. }));
         // A coordinator that has replaced the token can break down before its answer arrives.
         drop(peer);
     });
     let error = rotated.unwrap_err();
     assert!(matches!(error, ClientError::Interrupted { request: "token_rotate" }), "{error}");
     let (tokens, ()) = tokio::join!(client.tokens(), async {
-        let mut peer = played.accept().await;
-        let FromClient::TokenList { request } = peer.hear().await else { panic!("no token_list") };
-        peer.say(&ToClient::Tokens { request, tokens: Vec::new() }).await;
+        let mut peer = coordinator.accept().await;
+        let FromClient::TokenList { request } = peer.receive().await else { panic!("no token_list") };
+        peer.send(&ToClient::Tokens { request, tokens: Vec::new() }).await;
     });
     assert_eq!(tokens.unwrap(), []);
 }

@@ -1,6 +1,6 @@
 //! Transfers begin again after an interruption, and end at the pool.
 
-use super::{Played, connect};
+use super::{TestCoordinator, connect};
 use buildpool_client::TransferEvent;
 use buildpool_protocol::client_link::{FromClient, ToClient};
 use buildpool_protocol::frame::{BinaryHeader, BinaryKind};
@@ -10,12 +10,12 @@ use tokio_tungstenite::tungstenite::Message;
 
 #[tokio::test]
 async fn a_transfer_is_begun_again_by_its_owner() {
-    let (played, endpoint) = Played::new().await;
-    let (client, mut peer) = connect(&played, endpoint).await;
+    let (coordinator, endpoint) = TestCoordinator::new().await;
+    let (client, mut peer) = connect(&coordinator, endpoint).await;
     let fetch = |channel| Step::FetchArtifact { channel, job: "0".into(), path: "out".into() };
     let mut transfer = client.transfer().await.unwrap();
     transfer.send_step(fetch(transfer.channel())).await.unwrap();
-    assert_eq!(peer.hear().await, FromClient::Transfer(fetch(transfer.channel())));
+    assert_eq!(peer.receive().await, FromClient::Transfer(fetch(transfer.channel())));
     drop(peer);
     assert!(matches!(transfer.next().await, Some(TransferEvent::Interrupted)));
     assert!(transfer.next().await.is_none());
@@ -23,14 +23,14 @@ async fn a_transfer_is_begun_again_by_its_owner() {
     let channel = transfer.channel();
     transfer.send_step(fetch(channel)).await.unwrap();
     transfer.send_bytes(7, b"bytes").await.unwrap();
-    let mut peer = played.accept().await;
-    assert_eq!(peer.hear().await, FromClient::Transfer(fetch(channel)));
+    let mut peer = coordinator.accept().await;
+    assert_eq!(peer.receive().await, FromClient::Transfer(fetch(channel)));
     let Some(Ok(Message::Binary(frame))) = peer.socket.next().await else { panic!("no frame") };
     let (header, content) = BinaryHeader::decode(&frame).unwrap();
     let expected = BinaryHeader { kind: BinaryKind::Transfer, channel, position: 7 };
     assert_eq!((header, content), (expected, &b"bytes"[..]));
     peer.socket.send(Message::Binary(frame)).await.unwrap();
-    peer.say(&ToClient::Transfer(Step::Done { channel })).await;
+    peer.send(&ToClient::Transfer(Step::Done { channel })).await;
     assert!(matches!(transfer.next().await, Some(TransferEvent::Bytes { position: 7, .. })));
     assert!(matches!(transfer.next().await, Some(TransferEvent::Step(Step::Done { .. }))));
     assert!(transfer.next().await.is_none());
@@ -38,29 +38,29 @@ async fn a_transfer_is_begun_again_by_its_owner() {
 
 #[tokio::test]
 async fn a_transfer_that_its_owner_leaves_ends_at_the_pool_and_one_that_is_over_ends_once() {
-    let (played, endpoint) = Played::new().await;
-    let (client, mut peer) = connect(&played, endpoint).await;
+    let (coordinator, endpoint) = TestCoordinator::new().await;
+    let (client, mut peer) = connect(&coordinator, endpoint).await;
     let fetch = |channel| Step::FetchArtifact { channel, job: "0".into(), path: "out".into() };
     for last in [None, Some(true), Some(false)] {
         let mut transfer = client.transfer().await.unwrap();
         let channel = transfer.channel();
         transfer.send_step(fetch(channel)).await.unwrap();
-        assert_eq!(peer.hear().await, FromClient::Transfer(fetch(channel)));
+        assert_eq!(peer.receive().await, FromClient::Transfer(fetch(channel)));
         match last {
             // Both sides may send the last message.
             Some(true) => transfer.send_step(Step::Done { channel }).await.unwrap(),
             Some(false) => {
-                peer.say(&ToClient::Transfer(Step::Done { channel })).await;
+                peer.send(&ToClient::Transfer(Step::Done { channel })).await;
                 assert!(matches!(transfer.next().await, Some(TransferEvent::Step(Step::Done { .. }))));
             }
             None => {}
         }
         drop(transfer);
         match last {
-            Some(true) => assert_eq!(peer.hear().await, FromClient::Transfer(Step::Done { channel })),
+            Some(true) => assert_eq!(peer.receive().await, FromClient::Transfer(Step::Done { channel })),
             Some(false) => {}
             None => {
-                let heard = peer.hear().await;
+                let heard = peer.receive().await;
                 assert!(
                     matches!(&heard, FromClient::Transfer(Step::Failed { channel: of, .. }) if *of == channel),
                     "{heard:?}"

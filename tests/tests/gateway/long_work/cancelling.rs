@@ -12,7 +12,7 @@ fn a_cancelled_request_is_over_and_its_job_is_not() {
     let arguments = json!({"command": until(&place, "go")});
     let id = gateway.begin_call("run_command", arguments.clone());
     let job = running(&place, "/go ");
-    gateway.say(&json!({
+    gateway.send(&json!({
         "jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id, "reason": "enough"},
     }));
     gateway.ask("ping", json!({}));
@@ -51,7 +51,8 @@ fn an_end_that_nobody_heard_is_not_delivered() {
     let first = gateway.call("run_command", impatient)["job_id"].as_str().unwrap().to_owned();
     let id = gateway.begin_call("run_command", cut.clone());
     let second = running(&place, "/cut ");
-    gateway.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    gateway
+        .send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
     gateway.ask("ping", json!({}));
     for (job, file, arguments) in [(first, "early", early), (second, "cut", cut)] {
         touch(&place, file);
@@ -83,7 +84,8 @@ fn a_wait_that_was_cancelled_takes_no_answer() {
         heard["params"]["message"].as_str().is_some_and(|message| message.starts_with("running"))
     };
     while !is_heard(&gateway.notification()) {}
-    gateway.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    gateway
+        .send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
     gateway.ask("ping", json!({}));
     // The pool handles messages in order, so it has processed the cancellation by now.
     gateway.call("worker_status", json!({}));
