@@ -18,8 +18,8 @@ use crate::rules::{Kind, LineMatcher, RuleSet};
 use crate::tally::{Standing, Tally};
 use crate::template::Capture;
 use crate::text::{
-    Carried, Cleaner, JsonLines, LinePrefix, Lines, RawLine, Tail, TailLines, carried, clip_chars, front,
-    front_length, lossy,
+    Carried, Cleaner, JsonLines, LinePrefix, Lines, RawLine, Tail, TailLines, carried, ci_prefix, clip_chars,
+    front, front_length, has_control, lossy,
 };
 use crate::transcript::{StreamEnds, Transcript};
 use buildpool_protocol::output::Stream;
@@ -294,38 +294,20 @@ impl Digester {
     }
 
     fn raw_line(&mut self, matcher: &mut LineMatcher<'_>, stream: Stream, raw: RawLine<'_>) {
-        let mut cleaner = std::mem::take(&mut self.cleaner);
         let state = &mut self.streams[stream.index()];
         state.count += 1;
         state.is_cut = raw.to - raw.from == raw.bytes.len() as u64;
-        if memchr::memchr(b'\r', raw.bytes.strip_suffix(b"\r").unwrap_or(raw.bytes)).is_some() {
-            self.overwritten(matcher, &mut cleaner, stream, &raw);
+        let bytes = raw.bytes.strip_suffix(b"\r").unwrap_or(raw.bytes);
+        if raw.tail.is_empty() && !has_control(bytes) {
+            let text = &bytes[ci_prefix(bytes)..];
+            return self.clean_line(matcher, stream, text, raw.from, raw.to);
+        }
+        let mut cleaner = std::mem::take(&mut self.cleaner);
+        if let Some(last) = memchr::memrchr(b'\r', bytes) {
+            self.overwritten(matcher, &mut cleaner, stream, &raw, last);
         }
         if raw.tail.is_empty() {
-            let line = cleaner.clean(raw.bytes);
-            let may_be_json = line.ends_with(b"}") || line.ends_with(b"]") || line.ends_with(b"},");
-            let at = if may_be_json { front_length(line) } else { 0 };
-            if let Some(Carried { text, package }) = carried(&line[at..]) {
-                let front = line[..at].to_vec();
-                self.taken(stream, line);
-                if let Some(origin) = &package {
-                    let place = (stream, raw.from, raw.to);
-                    self.package_output(matcher, place, &front, &text, origin);
-                } else {
-                    for part in text.lines() {
-                        let part = [&front, part.as_bytes()].concat();
-                        self.match_line(matcher, stream, cleaner.clean(&part), raw.from, raw.to);
-                    }
-                }
-            } else {
-                let document = self.streams[stream.index()].document.line(line, raw.from);
-                self.line(matcher, stream, line, raw.from, raw.to);
-                for part in
-                    document.iter().flat_map(|(from, text)| text.lines().map(move |part| (from, part)))
-                {
-                    self.match_line(matcher, stream, part.1.as_bytes(), *part.0, raw.to);
-                }
-            }
+            self.clean_line(matcher, stream, cleaner.clean(raw.bytes), raw.from, raw.to);
         } else {
             let mut whole = cleaner.clean(raw.bytes).to_vec();
             whole.extend_from_slice(format!(" …[{} bytes]… ", raw.skipped).as_bytes());
@@ -335,17 +317,38 @@ impl Digester {
         self.cleaner = cleaner;
     }
 
-    /// Overwritten progress: only lines that match a rule count.
+    /// Takes a line without escapes: a tool's record, a document or a part of one, or text.
+    fn clean_line(&mut self, matcher: &mut LineMatcher<'_>, stream: Stream, line: &[u8], from: u64, to: u64) {
+        let may_be_json = line.ends_with(b"}") || line.ends_with(b"]") || line.ends_with(b"},");
+        let (front, rest) = line.split_at(if may_be_json { front_length(line) } else { 0 });
+        let Some(Carried { text, package }) = Some(rest).filter(|_| may_be_json).and_then(carried) else {
+            let document = self.streams[stream.index()].document.line(line, from);
+            self.line(matcher, stream, line, from, to);
+            if let Some((from, text)) = document {
+                text.lines().for_each(|part| self.match_line(matcher, stream, part.as_bytes(), from, to));
+            }
+            return;
+        };
+        self.taken(stream, line);
+        if let Some(origin) = &package {
+            return self.package_output(matcher, (stream, from, to), front, &text, origin);
+        }
+        let mut cleaner = Cleaner::default();
+        for part in text.lines() {
+            let part = [front, part.as_bytes()].concat();
+            self.match_line(matcher, stream, cleaner.clean(&part), from, to);
+        }
+    }
+
+    /// Overwritten progress, up to the CR at `last`: only lines that match a rule count.
     fn overwritten(
         &mut self,
         matcher: &mut LineMatcher<'_>,
         cleaner: &mut Cleaner,
         stream: Stream,
         raw: &RawLine<'_>,
+        last: usize,
     ) {
-        let Some(last) = memchr::memrchr(b'\r', raw.bytes.strip_suffix(b"\r").unwrap_or(raw.bytes)) else {
-            return;
-        };
         for segment in raw.bytes[..last].split(|byte| *byte == b'\r') {
             let line = cleaner.clean(segment);
             let body = scanned(line);

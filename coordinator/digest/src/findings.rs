@@ -3,8 +3,9 @@
 
 mod raw_finding;
 
-pub(crate) use raw_finding::{Fnv, RawFinding, normalised};
+pub(crate) use raw_finding::{RawFinding, normalised};
 
+use crate::hashing::{ByHash, FastHasher};
 use crate::limits::{
     ERRORS_FIRST_MAX, ERRORS_LAST_MAX, REMARKS_MAX, SORT_FIRST_MAX, SORTS_BEYOND_MAX, SORTS_MAX, TESTS_MAX,
     WARNINGS_MAX,
@@ -33,14 +34,16 @@ pub(crate) struct Findings {
     pub(crate) warnings_total: u64,
     pub(crate) remarks: Vec<RawFinding>,
     pub(crate) remarks_total: u64,
-    seen: HashMap<u64, Option<Slot>>,
-    tests: HashMap<u64, Slot>,
+    /// The highest order of a finding.
+    last_order: u64,
+    seen: ByHash<Option<Slot>>,
+    tests: ByHash<Slot>,
     blocks: HashMap<String, VecDeque<Slot>>,
     /// Slots of lines that report a failed test, by the name of its block.
     lines: HashMap<String, VecDeque<Slot>>,
     /// Number of warnings and remarks of each sort. The first ones of each sort are kept regardless
     /// of the number of others.
-    sorts: HashMap<u64, u32>,
+    sorts: ByHash<u32>,
 }
 
 impl Findings {
@@ -66,6 +69,7 @@ impl Findings {
     /// Adds a finding that is not a repeat. Returns its slot if it is kept.
     pub(crate) fn add_new(&mut self, found: RawFinding) -> Option<Slot> {
         let key = found.key;
+        self.last_order = self.last_order.max(found.order);
         if let Some(Join::Title(name)) = &found.join
             && let Some(slot) = self.blocks.get_mut(name).and_then(VecDeque::pop_front)
             && let Some(block) = self.get_mut(slot)
@@ -101,7 +105,7 @@ impl Findings {
             .as_deref()
             .filter(|_| found.severity >= Severity::Fatal && found.severity <= Severity::Error);
         let test_key = test.map(|test| {
-            let mut hasher = Fnv::default();
+            let mut hasher = FastHasher::default();
             hasher.text(test);
             hasher.0
         });
@@ -196,6 +200,9 @@ impl Findings {
     /// Reduces crash messages between these two lines to runtime errors, because the program
     /// continued after them.
     pub(crate) fn take_back_words(&mut self, after: u64, before: u64) {
+        if self.last_order <= after {
+            return;
+        }
         for found in &mut self.errors {
             if found.word && found.order > after && found.order < before {
                 found.kind = Kind::Runtime;
@@ -213,6 +220,9 @@ impl Findings {
 
     /// Marks errors between these two lines as output of a test that passed.
     pub(crate) fn stand_in_test(&mut self, after: u64, before: u64) {
+        if self.last_order <= after {
+            return;
+        }
         for found in self.errors.iter_mut().filter(|found| found.order > after && found.order < before) {
             found.in_test = true;
         }

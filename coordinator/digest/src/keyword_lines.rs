@@ -1,7 +1,8 @@
 //! Keeps lines that match no recognizer but contain a word of failure. They are shown only if the
 //! run did not pass and no better finding exists.
 
-use crate::findings::{Fnv, RawFinding, normalised};
+use crate::findings::{RawFinding, normalised};
+use crate::hashing::FastHasher;
 use crate::rules::{Kind, Role};
 use crate::text::lossy;
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
@@ -224,7 +225,7 @@ impl KeywordLines {
     }
 
     fn add(&mut self, text: &str, stream: Stream, from: u64, to: u64, order: u64) {
-        let mut hasher = Fnv::default();
+        let mut hasher = FastHasher::default();
         hasher.text(&normalised(text));
         let key = hasher.0;
         if let Some(known) = self.first.iter_mut().chain(&mut self.last).find(|kept| kept.key == key) {

@@ -17,6 +17,7 @@ mod digest;
 mod digester;
 mod exit_codes;
 mod findings;
+mod hashing;
 mod keyword_lines;
 mod left_behind;
 pub mod limits;

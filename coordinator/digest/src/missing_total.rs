@@ -3,6 +3,8 @@
 use crate::command::Command;
 use crate::text::{clip_chars, lossy};
 use crate::tool::ToolId;
+use aho_corasick::AhoCorasick;
+use std::sync::LazyLock;
 
 /// Maximum number of bytes of a line that are searched.
 const LOOKED_BYTES_MAX: usize = 200;
@@ -13,6 +15,12 @@ const TEST_WORDS: &[&str] = &["test", "spec", "mocha", "phpunit", "check", "ava"
 /// Words of totals. A line with one of them and a number ends the results before it.
 const TOTAL_WORDS: &[&str] =
     &["pass", "fail", "total", "test", "spec", "example", "success", "finish", "complet", "ran "];
+
+/// Finds [`TOTAL_WORDS`] in capital and small letters.
+static TOTALS: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    let totals = AhoCorasick::builder().ascii_case_insensitive(true).build(TOTAL_WORDS);
+    totals.expect("the words are few; a test uses them")
+});
 
 /// First bytes of marks, ticks and rspec's seed.
 const FIRST_BYTES: &[u8] = b".FsxE,!R\xe2";
@@ -133,11 +141,7 @@ fn marks(text: &[u8]) -> Option<Option<u32>> {
 
 /// Returns true for a line with a number and a word of a total.
 fn is_total(text: &[u8]) -> bool {
-    if !text.iter().any(u8::is_ascii_digit) && text != b"OK" {
-        return false;
-    }
-    let lower = text.to_ascii_lowercase();
-    TOTAL_WORDS.iter().any(|word| memchr::memmem::find(&lower, word.as_bytes()).is_some())
+    text.iter().any(u8::is_ascii_digit) && TOTALS.is_match(text)
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@
 //! 0.99.
 
 use crate::attempt_facts::History;
-use crate::findings::{Findings, Fnv, RawFinding};
+use crate::findings::{Findings, RawFinding};
+use crate::hashing::Fnv;
 use crate::limits::{MESSAGE_LINES_MAX, SORT_FIRST_MAX};
 use crate::machine_faults;
 use crate::reason::reason;
@@ -263,7 +264,7 @@ fn add_warnings(ranked: &mut Vec<RankedFinding>, findings: &Findings) {
             found,
         });
     };
-    let mut groups: BTreeMap<String, (&RawFinding, u64)> = BTreeMap::new();
+    let mut groups: BTreeMap<&str, (&RawFinding, u64)> = BTreeMap::new();
     for found in findings.warnings.iter().chain(&findings.remarks) {
         let group = groups.entry(found.without_place()).or_insert((found, 0));
         group.1 += found.recurrence;

@@ -22,8 +22,8 @@ pub(crate) use follow::{
 };
 pub(crate) use groups::Groups;
 pub(crate) use problem::{
-    Diagnostic, ERROR, FATAL, Fails, INFO, Join, Kind, Level, Next, Problem, Role, WARNING, problem,
-    severity_of_word,
+    Diagnostic, ERROR, FATAL, Fails, INFO, Join, Kind, Level, Next, Problem, Role, WARNING, after_text,
+    problem, severity_of_word,
 };
 pub(crate) use set::{LineMatcher, RuleSet};
 

@@ -1,8 +1,8 @@
 //! Runs of tools. A success takes back a failure of the same invocation, and a failure inside
 //! the successful run.
 
+use crate::hashing::hashed;
 use crate::markers::MarkerLine;
-use crate::tally::hashed;
 use crate::tool::{Apart, ToolId};
 use std::collections::{BTreeMap, BTreeSet};
 

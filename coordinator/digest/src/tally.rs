@@ -12,13 +12,13 @@ mod tool_counts;
 pub(crate) use line_position::{Standing, Task};
 pub(crate) use tool_counts::Counts;
 
+use crate::hashing::{ByHash, FastHasher, hashed};
 use crate::limits::{RUNNING_TESTS_MAX, TESTS_MAX};
 use crate::rules::TestEvent;
 use crate::tool::{Announced, ToolId};
 use bazel_targets::BazelTargets;
 use running_tests::{RunningTests, TestPlace};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::collections::{BTreeMap, BTreeSet};
 use test_names::TestNames;
 use tool_counts::ToolCounts;
 
@@ -28,31 +28,13 @@ const HEADING_LINES_MAX: u64 = 4;
 /// Limit on lines between a program's header and its first marks. Settings stand between them.
 const HEADER_LINES_MAX: u64 = 10;
 
-/// Identity hasher for keys that are already 64-bit hashes.
-#[derive(Debug, Default)]
-struct AsIs(u64);
-
-impl Hasher for AsIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-}
-
-/// Returns a hash of a value that is not stored itself.
-pub(crate) fn hashed(named: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    named.hash(&mut hasher);
-    hasher.finish()
+/// Returns the key of a test, of a part of a run if tests of several parts share names.
+fn test_key(tool: ToolId, part: Option<u64>, name: &str) -> u64 {
+    let mut hasher = FastHasher::default();
+    hasher.number(tool as u64);
+    part.into_iter().for_each(|part| hasher.number(part));
+    hasher.text(name);
+    hasher.0
 }
 
 /// Counts of tests so far, by tool.
@@ -60,7 +42,7 @@ pub(crate) fn hashed(named: impl Hash) -> u64 {
 pub(crate) struct Tally {
     accounts: BTreeMap<ToolId, ToolCounts>,
     /// The last result of each test by a hash of its name, and the number of totals before it.
-    last: HashMap<u64, (TestEvent, u64), BuildHasherDefault<AsIs>>,
+    last: ByHash<(TestEvent, u64)>,
     named: TestNames,
     running: RunningTests,
     /// Targets of Bazel whose output with tests is in the log.
@@ -117,7 +99,10 @@ impl Tally {
         account.named = account.named.saturating_add(1);
         let part = account.part.filter(|_| tool.shares_names_among_parts);
         if !tool.names_repeat {
-            let id = hashed((tool, part, (tool.one_name)(test)));
+            let id = match tool.one_name {
+                Some(one_name) => test_key(tool, part, &one_name(test)),
+                None => test_key(tool, part, test),
+            };
             let kept = self.last.len() < TESTS_MAX || self.last.contains_key(&id);
             let run = account.summaries();
             let before = if kept { self.last.insert(id, (event, run)) } else { None };
@@ -199,7 +184,7 @@ impl Tally {
     /// Counts of Bazel's targets, without those whose own tests are counted.
     fn targets_alone(&self, mut counts: Counts) -> Counts {
         for (target, has_failures) in self.targets.of_tests(self.inside_targets()) {
-            let id = hashed((ToolId::BazelTest, None::<u64>, target));
+            let id = test_key(ToolId::BazelTest, None, target);
             let Some((event, _)) = self.last.get(&id) else { continue };
             if (*event != TestEvent::Failed || has_failures)
                 && let Some(slot) = counts.slot(*event)

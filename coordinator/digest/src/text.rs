@@ -9,7 +9,7 @@ mod line_prefix;
 mod lines;
 mod tail;
 
-pub(crate) use clean::{Cleaner, clip_chars, lossy, stamp_length};
+pub(crate) use clean::{Cleaner, ci_prefix, clip_chars, has_control, lossy, stamp_length};
 pub(crate) use json_lines::JsonLines;
 pub(crate) use json_record::{Carried, PackageOutput, carried, document};
 pub(crate) use line_prefix::{LinePrefix, front, front_length};

@@ -110,7 +110,7 @@ pub(crate) struct Tool {
     /// Several parts run at the same time, and the tool names the part of each line.
     pub(crate) runs_parts_at_once: bool,
     /// The name of a test without the part that the tool may leave out in a second mention.
-    pub(crate) one_name: fn(&str) -> String,
+    pub(crate) one_name: Option<fn(&str) -> String>,
     /// Each suite's total comes before the total of its parent suite.
     pub(crate) nests_totals: bool,
     /// A run may also fail for leaks or coverage, reported after the total of tests.
@@ -170,7 +170,7 @@ impl Tool {
             counts_no_tests: false,
             shares_names_among_parts: false,
             runs_parts_at_once: false,
-            one_name: str::to_owned,
+            one_name: None,
             nests_totals: false,
             judges_more_than_tests: false,
             names_repeat: false,

@@ -40,10 +40,12 @@ fn unit(groups: &Groups<'_>) -> String {
 
 /// Whether a line is only a count, such as `FAIL: 0` or `errors = 3`. A count is not a message.
 fn is_count(body: &[u8]) -> bool {
-    let Some(at) = body.iter().rposition(|byte| matches!(byte, b':' | b'=')) else { return false };
-    let (name, count) = (&body[..at], body[at + 1..].trim_ascii());
-    let digits = !count.is_empty() && count.iter().all(u8::is_ascii_digit);
-    digits && name.iter().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b' ' | b'_' | b'-' | b'\t'))
+    let body = body.trim_ascii_end();
+    let digits = body.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let before = body[..body.len() - digits].trim_ascii_end();
+    let Some((b':' | b'=', name)) = before.split_last() else { return false };
+    digits > 0
+        && name.iter().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b' ' | b'_' | b'-' | b'\t'))
 }
 
 impl Digester {

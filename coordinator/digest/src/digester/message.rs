@@ -200,7 +200,7 @@ impl Digester {
             diagnostic.lines.pop();
         }
         if problem.in_file && diagnostic.file.is_none() {
-            diagnostic.file = state.file.clone().filter(|(of, _)| *of == task).map(|(_, file)| file);
+            diagnostic.file = state.file.as_ref().filter(|(of, _)| *of == task).map(|(_, file)| file.clone());
         }
         found.ended = problem.ended.is_some_and(|ended| ended(&diagnostic));
         if diagnostic.first().starts_with("# ") {
@@ -234,13 +234,16 @@ impl Digester {
         }
         state.recent.keep_last(after.passed);
         state.awaiting = None;
-        if !self.findings.is_repeat(&mut found) {
+        // Only a finding that is kept needs its context.
+        if !self.findings.is_repeat(&mut found)
+            && let Some(slot) = self.findings.add_new(found)
+            && let Some(kept) = self.findings.get_mut(slot)
+        {
             let is_context = |line: &&[u8]| !is_blank(line) && !is_noise(&line[front_length(line)..]);
-            found.pre = state.before.lines().filter(is_context).map(shown).collect();
-            found.post = after.post;
+            kept.pre = state.before.lines().filter(is_context).map(shown).collect();
+            kept.post = after.post;
             let left = POST_CONTEXT_LINES - after.waited;
-            let slot = self.findings.add_new(found).filter(|_| left > 0);
-            state.awaiting = slot.map(|slot| (slot, left as u64));
+            state.awaiting = (left > 0).then_some((slot, left as u64));
         }
     }
 

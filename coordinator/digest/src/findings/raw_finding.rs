@@ -1,7 +1,8 @@
 //! One finding, and the hashes that identify it.
 
 use crate::answer_text::counted;
-use crate::rules::{Fails, Join, Kind, Role};
+use crate::hashing::{FastHasher, Fnv};
+use crate::rules::{Fails, Join, Kind, Role, after_text};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{Location, Severity};
 
@@ -110,20 +111,19 @@ impl RawFinding {
 
     /// Returns the headline without its location. Equal remarks about different lines have the same
     /// text.
-    pub(crate) fn without_place(&self) -> String {
+    pub(crate) fn without_place(&self) -> &str {
         let line = self.lines.get(self.head).map_or("", String::as_str);
-        let Some(location) = &self.location else { return line.to_owned() };
-        let rest = line.split_once(location.file.as_str()).map_or(line, |(_, rest)| rest);
+        let Some(location) = &self.location else { return line };
+        let rest = after_text(line, &location.file).unwrap_or(line);
         rest.trim_start_matches(|c: char| {
             c.is_ascii_digit() || matches!(c, ':' | '(' | ')' | ',' | ' ' | ']' | '[')
         })
-        .to_owned()
     }
 
     /// Hash of the headline without location and numbers.
     pub(crate) fn sort(&self) -> u64 {
-        let mut hasher = Fnv::default();
-        hasher.text(&normalised(&self.without_place()));
+        let mut hasher = FastHasher::default();
+        hasher.text(&normalised(self.without_place()));
         hasher.0
     }
 
@@ -164,67 +164,19 @@ pub(crate) fn normalised(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     for word in line.split_whitespace() {
         let word = word.rsplit('/').next().unwrap_or(word);
-        let hex = word.len() >= 8 && word.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+        let hex = word.len() >= 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
         if hex {
             out.push('#');
         } else {
-            let mut in_number = false;
-            for c in word.chars() {
-                if c.is_ascii_digit() {
-                    if !in_number {
-                        out.push('#');
-                    }
-                    in_number = true;
-                } else {
-                    in_number = false;
-                    out.push(c);
-                }
+            let mut rest = word;
+            while let Some(number) = rest.bytes().position(|byte| byte.is_ascii_digit()) {
+                out.push_str(&rest[..number]);
+                out.push('#');
+                rest = rest[number..].trim_start_matches(|c: char| c.is_ascii_digit());
             }
+            out.push_str(rest);
         }
         out.push(' ');
     }
     out
-}
-
-/// Hasher for keys that are not stored: it takes eight bytes at a time.
-#[derive(Default)]
-struct FastHasher(u64);
-
-impl FastHasher {
-    fn number(&mut self, number: u64) {
-        let product = u128::from(self.0 ^ number ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93_u128;
-        self.0 = (product as u64).rotate_left(23) ^ (product >> 64) as u64;
-    }
-
-    fn text(&mut self, text: &str) {
-        self.bytes(text.as_bytes());
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks();
-        words.iter().for_each(|word| self.number(u64::from_le_bytes(*word)));
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        self.number(u64::from_le_bytes(last));
-        self.number(bytes.len() as u64);
-    }
-}
-
-/// FNV-1a hasher. Its values are the same on every machine and in every version, because signatures
-/// are stored.
-#[derive(Clone, Copy)]
-pub(crate) struct Fnv(pub(crate) u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Fnv {
-    pub(crate) fn text(&mut self, text: &str) {
-        for byte in text.bytes().chain([0xff]) {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! Budget of an answer, and the lines that it already contains.
 
-use crate::findings::Fnv;
+use crate::hashing::FastHasher;
 use buildpool_protocol::limits::{POST_CONTEXT_LINES, PRE_CONTEXT_LINES, TIER_1_FINDINGS_MAX};
 use buildpool_protocol::spec::Verbosity;
 use std::collections::BTreeSet;
@@ -109,7 +109,7 @@ pub(super) struct Seen {
 
 impl Seen {
     fn key(line: &str) -> u64 {
-        let mut hasher = Fnv::default();
+        let mut hasher = FastHasher::default();
         let stamp = crate::text::front_length(line.as_bytes());
         hasher.text(line.get(stamp..).unwrap_or(line).trim());
         hasher.0

@@ -151,9 +151,14 @@ impl Diagnostic {
     /// Its first line after the place.
     pub(crate) fn after_place(&self) -> &str {
         let line = self.first();
-        let rest = self.file.as_deref().and_then(|file| line.split_once(file)).map_or(line, |(_, rest)| rest);
+        let rest = self.file.as_deref().and_then(|file| after_text(line, file)).unwrap_or(line);
         rest.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, ':' | '(' | ')' | ',' | ' '))
     }
+}
+
+/// The rest of a line after the first occurrence of a text. Most lines begin with it.
+pub(crate) fn after_text<'l>(line: &'l str, text: &str) -> Option<&'l str> {
+    line.strip_prefix(text).or_else(|| line.split_once(text).map(|(_, rest)| rest))
 }
 
 /// Reports of one failure, identified by their common part.

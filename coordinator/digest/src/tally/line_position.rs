@@ -1,6 +1,6 @@
 //! Where a counted line stands, and which task printed it.
 
-use super::hashed;
+use crate::hashing::hashed;
 
 /// Position of a line in its stream.
 #[derive(Clone, Copy, Debug, Default)]

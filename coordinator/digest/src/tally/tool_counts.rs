@@ -1,7 +1,8 @@
 //! Results of one tool: by test, and the tool's own totals.
 
 use super::failed_totals::{FailedTotals, RunPart};
-use super::{Task, ToolId, hashed};
+use super::{Task, ToolId};
+use crate::hashing::hashed;
 use crate::rules::TestEvent;
 
 /// Counts of one summary.

@@ -50,7 +50,7 @@ impl Cleaner {
 }
 
 /// Whether any byte is a control byte; written so that the compiler looks at many at a time.
-fn has_control(bytes: &[u8]) -> bool {
+pub(crate) fn has_control(bytes: &[u8]) -> bool {
     let any = |block: &[u8]| block.iter().fold(false, |found, byte| found | is_control(*byte));
     let (blocks, rest) = bytes.as_chunks::<CONTROL_BLOCK_BYTES>();
     // The last block overlaps the one before it, so that no byte is looked at alone.
@@ -122,7 +122,7 @@ fn escape_length(bytes: &[u8]) -> (usize, bool) {
 
 /// Bytes that a CI system puts before each line: a job and step name with a time stamp (`gh run view --log`), or a time
 /// stamp in UTC alone (GitHub, Azure), or Buildkite's `bk;t=` when its escape byte is lost.
-fn ci_prefix(line: &[u8]) -> usize {
+pub(crate) fn ci_prefix(line: &[u8]) -> usize {
     let at = if line.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
     if let Some(length) = utc_stamp(&line[at..]) {
         return at + length + gitlab_length(&line[at + length..]);

@@ -5,8 +5,8 @@ use super::eslint;
 use super::other_compilers::{names_rule, of_compiler};
 use super::places::{has_excerpt, located, worded};
 use crate::rules::{
-    Diagnostic, ERROR, Effect, Fails, Kind, Level, Marker, Next, Role, Rule, WARNING, drawn, indented,
-    paragraph, pointed, problem, set_place,
+    Diagnostic, ERROR, Effect, Fails, Kind, Level, Marker, Next, Role, Rule, WARNING, after_text, drawn,
+    indented, paragraph, pointed, problem, set_place,
 };
 use crate::tool::{Tool, ToolId};
 use buildpool_protocol::report::Severity;
@@ -140,11 +140,8 @@ fn remark(diagnostic: &mut Diagnostic) {
             .get(1)
             .is_some_and(|line| line.trim().split_once(": ").is_some_and(|(code, _)| is_code(code)))
         || text.starts_with("- Unknown word (");
-    let rest = diagnostic
-        .file
-        .as_deref()
-        .and_then(|file| diagnostic.first().split_once(file))
-        .map_or("", |(_, rest)| rest);
+    let rest =
+        diagnostic.file.as_deref().and_then(|file| after_text(diagnostic.first(), file)).unwrap_or_default();
     let is_flush = rest
         .split_once(' ')
         .is_some_and(|(place, message)| place.ends_with([':', ']']) && !message.starts_with([' ', '*']));

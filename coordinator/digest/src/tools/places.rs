@@ -1,7 +1,7 @@
 //! Places that messages name in words: `on line 12 of a.scss`, `a.scss 12:5`, `"a.md:4:1"`, `a.js (1:7)`.
 
 use crate::rules::{Diagnostic, Kind, pointed};
-use regex::Regex;
+use regex::bytes::{Regex, RegexBuilder};
 use std::sync::LazyLock;
 
 /// A file's name, with an extension.
@@ -32,7 +32,7 @@ static LAYOUTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         concat!(r"(?:^|\s)", file!(), r": \S.* \((?P<l>\d+):(?P<c>\d+)\)$"),
     ]
     .iter()
-    .map(|layout| Regex::new(layout).expect("a test reads each layout"))
+    .map(|layout| RegexBuilder::new(layout).unicode(false).build().expect("a test reads each layout"))
     .collect()
 });
 
@@ -68,10 +68,14 @@ pub(super) fn worded(diagnostic: &mut Diagnostic) {
 /// File, line and column of the first place in the line.
 fn find(line: &str) -> Option<(String, u32, Option<u32>)> {
     let line = crate::text::clip_chars(line, 400);
+    if !line.bytes().any(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
     LAYOUTS.iter().find_map(|layout| {
-        let groups = layout.captures(&line)?;
-        let number = |name: &str| groups.name(name)?.as_str().parse().ok();
-        let file = groups.name("f")?.as_str().trim_start_matches("file://");
+        let groups = layout.captures(line.as_bytes())?;
+        let text = |name: &str| std::str::from_utf8(groups.name(name)?.as_bytes()).ok();
+        let number = |name: &str| text(name)?.parse().ok();
+        let file = text("f")?.trim_start_matches("file://");
         let is_own = !FOREIGN.iter().any(|part| file.contains(part)) && !file.starts_with("//");
         is_own.then_some(())?;
         Some((file.to_owned(), number("l")?, number("c")))

@@ -6,7 +6,7 @@ use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
     only_in_test_runs: true,
-    one_name: class_and_method,
+    one_name: Some(class_and_method),
     by_test: true,
     nests_totals: true,
     rules: RULES,
