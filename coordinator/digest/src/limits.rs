@@ -71,8 +71,8 @@ pub const PATTERN_SIZE_MAX: usize = 2 << 20;
 pub const TEMPLATE_FILE_BYTES_MAX: usize = 256 << 10;
 /// Maximum number of templates in one file.
 pub const TEMPLATES_MAX: usize = 256;
-/// Maximum size of the states of one rule automaton, in bytes. A full cache is rebuilt. Each thread
-/// that digests has five automata.
+/// Maximum size of the states of the automaton of rules, in bytes. A full cache is rebuilt. Each thread
+/// that digests has one.
 pub const AUTOMATON_BYTES_MAX: usize = 8 << 20;
 /// Maximum number of suggestions in `next`.
 pub const NEXT_MAX: usize = 3;

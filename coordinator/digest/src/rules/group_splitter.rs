@@ -1,8 +1,8 @@
-//! Reads the groups of a simple pattern by splitting the line: at texts, and where runs of bytes of a class end.
+//! Matches a simple pattern and reads its groups by splitting the line: at texts, and where runs of bytes of a class end.
 //!
 //! Nearly all patterns of the tables are texts, runs, and choices between such. A general matcher keeps note of all that it has
-//! tried; to try the same things in the same order on a line of which it is known that it matches takes a tenth of the time.
-//! Patterns that would take many steps are left to the general matcher.
+//! tried; to try the same things in the same order takes a tenth of the time, because most lines end the first try.
+//! Lines that would take many steps are left to the general matcher.
 
 use super::groups::Slots;
 use super::pattern_shape::is_any_rest;
@@ -15,30 +15,49 @@ const STEPS_MIN: usize = 256;
 const STEPS_A_BYTE: usize = 8;
 /// So many bytes of a run are looked at in about the time of a step.
 const BYTES_A_STEP: usize = 8;
+/// Limit on copies of a part that is repeated a limited number of times.
+const COPIES_MAX: u32 = 16;
+
+/// Most first bytes of a pattern that few lines begin with.
+const NARROW_BYTES_MAX: usize = 128;
+
+/// Whether a pattern can begin with most bytes: an automaton would read much of each line.
+pub(super) fn begins_widely(pattern: &Hir) -> bool {
+    let first = GroupSplitter::of(pattern).and_then(|split| split.first);
+    first.is_none_or(|first| first.bytes.iter().filter(|byte| **byte).count() > NARROW_BYTES_MAX)
+}
 
 /// A pattern as steps to take.
 #[derive(Debug, Default)]
 pub(super) struct GroupSplitter {
     steps: Vec<Step>,
+    /// What a line begins with, if that is known.
+    first: Option<Box<Then>>,
 }
 
 #[derive(Debug)]
 enum Step {
     Text(Box<[u8]>),
+    /// One byte of a class.
+    One(ByteClass),
     Run(Run),
     /// Notes where a group begins or ends.
     Note(usize),
     /// The steps that follow, or else those from there on.
     Or(usize),
     Goto(usize),
+    Start,
     End,
     WordBorder,
 }
 
+/// For each byte, whether it is of the class.
+type ByteClass = Box<[bool; 256]>;
+
 /// Bytes of a class.
 #[derive(Debug)]
 struct Run {
-    class: Box<[bool; 256]>,
+    class: ByteClass,
     /// Any byte that a line may have is of the class.
     any: bool,
     min: usize,
@@ -46,6 +65,8 @@ struct Run {
     greedy: bool,
     /// What must follow it, if that is known.
     then: Option<Box<Then>>,
+    /// No byte of the class may follow it, so it ends where the class ends.
+    ends_once: bool,
 }
 
 /// Bytes with one of which the part after a run begins.
@@ -74,13 +95,14 @@ impl Then {
     fn add(&mut self, steps: &[Step], at: usize) -> Option<()> {
         match steps.get(at)? {
             Step::Text(text) => self.bytes[usize::from(*text.first()?)] = true,
+            Step::One(class) => self.bytes.iter_mut().zip(&**class).for_each(|(byte, own)| *byte |= own),
             Step::Run(run) => {
                 self.bytes.iter_mut().zip(&*run.class).for_each(|(byte, own)| *byte |= own);
                 if run.min == 0 {
                     self.add(steps, at + 1)?;
                 }
             }
-            Step::Note(_) | Step::WordBorder => self.add(steps, at + 1)?,
+            Step::Note(_) | Step::Start | Step::WordBorder => self.add(steps, at + 1)?,
             Step::Or(other) => {
                 self.add(steps, at + 1)?;
                 self.add(steps, *other)?;
@@ -91,13 +113,17 @@ impl Then {
         Some(())
     }
 
+    fn is_apart_from(&self, class: &[bool; 256]) -> bool {
+        self.bytes.iter().zip(class).all(|(byte, own)| !byte || !own)
+    }
+
     fn accepts(&self, next: Option<&u8>) -> bool {
         next.map_or(self.end, |byte| self.bytes[usize::from(*byte)])
     }
 }
 
-/// Open alternatives.
-enum Left {
+/// An open alternative.
+pub(super) enum Left {
     /// To go on with this step at this place.
     Step(usize, usize),
     /// To end the run of this step at one of these places.
@@ -116,11 +142,15 @@ impl GroupSplitter {
         let mut split = Self::default();
         split.add(pattern)?;
         for at in 0..split.steps.len() {
-            let then = Then::of(&split.steps, at + 1);
-            if let Step::Run(run) = &mut split.steps[at] {
-                run.then = then;
+            if matches!(split.steps[at], Step::Run(_)) {
+                let then = Then::of(&split.steps, at + 1);
+                if let Step::Run(run) = &mut split.steps[at] {
+                    run.ends_once = then.as_ref().is_some_and(|then| then.is_apart_from(&run.class));
+                    run.then = then;
+                }
             }
         }
+        split.first = Then::of(&split.steps, 0);
         Some(split)
     }
 
@@ -129,10 +159,11 @@ impl GroupSplitter {
             HirKind::Empty => {}
             // Every pattern begins there.
             HirKind::Look(Look::Start) if self.steps.is_empty() => {}
+            HirKind::Look(Look::Start) => self.steps.push(Step::Start),
             HirKind::Look(Look::End) => self.steps.push(Step::End),
             HirKind::Look(Look::WordAscii) => self.steps.push(Step::WordBorder),
             HirKind::Literal(literal) => self.steps.push(Step::Text(literal.0.clone())),
-            HirKind::Class(_) => self.run(pattern, 1, Some(1), true)?,
+            HirKind::Class(_) => self.steps.push(Step::One(byte_class(pattern)?)),
             HirKind::Capture(capture) => {
                 let slot = 2 * capture.index as usize;
                 self.steps.push(Step::Note(slot));
@@ -141,29 +172,7 @@ impl GroupSplitter {
             }
             HirKind::Repetition(Repetition { min, max, greedy, sub }) => {
                 if self.run(sub, *min, *max, *greedy).is_none() {
-                    let is_empty = sub.properties().minimum_len().is_none_or(|length| length == 0);
-                    let first = self.steps.len();
-                    match (*min, *max) {
-                        (0, Some(1)) if *greedy => {
-                            self.steps.push(Step::Goto(0));
-                            self.add(sub)?;
-                        }
-                        // A repetition of nothing would never end.
-                        (0, None) if *greedy && !is_empty => {
-                            self.steps.push(Step::Goto(0));
-                            self.add(sub)?;
-                            self.steps.push(Step::Goto(first));
-                        }
-                        (1, None) if *greedy && !is_empty => {
-                            self.add(sub)?;
-                            let or = self.steps.len();
-                            self.steps.push(Step::Or(or + 2));
-                            self.steps.push(Step::Goto(first));
-                            return Some(());
-                        }
-                        _ => return None,
-                    }
-                    self.steps[first] = Step::Or(self.steps.len());
+                    self.repeat(sub, *min, *max, *greedy)?;
                 }
             }
             HirKind::Concat(parts) => parts.iter().try_for_each(|part| self.add(part))?,
@@ -187,18 +196,40 @@ impl GroupSplitter {
         Some(())
     }
 
+    /// Copies of a part, and a loop if their number has no limit.
+    fn repeat(&mut self, part: &Hir, min: u32, max: Option<u32>, greedy: bool) -> Option<()> {
+        let is_empty = part.properties().minimum_len().is_none_or(|length| length == 0);
+        // A repetition of nothing would never end.
+        if max.unwrap_or(min) > COPIES_MAX || max.is_none() && is_empty {
+            return None;
+        }
+        for _ in 0..min {
+            self.add(part)?;
+        }
+        let mut optional = Vec::new();
+        for _ in min..max.unwrap_or(min + 1) {
+            let or = self.steps.len();
+            // The step with the place behind all copies comes first, or after the choice of one more copy.
+            optional.push(if greedy { or } else { or + 1 });
+            self.steps.push(Step::Or(or + 2));
+            if !greedy {
+                self.steps.push(Step::Goto(0));
+            }
+            self.add(part)?;
+            if max.is_none() {
+                self.steps.push(Step::Goto(or));
+            }
+        }
+        let end = self.steps.len();
+        for at in optional {
+            self.steps[at] = if greedy { Step::Or(end) } else { Step::Goto(end) };
+        }
+        Some(())
+    }
+
     /// A run of bytes; `None` if the part is longer than a byte.
     fn run(&mut self, part: &Hir, min: u32, max: Option<u32>, greedy: bool) -> Option<()> {
-        let mut class = Box::new([false; 256]);
-        match part.kind() {
-            HirKind::Class(Class::Bytes(bytes)) => {
-                for range in bytes.ranges() {
-                    class[usize::from(range.start())..=usize::from(range.end())].fill(true);
-                }
-            }
-            HirKind::Literal(literal) if literal.0.len() == 1 => class[usize::from(literal.0[0])] = true,
-            _ => return None,
-        }
+        let class = byte_class(part)?;
         let any = is_any_rest(&Hir::repetition(Repetition {
             min: 0,
             max: None,
@@ -206,26 +237,48 @@ impl GroupSplitter {
             sub: Box::new(part.clone()),
         }));
         let max = max.map_or(usize::MAX, |max| max as usize);
-        self.steps.push(Step::Run(Run { class, any, min: min as usize, max, greedy, then: None }));
+        self.steps.push(Step::Run(Run {
+            class,
+            any,
+            min: min as usize,
+            max,
+            greedy,
+            then: None,
+            ends_once: false,
+        }));
         Some(())
     }
 
-    /// Positions of the groups of a match from this position on. `None` if there is no match.
-    pub(super) fn slots(&self, line: &[u8], from: usize) -> Result<Option<Slots>, TooLong> {
-        let mut slots = Slots::default();
-        let mut left = Vec::new();
+    /// Whether a line may match that begins with this byte.
+    pub(super) fn may_begin_with(&self, first: Option<&u8>) -> bool {
+        self.first.as_ref().is_none_or(|known| known.accepts(first))
+    }
+
+    /// Returns true if there is a match from this position on. The positions of its groups are then in `slots`.
+    pub(super) fn reads(
+        &self,
+        line: &[u8],
+        from: usize,
+        slots: &mut Slots,
+        left: &mut Vec<Left>,
+    ) -> Result<bool, TooLong> {
+        slots.fill(None);
+        left.clear();
         let (mut step, mut at) = (0, from);
         let mut room = STEPS_MIN + STEPS_A_BYTE * line.len();
         loop {
-            let Some(now) = self.steps.get(step) else { return Ok(Some(slots)) };
+            let Some(now) = self.steps.get(step) else { return Ok(true) };
             let next = match now {
                 Step::Text(text) => line[at..].starts_with(text).then(|| (step + 1, at + text.len())),
+                Step::One(class) => {
+                    line.get(at).filter(|byte| class[usize::from(**byte)]).map(|_| (step + 1, at + 1))
+                }
                 Step::Run(run) => {
                     let most = run.most(&line[at..]);
                     room = room.saturating_sub(most / BYTES_A_STEP);
                     (most >= run.min).then(|| (at + run.min, at + most)).and_then(|(first, last)| {
                         let end = run.end(line, first, last)?;
-                        run.leave(step, first, last, end, &mut left);
+                        run.leave(step, first, last, end, left);
                         Some((step + 1, end))
                     })
                 }
@@ -241,11 +294,12 @@ impl GroupSplitter {
                     Some((step + 1, at))
                 }
                 Step::Goto(other) => Some((*other, at)),
+                Step::Start => (at == 0).then_some((step + 1, at)),
                 Step::End => (at == line.len()).then_some((step + 1, at)),
                 Step::WordBorder => is_border(line, at).then_some((step + 1, at)),
             };
-            let next = next.or_else(|| self.back(line, &mut slots, &mut left));
-            let Some(next) = next else { return Ok(None) };
+            let next = next.or_else(|| self.back(line, slots, left));
+            let Some(next) = next else { return Ok(false) };
             (step, at) = next;
             room = room.checked_sub(1).ok_or(TooLong)?;
         }
@@ -286,6 +340,7 @@ impl Run {
     fn end(&self, line: &[u8], first: usize, last: usize) -> Option<usize> {
         let Some(then) = &self.then else { return Some(if self.greedy { last } else { first }) };
         match then.only {
+            _ if self.ends_once => then.accepts(line.get(last)).then_some(last),
             _ if self.greedy => (first..=last).rev().find(|at| then.accepts(line.get(*at))),
             Some(byte) => memchr(byte, &line[first..line.len().min(last + 1)]).map(|at| first + at),
             None => (first..=last).find(|at| then.accepts(line.get(*at))),
@@ -294,12 +349,30 @@ impl Run {
 
     /// Leaves the other places to be tried.
     fn leave(&self, step: usize, first: usize, last: usize, end: usize, left: &mut Vec<Left>) {
+        if self.ends_once {
+            return;
+        }
         if self.greedy && end > first {
             left.push(Left::Ends(step, first, end - 1));
         } else if !self.greedy && end < last {
             left.push(Left::Ends(step, end + 1, last));
         }
     }
+}
+
+/// The bytes of a part that is one byte long.
+fn byte_class(part: &Hir) -> Option<ByteClass> {
+    let mut class = Box::new([false; 256]);
+    match part.kind() {
+        HirKind::Class(Class::Bytes(bytes)) => {
+            for range in bytes.ranges() {
+                class[usize::from(range.start())..=usize::from(range.end())].fill(true);
+            }
+        }
+        HirKind::Literal(literal) if literal.0.len() == 1 => class[usize::from(literal.0[0])] = true,
+        _ => return None,
+    }
+    Some(class)
 }
 
 /// Whether a word begins or ends at this place.

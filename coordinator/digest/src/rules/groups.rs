@@ -1,8 +1,8 @@
-//! The groups of a rule's pattern, read from a line that it is known to match.
+//! A rule's pattern by itself: whether it matches a line, and the groups of the match.
 
 use super::Rule;
-use super::group_splitter::GroupSplitter;
-use super::pattern_shape::{after_anything, parsed, until_read};
+use super::group_splitter::{GroupSplitter, Left};
+use super::pattern_shape::{after_anything, until_read};
 use crate::text::lossy;
 use memchr::memmem::Finder;
 use regex_automata::meta::Regex;
@@ -10,7 +10,6 @@ use regex_automata::util::primitives::NonMaxUsize;
 use regex_automata::{Anchored, Input};
 use regex_syntax::hir::{Hir, HirKind};
 use std::borrow::Cow;
-use std::cell::OnceCell;
 use std::sync::OnceLock;
 
 /// Most groups of one pattern, the whole match included; a test holds the tables to it.
@@ -19,24 +18,32 @@ pub(super) const GROUPS_MAX: usize = 16;
 /// Where each group begins and ends, if it took part.
 pub(super) type Slots = [Option<NonMaxUsize>; 2 * GROUPS_MAX];
 
-/// A rule, and its pattern by itself to read its groups.
+/// The groups of the last match, and buffers that are used for one line after the other.
+#[derive(Default)]
+pub(super) struct Reading {
+    pub(super) slots: Slots,
+    /// Open alternatives.
+    left: Vec<Left>,
+    /// Where the pattern may begin after any text.
+    places: Vec<usize>,
+}
+
+/// A rule, and what reads its pattern. It is made when a line is tried for the first time.
 pub(super) struct Compiled {
     pub(super) rule: &'static Rule,
+    pattern: Hir,
+    reader: OnceLock<Reader>,
+    /// Reads the whole pattern.
+    #[cfg(test)]
+    whole: OnceLock<Regex>,
+}
+
+/// Reads the groups of a pattern, up to the last text that a rule reads.
+struct Reader {
     /// The named groups that can be read, with their numbers.
     names: Vec<(Box<str>, usize)>,
-    alone: OnceLock<GroupReader>,
-    after_anything: OnceLock<Option<AfterAnything>>,
-}
-
-/// The part of a pattern after its leading `.*`. Matching it alone takes a fraction of the time.
-struct AfterAnything {
-    /// Finds the text that it begins with.
-    text: Finder<'static>,
-    rest: GroupReader,
-}
-
-/// Reads the groups of a pattern.
-struct GroupReader {
+    /// If the pattern begins with `.*` and a text: finds the text. The pattern is the part after `.*`.
+    after: Option<Finder<'static>>,
     pattern: Hir,
     split: Option<GroupSplitter>,
     general: OnceLock<Regex>,
@@ -44,23 +51,74 @@ struct GroupReader {
 
 impl Compiled {
     /// A rule and its pattern.
-    pub(super) fn new(rule: &'static Rule, pattern: &Hir) -> Self {
+    pub(super) const fn new(rule: &'static Rule, pattern: Hir) -> Self {
+        Self {
+            rule,
+            pattern,
+            reader: OnceLock::new(),
+            #[cfg(test)]
+            whole: OnceLock::new(),
+        }
+    }
+
+    /// Returns true if the line matches. The groups are then in `reading`.
+    pub(super) fn reads(&self, line: &[u8], reading: &mut Reading) -> bool {
+        self.reader().reads(line, reading)
+    }
+
+    fn reader(&self) -> &Reader {
+        self.reader.get_or_init(|| Reader::new(&self.pattern))
+    }
+}
+
+impl Reader {
+    fn new(pattern: &Hir) -> Self {
+        let pattern = until_read(pattern);
         let mut names = Vec::new();
-        named(&until_read(pattern), &mut names);
-        Self { rule, names, alone: OnceLock::new(), after_anything: OnceLock::new() }
+        named(&pattern, &mut names);
+        let after = after_anything(&pattern).and_then(|rest| Some((first_text(&rest)?, rest)));
+        let (after, pattern) = after.map_or((None, pattern), |(text, rest)| (Some(text), rest));
+        Self { names, after, split: GroupSplitter::of(&pattern), pattern, general: OnceLock::new() }
     }
 
-    /// Where the groups of a line are that it matches.
-    fn slots(&self, line: &[u8]) -> Slots {
-        // `.*` is greedy: the part after it matches at the last possible position.
-        let after = self.after_anything.get_or_init(|| AfterAnything::of(self.rule.pattern));
-        after.as_ref().and_then(|after| after.slots(line)).unwrap_or_else(|| self.slots_of_all(line))
+    fn reads(&self, line: &[u8], reading: &mut Reading) -> bool {
+        let Reading { slots, left, places } = reading;
+        let Some(text) = &self.after else {
+            let may_match = self.split.as_ref().is_none_or(|split| split.may_begin_with(line.first()));
+            return may_match && self.reads_from(line, 0, slots, left);
+        };
+        places.clear();
+        let mut from = 0;
+        // Forwards it is searched for many bytes at a time.
+        while let Some(at) = line.get(from..).and_then(|rest| text.find(rest)) {
+            places.push(from + at);
+            from += at + 1;
+        }
+        // `.*` is greedy: the last place at which the rest matches.
+        places.iter().rev().any(|place| self.reads_from(line, *place, slots, left))
     }
 
-    fn slots_of_all(&self, line: &[u8]) -> Slots {
-        let alone = self.alone.get_or_init(|| GroupReader::new(until_read(&parsed(self.rule.pattern))));
-        alone.slots(line, 0).unwrap_or_default()
+    fn reads_from(&self, line: &[u8], from: usize, slots: &mut Slots, left: &mut Vec<Left>) -> bool {
+        match self.split.as_ref().map(|split| split.reads(line, from, slots, left)) {
+            Some(Ok(is_match)) => is_match,
+            None | Some(Err(_)) => {
+                let input = Input::new(line).span(from..line.len()).anchored(Anchored::Yes);
+                let general = self.general.get_or_init(|| general(&self.pattern));
+                slots.fill(None);
+                general.search_slots(&input, slots).is_some()
+            }
+        }
     }
+}
+
+/// The text that a pattern begins with.
+fn first_text(pattern: &Hir) -> Option<Finder<'static>> {
+    let first = match pattern.kind() {
+        HirKind::Concat(parts) => parts.first()?,
+        _ => pattern,
+    };
+    let HirKind::Literal(text) = first.kind() else { return None };
+    Some(Finder::new(&text.0).into_owned())
 }
 
 /// The named groups of a pattern and their numbers.
@@ -78,72 +136,30 @@ fn named(pattern: &Hir, names: &mut Vec<(Box<str>, usize)>) {
     }
 }
 
-impl AfterAnything {
-    fn of(pattern: &str) -> Option<Self> {
-        let rest = after_anything(&until_read(&parsed(pattern)))?;
-        let first = match rest.kind() {
-            HirKind::Concat(parts) => parts.first()?,
-            _ => &rest,
-        };
-        let HirKind::Literal(text) = first.kind() else { return None };
-        Some(Self { text: Finder::new(&text.0).into_owned(), rest: GroupReader::new(rest) })
-    }
-
-    /// `None` if only the whole pattern can decide.
-    fn slots(&self, line: &[u8]) -> Option<Slots> {
-        // Forwards it is searched for many bytes at a time.
-        let next = |from: usize| self.text.find(line.get(from..)?).map(|at| from + at);
-        let at = std::iter::successors(next(0), |at| next(at + 1)).last()?;
-        self.rest.slots(line, at)
-    }
-}
-
-impl GroupReader {
-    fn new(pattern: Hir) -> Self {
-        Self { split: GroupSplitter::of(&pattern), pattern, general: OnceLock::new() }
-    }
-
-    /// Groups of a match from this position on. `None` if there is no match.
-    fn slots(&self, line: &[u8], from: usize) -> Option<Slots> {
-        match self.split.as_ref().map(|split| split.slots(line, from)) {
-            Some(Ok(slots)) => slots,
-            None | Some(Err(_)) => self.slots_in_general(line, from),
-        }
-    }
-
-    fn slots_in_general(&self, line: &[u8], from: usize) -> Option<Slots> {
-        let mut slots = Slots::default();
-        let input = Input::new(line).span(from..line.len()).anchored(Anchored::Yes);
-        self.general.get_or_init(|| general(&self.pattern)).search_slots(&input, &mut slots).map(|_| slots)
-    }
-}
-
-/// Reads any pattern. That it matches is known already, so it gets no room for an automaton that would find out once more.
+/// Reads any pattern.
 fn general(pattern: &Hir) -> Regex {
     Regex::builder()
         .configure(Regex::config().hybrid(false).utf8_empty(false))
         .build_from_hir(pattern)
-        .expect("the automaton that matched was built from the same pattern")
+        .expect("a test builds the pattern of each rule")
 }
 
-/// The named groups of a match. They are computed at the first access, because most matches need none. The group `m`, the
-/// message, only documents the rest of the line in the tables.
+/// The named groups of a match. The group `m`, the message, only documents the rest of the line in the tables.
 pub(crate) struct Groups<'a> {
     line: &'a [u8],
     rule: &'a Compiled,
-    slots: OnceCell<Slots>,
+    slots: &'a Slots,
 }
 
 impl<'a> Groups<'a> {
-    pub(super) const fn new(line: &'a [u8], rule: &'a Compiled) -> Self {
-        Self { line, rule, slots: OnceCell::new() }
+    pub(super) const fn new(line: &'a [u8], rule: &'a Compiled, slots: &'a Slots) -> Self {
+        Self { line, rule, slots }
     }
 
     /// A group as text.
     pub(crate) fn text(&self, name: &str) -> Option<Cow<'a, str>> {
-        let (_, group) = self.rule.names.iter().find(|(known, _)| **known == *name)?;
-        let slots = self.slots.get_or_init(|| self.rule.slots(self.line));
-        let (from, to) = (slots[2 * group]?, slots[2 * group + 1]?);
+        let (_, group) = self.rule.reader().names.iter().find(|(known, _)| **known == *name)?;
+        let (from, to) = (self.slots[2 * group]?, self.slots[2 * group + 1]?);
         Some(lossy(&self.line[from.get()..to.get()]))
     }
 
@@ -155,14 +171,23 @@ impl<'a> Groups<'a> {
 }
 
 #[cfg(test)]
-impl Compiled {
-    /// Returns true if splitting reads the same groups as the general matcher.
-    pub(super) fn reads_alike(&self, line: &[u8]) -> Option<bool> {
-        let alone = self.alone.get_or_init(|| GroupReader::new(until_read(&parsed(self.rule.pattern))));
-        let split = alone.split.as_ref()?.slots(line, 0).ok()?;
-        let general = alone.slots_in_general(line, 0);
+impl Groups<'_> {
+    /// Returns true if the general matcher reads the same groups from the whole pattern.
+    pub(super) fn are_as_in_general(&self) -> bool {
+        let whole = self.rule.whole.get_or_init(|| general(&self.rule.pattern));
+        let mut slots = Slots::default();
+        let found = whole.search_slots(&Input::new(self.line).anchored(Anchored::Yes), &mut slots);
         // The match as a whole is no group that is read.
-        Some(split.map(|slots| slots[2..].to_vec()) == general.map(|slots| slots[2..].to_vec()))
+        let mut read = self.rule.reader().names.iter().map(|(_, group)| *group);
+        found.is_some() && read.all(|group| slots[2 * group..][..2] == self.slots[2 * group..][..2])
+    }
+}
+
+#[cfg(test)]
+impl Compiled {
+    /// Returns true if lines are matched without the general matcher.
+    pub(super) fn is_split(&self) -> bool {
+        self.reader().split.is_some()
     }
 }
 
@@ -174,20 +199,23 @@ mod tests {
     fn what_comes_after_anything_has_the_groups_of_the_whole_pattern() {
         let pattern = r"^.*Test [Cc]ase '(?P<t>[^']+)' passed (?:on '|\()";
         let rule = crate::tools::rules().find(|rule| rule.pattern == pattern).expect("the rule is there");
-        let compiled = Compiled::new(rule, &parsed(pattern));
-        let group = compiled.names.iter().find(|(name, _)| **name == *"t").expect("it names the test").1;
+        let compiled = Compiled::new(rule, super::super::pattern_shape::parsed(pattern));
+        assert!(compiled.reader().after.is_some());
         for (line, test) in [
-            ("Test Case 'a' passed (0.1 seconds)", "a"),
-            ("glued Test case '-[A b]' passed on 'x'", "-[A b]"),
-            ("Test Case 'a' passed (0.1 seconds) Test Case 'b' passed (", "b"),
-            ("Test Case 'a' passed (0.1 seconds) Test Case 'b' started", "a"),
-            ("Test Case 'a' passed (0.1 seconds) Test again", "a"),
+            ("Test Case 'a' passed (0.1 seconds)", Some("a")),
+            ("glued Test case '-[A b]' passed on 'x'", Some("-[A b]")),
+            ("Test Case 'a' passed (0.1 seconds) Test Case 'b' passed (", Some("b")),
+            ("Test Case 'a' passed (0.1 seconds) Test Case 'b' started", Some("a")),
+            ("Test Case 'a' passed (0.1 seconds) Test again", Some("a")),
+            ("Test Case 'a' started", None),
+            ("Test", None),
         ] {
-            let told = |slots: Slots| Some(&line[slots[2 * group]?.get()..slots[2 * group + 1]?.get()]);
-            assert_eq!(told(compiled.slots(line.as_bytes())), Some(test), "{line}");
-            assert_eq!(told(compiled.slots_of_all(line.as_bytes())), Some(test), "{line}");
+            let mut reading = Reading::default();
+            let is_match = compiled.reads(line.as_bytes(), &mut reading);
+            let groups = is_match.then(|| Groups::new(line.as_bytes(), &compiled, &reading.slots));
+            assert!(groups.as_ref().is_none_or(Groups::are_as_in_general), "{line}");
+            let told = groups.and_then(|groups| groups.text("t"));
+            assert_eq!(told.as_deref(), test, "{line}");
         }
-        let after = compiled.after_anything.get().expect("it was asked").as_ref().expect("it begins with .*");
-        assert!(after.slots(b"Test Case 'a' passed (0.1 seconds)").is_some());
     }
 }

@@ -4,20 +4,23 @@
 //! apart, are taken from each text, and a bit table marks the hashes of the picks. One of the two is at an even place of a
 //! line that contains the text. The lookup of a place does not depend on the previous one, and the table rejects almost all places.
 
+use crate::hashing::ByHash;
+use std::collections::{BTreeMap, BTreeSet};
+
 /// Length from which on a text has two picks. A shorter one has one, and one for each byte that may follow it.
 pub(super) const TEXT_BYTES_MIN: usize = PICKED_BYTES + 1;
 /// Bytes of a pick, and of the shortest text.
-const PICKED_BYTES: usize = 4;
+pub(super) const PICKED_BYTES: usize = 4;
 /// Distance of the places that are looked up.
 const STRIDE: usize = 2;
 /// Bytes of a line whose places are looked up together.
 const BLOCK_BYTES: usize = 16;
 /// Bytes that are read for a block.
 const READ_BYTES: usize = BLOCK_BYTES - STRIDE + PICKED_BYTES;
-/// Bits of the hash of picked bytes: the table of bits takes 8 KiB, and stays where the processor reads fastest.
-const HASH_BITS: u32 = 16;
+/// Bits of the hash of picked bytes: the table of bits takes 32 KiB, of which a log uses a small part.
+const HASH_BITS: u32 = 18;
 
-/// Texts to search for, with the value of each.
+/// Texts to search for, with the values of each.
 pub(super) struct LiteralSearch<T> {
     /// A bit for each hash, whether some pick has it.
     picked: Box<[u64; 1 << (HASH_BITS - 6)]>,
@@ -25,11 +28,11 @@ pub(super) struct LiteralSearch<T> {
     picks: Vec<Pick>,
     /// Index of the first pick with each hash. Valid only if the bit of the hash is set.
     first: Vec<u16>,
-    texts: Vec<(Vec<u8>, T)>,
+    texts: Vec<(Vec<u8>, Vec<T>)>,
 }
 
 struct Pick {
-    hash: u16,
+    hash: u32,
     /// Index of the text.
     text: u16,
     /// The picked bytes as a number.
@@ -41,12 +44,17 @@ struct Pick {
 impl<T: Copy + Ord> LiteralSearch<T> {
     /// Each text has at least [`PICKED_BYTES`].
     pub(super) fn new(texts: impl IntoIterator<Item = (Vec<u8>, T)>) -> Self {
-        let mut texts: Vec<_> = texts.into_iter().collect();
-        texts.sort();
-        texts.dedup();
+        let mut values: BTreeMap<Vec<u8>, BTreeSet<T>> = BTreeMap::new();
+        texts.into_iter().for_each(|(text, value)| _ = values.entry(text).or_default().insert(value));
+        let texts: Vec<(_, Vec<_>)> =
+            values.into_iter().map(|(text, values)| (text, values.into_iter().collect())).collect();
+        let mut shared = ByHash::default();
+        for (text, _) in &texts {
+            text.windows(TEXT_BYTES_MIN).for_each(|pick| *shared.entry(window_hash(pick)).or_default() += 1);
+        }
         let mut picks = Vec::new();
         for (index, (text, _)) in (0..).zip(&texts) {
-            let rarest = rarest(text);
+            let rarest = rarest(text, &shared);
             let mut pick = |at: usize, last: u8| {
                 let picked = u32::from_le_bytes([text[at], text[at + 1], text[at + 2], last]);
                 picks.push(Pick { hash: hash(picked), text: index, picked, at });
@@ -61,14 +69,14 @@ impl<T: Copy + Ord> LiteralSearch<T> {
         let mut picked = Box::new([0; 1 << (HASH_BITS - 6)]);
         let mut first = vec![0; 1 << HASH_BITS];
         for (index, pick) in (0..picks.len() as u16).zip(&picks).rev() {
-            picked[usize::from(pick.hash >> 6)] |= 1 << (pick.hash & 63);
-            first[usize::from(pick.hash)] = index;
+            picked[pick.hash as usize >> 6] |= 1 << (pick.hash & 63);
+            first[pick.hash as usize] = index;
         }
         Self { picked, picks, first, texts }
     }
 
-    /// Calls the function with the value and the position of each text that occurs.
-    pub(super) fn each(&self, line: &[u8], mut found: impl FnMut(T, usize)) {
+    /// Calls the function with the values of each text that occurs.
+    pub(super) fn each(&self, line: &[u8], mut found: impl FnMut(T)) {
         let mut from = 0;
         while let Some(block) = line[from..].first_chunk() {
             self.block(line, from, block, &mut found);
@@ -82,7 +90,7 @@ impl<T: Copy + Ord> LiteralSearch<T> {
     }
 
     #[inline(always)]
-    fn block(&self, line: &[u8], from: usize, block: &[u8; READ_BYTES], found: &mut impl FnMut(T, usize)) {
+    fn block(&self, line: &[u8], from: usize, block: &[u8; READ_BYTES], found: &mut impl FnMut(T)) {
         let places = (0..BLOCK_BYTES).step_by(STRIDE);
         let any = places.clone().fold(0, |any, place| any | self.bit(hash(picked(block, place))));
         if any & 1 != 0 {
@@ -96,21 +104,21 @@ impl<T: Copy + Ord> LiteralSearch<T> {
     }
 
     /// The lowest bit is set if a pick has this hash.
-    fn bit(&self, hash: u16) -> u64 {
-        self.picked[usize::from(hash >> 6)] >> (hash & 63)
+    fn bit(&self, hash: u32) -> u64 {
+        self.picked[hash as usize >> 6] >> (hash & 63)
     }
 
     /// Reports the texts with these picked bytes at this place, if a pick has the same hash.
-    fn at(&self, line: &[u8], place: usize, here: u32, found: &mut impl FnMut(T, usize)) {
+    fn at(&self, line: &[u8], place: usize, here: u32, found: &mut impl FnMut(T)) {
         let hash = hash(here);
-        let first = usize::from(self.first[usize::from(hash)]);
+        let first = usize::from(self.first[hash as usize]);
         for pick in self.picks[first..].iter().take_while(|pick| pick.hash == hash) {
-            let (text, what) = &self.texts[usize::from(pick.text)];
+            let (text, values) = &self.texts[usize::from(pick.text)];
             if pick.picked == here
                 && let Some(start) = place.checked_sub(pick.at)
                 && line[start..].starts_with(text)
             {
-                found(*what, start);
+                values.iter().copied().for_each(&mut *found);
             }
         }
     }
@@ -124,20 +132,27 @@ fn picked(block: &[u8; READ_BYTES], place: usize) -> u32 {
 
 /// A hash of picked bytes.
 #[inline(always)]
-const fn hash(picked: u32) -> u16 {
-    (picked.wrapping_mul(0x9e37_79b1) >> (u32::BITS - HASH_BITS)) as u16
+const fn hash(picked: u32) -> u32 {
+    picked.wrapping_mul(0x9e37_79b1) >> (u32::BITS - HASH_BITS)
 }
 
-/// Returns the offset in a text of the two picks that are rarest in logs.
-fn rarest(text: &[u8]) -> usize {
+/// Returns the offset in a text of the two picks that the fewest texts have, and of these the rarest in logs.
+fn rarest(text: &[u8], shared: &ByHash<u32>) -> usize {
     let often = |byte: &u8| match byte {
         b'e' | b't' | b'a' | b'o' | b'i' | b'n' | b's' | b'r' | b' ' => 4,
         b'a'..=b'z' | b'0'..=b'9' | b'.' | b'/' | b'-' | b':' => 3,
         b'A'..=b'Z' => 2,
         _ => 1,
     };
-    let picks = text.windows(TEXT_BYTES_MIN).map(|pick| pick.iter().map(often).sum::<u32>());
-    picks.enumerate().min_by_key(|(_, often)| *often).map_or(0, |(at, _)| at)
+    let rarity = |pick: &[u8]| (shared.get(&window_hash(pick)).copied(), pick.iter().map(often).sum::<u32>());
+    let picks = text.windows(TEXT_BYTES_MIN).map(rarity).enumerate();
+    picks.min_by_key(|(_, rarity)| *rarity).map_or(0, |(at, _)| at)
+}
+
+/// Hash of the bytes of two picks.
+fn window_hash(pick: &[u8]) -> u64 {
+    let number = pick.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 #[cfg(test)]
@@ -155,13 +170,12 @@ mod tests {
                 for third in pieces {
                     let line = [first, second, third].concat();
                     let mut found = Vec::new();
-                    texts.each(line.as_bytes(), |word, at| found.push((at, word)));
+                    texts.each(line.as_bytes(), |word| found.push(word));
                     found.sort_unstable();
                     let mut expected = Vec::new();
                     for word in words {
-                        expected.extend(
-                            (0..line.len()).filter(|at| line[*at..].starts_with(word)).map(|at| (at, word)),
-                        );
+                        let places = (0..line.len()).filter(|at| line[*at..].starts_with(word));
+                        expected.extend(places.map(|_| word));
                     }
                     expected.sort_unstable();
                     assert_eq!(found, expected, "{line}");

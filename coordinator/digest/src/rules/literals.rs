@@ -1,12 +1,13 @@
 //! Texts that a line must contain for a pattern to match: the cheapest reason to skip a pattern.
 
+use super::literal_search::TEXT_BYTES_MIN;
 use regex_syntax::hir::literal::{ExtractKind, Extractor, Literal};
 use regex_syntax::hir::{Class, Hir, HirKind};
 
 /// Most texts of which one must occur; beyond it they would cost more than they save.
 const TEXTS_MAX: usize = 160;
-/// Texts from this length on are rare enough, in bytes: no longer ones are searched for.
-const LONG_BYTES_MIN: usize = 6;
+/// Texts from this length on are rare in logs, in bytes: of such ones, fewer are better than longer ones.
+const RARE_BYTES_MIN: usize = 7;
 /// How often a repeated part is written out, so that texts grow longer than the part.
 const UNROLLED_MAX: u32 = 3;
 
@@ -14,7 +15,7 @@ const UNROLLED_MAX: u32 = 3;
 pub(super) fn required(pattern: &Hir) -> Option<Vec<Vec<u8>>> {
     let mut best = Known::of(pattern).required();
     // A part may be optional, and the texts that go on behind it are longer. To find them takes time at the start.
-    let is_short = best.as_deref().is_some_and(|texts| shortest(texts) < LONG_BYTES_MIN);
+    let is_short = best.as_deref().is_some_and(|texts| shortest(texts) < TEXT_BYTES_MIN);
     if is_short && let HirKind::Concat(parts) = pattern.kind() {
         for at in 1..parts.len() {
             if let Some(texts) = beginnings(&Hir::concat(parts[at..].to_vec())) {
@@ -26,7 +27,7 @@ pub(super) fn required(pattern: &Hir) -> Option<Vec<Vec<u8>>> {
 }
 
 /// Texts; each match begins with one of them. `None` if they are unknown or too many.
-pub(super) fn beginnings(pattern: &Hir) -> Option<Vec<Vec<u8>>> {
+fn beginnings(pattern: &Hir) -> Option<Vec<Vec<u8>>> {
     let mut texts = Extractor::new().kind(ExtractKind::Prefix).extract(pattern);
     texts.minimize_by_preference();
     let texts = texts.literals()?.iter().map(Literal::as_bytes).map(<[u8]>::to_vec).collect::<Vec<_>>();
@@ -83,6 +84,12 @@ impl Known {
         for part in parts {
             let crossed = part.exact.as_deref().and_then(|texts| cross(&exact, texts));
             if let Some(crossed) = crossed {
+                if crossed.len() > exact.len() {
+                    keep_better(&mut within, exact);
+                }
+                if let Some(texts) = part.exact.filter(|texts| crossed.len() > texts.len()) {
+                    keep_better(&mut within, texts);
+                }
                 exact = crossed;
                 continue;
             }
@@ -94,7 +101,7 @@ impl Known {
             exact = part.exact.unwrap_or(exact);
         }
         if whole {
-            return Self::exactly(exact);
+            return Self { exact: Some(exact), within };
         }
         keep_better(&mut within, exact);
         Self { exact: None, within }
@@ -133,9 +140,12 @@ fn cross(left: &[Vec<u8>], right: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
     few.then(|| left.iter().flat_map(|a| right.iter().map(move |b| [a.as_slice(), b].concat())).collect())
 }
 
-/// Longer texts are rarer, and of equally long ones fewer are.
+/// Longer texts are rarer, up to a length. Of these, fewer ones are better.
 fn keep_better(best: &mut Option<Vec<Vec<u8>>>, texts: Vec<Vec<u8>>) {
-    let worth = |texts: &[Vec<u8>]| (shortest(texts), usize::MAX - texts.len());
+    let worth = |texts: &[Vec<u8>]| {
+        let shortest = shortest(texts);
+        (shortest.min(RARE_BYTES_MIN), usize::MAX - texts.len(), shortest)
+    };
     let is_better = best.as_deref().is_none_or(|best| worth(&texts) > worth(best));
     if shortest(&texts) > 0 && is_better {
         *best = Some(texts);

@@ -1,15 +1,15 @@
-//! All rules, matched at once.
+//! All rules, matched together.
 //!
-//! Most lines of a log match no rule and must cost little. So the rules are compiled into a few automata. Rules that begin with
-//! text fail after a few bytes of a line. Most others would read much of it. A line must contain one of their known texts, and
-//! an occurrence activates them. They are separate because a rule with an open beginning multiplies the states of its
-//! automaton. Most such rules have known texts after the open beginning: they are matched from there.
+//! Most lines of a log match no rule and must cost little. A line that matches a rule contains one of its texts. So one search
+//! finds which texts of all rules are in a line, and only rules with one of them are tried. The few rules without a rare text
+//! are found by an automaton, which stays small because it has only these.
 
 use super::Rule;
-use super::groups::{Compiled, Groups};
-use super::literal_search::{LiteralSearch, TEXT_BYTES_MIN};
-use super::literals::{beginnings, required, shortest};
-use super::pattern_shape::{after_anything, begins_with_anything, narrow_before_wide, parsed, until_known};
+use super::group_splitter::begins_widely;
+use super::groups::{Compiled, Groups, Reading, Slots};
+use super::literal_search::{LiteralSearch, PICKED_BYTES, TEXT_BYTES_MIN};
+use super::literals::{required, shortest};
+use super::pattern_shape::{parsed, until_known};
 use crate::configure_probes;
 use crate::keyword_lines;
 use crate::limits::AUTOMATON_BYTES_MAX;
@@ -22,79 +22,47 @@ use regex_syntax::hir::Hir;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, LazyLock};
 
-/// From this length on a text is rare, in bytes.
-const RARE_BYTES_MIN: usize = TEXT_BYTES_MIN;
-/// Limit on the positions of a line from which rules are matched. With more, they are matched on the whole line.
-const PLACES_MAX: usize = 4;
-/// A pattern that begins with so many bytes of text is soon given up.
-const SOON_BYTES_MIN: usize = 3;
+/// Limit on the texts of a rule with short ones: each of these makes the search slower.
+const SHORT_TEXTS_MAX: usize = 32;
 
-/// The rules and their automata.
+/// The rules, and what finds those that a line may match.
 pub(crate) struct RuleSet {
     rules: Vec<Compiled>,
-    texts: LiteralSearch<Activates>,
-    automata: Arc<[Automaton; AUTOMATA]>,
-    caches: CachePool,
+    texts: LiteralSearch<Sought>,
+    automaton: Arc<Automaton>,
+    states: StatePool,
 }
 
-type CachePool = Pool<Caches, Box<dyn Fn() -> Caches + Send + Sync + UnwindSafe + RefUnwindSafe>>;
+type StatePool = Pool<State, Box<dyn Fn() -> State + Send + Sync + UnwindSafe + RefUnwindSafe>>;
 
-/// Some of the rules as one automaton.
+/// Rules without a rare text as one automaton.
 struct Automaton {
     dfa: DFA,
     /// The index of the rule behind each of its patterns.
     members: Vec<u16>,
 }
 
-/// How many there are.
-const AUTOMATA: usize = 4;
-
-/// Which automaton a rule is in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Sort {
-    /// Begins with text, and fails after a few bytes of another line, or needs no rare text: always matched.
-    Always,
-    /// May begin with many texts, and needs a rare text: matched where one occurs.
-    Rare,
-    /// The same, and it begins with anything at all.
-    Anywhere,
-}
-
-impl Sort {
-    fn of(pattern: &Hir, needs: Option<&[Vec<u8>]>) -> Self {
-        match narrow_before_wide(pattern).wide_after {
-            None | Some(SOON_BYTES_MIN..) => Self::Always,
-            Some(_) if needs.is_none_or(|texts| shortest(texts) < RARE_BYTES_MIN) => Self::Always,
-            Some(_) if begins_with_anything(pattern) => Self::Anywhere,
-            Some(_) => Self::Rare,
-        }
-    }
-}
-
-/// Rules that a text activates.
+/// Meaning of a text in a line.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Activates {
-    Rare,
-    Anywhere,
-    /// The rules that begin with anything and go on with such a text, from where it is.
-    Here,
-    /// No rule: the text shows that a line reports a problem.
-    Doubt,
-    /// No rule: the line may name a probe of a configuration.
+enum Sought {
+    /// The line may match the rule with this index.
+    Rule(u16),
+    /// The line reports a problem.
+    ErrorWord,
+    /// The line may name a probe of a configuration.
     Probe,
 }
 
-/// State of the matcher: the automata's states so far, and the result.
-struct Caches {
-    automata: [Cache; AUTOMATA],
-    /// Where texts begin with which rules go on after anything.
-    places: Vec<usize>,
-    /// Indices of the rules that match the line, ascending.
-    spoken: Vec<u16>,
-    /// True if the line contains a text that reports a problem.
-    doubtful: bool,
-    /// True if the line may name a probe of a configuration.
-    probe: bool,
+/// State of the matcher: the automaton's states so far, and the result.
+struct State {
+    automaton: Cache,
+    /// A bit for each rule that the line may match.
+    tried: Vec<u64>,
+    reading: Reading,
+    /// The rules that match the line, in order, each with the places of its groups.
+    matches: Vec<(u16, Slots)>,
+    has_error_word: bool,
+    may_name_probe: bool,
 }
 
 static ALL: LazyLock<Arc<RuleSet>> = LazyLock::new(|| Arc::new(RuleSet::new()));
@@ -106,48 +74,34 @@ impl RuleSet {
     }
 
     fn new() -> Self {
-        let mut rules = Vec::new();
-        let [mut always, mut rare, mut anywhere, mut here] = [const { Vec::new() }; AUTOMATA];
+        let (mut rules, mut members) = (Vec::new(), Vec::new());
         let known =
-            |texts: &'static [&str], wakes| texts.iter().map(move |text| (text.as_bytes().to_vec(), wakes));
-        let mut texts: Vec<_> = known(keyword_lines::TEXTS, Activates::Doubt)
-            .chain(known(configure_probes::PROBES, Activates::Probe))
+            |texts: &'static [&str], sought| texts.iter().map(move |text| (text.as_bytes().to_vec(), sought));
+        let mut texts: Vec<_> = known(keyword_lines::TEXTS, Sought::ErrorWord)
+            .chain(known(configure_probes::PROBES, Sought::Probe))
             .collect();
         for (index, rule) in (0..).zip(crate::tools::rules()) {
             let pattern = parsed(rule.pattern);
-            rules.push(Compiled::new(rule, &pattern));
-            let needs = required(&pattern);
-            let member = (index, until_known(&pattern));
-            let mut wakes = |needs: Option<Vec<_>>, wakes| {
-                texts.extend(needs.into_iter().flatten().map(|text| (text, wakes)));
+            let is_sought = |texts: &Vec<_>| match shortest(texts) {
+                TEXT_BYTES_MIN.. => true,
+                PICKED_BYTES => texts.len() <= SHORT_TEXTS_MAX && begins_widely(&pattern),
+                _ => false,
             };
-            match Sort::of(&pattern, needs.as_deref()) {
-                Sort::Always => always.push(member),
-                Sort::Rare => {
-                    wakes(needs, Activates::Rare);
-                    rare.push(member);
-                }
-                Sort::Anywhere => {
-                    match on_from(&pattern) {
-                        Some((rest, beginnings)) => {
-                            wakes(Some(beginnings), Activates::Here);
-                            here.push((index, until_known(&rest)));
-                        }
-                        None => wakes(needs, Activates::Anywhere),
-                    }
-                    anywhere.push(member);
-                }
+            match required(&pattern).filter(is_sought) {
+                Some(needs) => texts.extend(needs.into_iter().map(|text| (text, Sought::Rule(index)))),
+                None => members.push((index, until_known(&pattern))),
             }
+            rules.push(Compiled::new(rule, pattern));
         }
-        let automata = Arc::new([always, rare, anywhere, here].map(Automaton::new));
-        let asked = Arc::clone(&automata);
-        let caches = Pool::new(Box::new(move || Caches::new(&asked)) as Box<_>);
-        Self { rules, texts: LiteralSearch::new(texts), automata, caches }
+        let automaton = Arc::new(Automaton::new(members));
+        let (asked, words) = (Arc::clone(&automaton), rules.len().div_ceil(64));
+        let states = Pool::new(Box::new(move || State::new(&asked, words)) as Box<_>);
+        Self { rules, texts: LiteralSearch::new(texts), automaton, states }
     }
 
     /// A matcher for lines that ignores the disabled rules.
     pub(crate) fn matcher<'r>(&'r self, left_out: &'r [u16]) -> LineMatcher<'r> {
-        LineMatcher { set: self, left_out, caches: self.caches.get() }
+        LineMatcher { set: self, left_out, state: self.states.get() }
     }
 
     /// The rule with this name, or a tool's rules: `go.fail`, `go`.
@@ -170,21 +124,15 @@ impl std::fmt::Debug for RuleSet {
     }
 }
 
-/// How a pattern that begins with anything goes on, and the texts with one of which that begins.
-fn on_from(pattern: &Hir) -> Option<(Hir, Vec<Vec<u8>>)> {
-    let rest = after_anything(pattern)?;
-    let texts = beginnings(&rest).filter(|texts| shortest(texts) >= RARE_BYTES_MIN)?;
-    Some((rest, texts))
-}
-
-impl Caches {
-    fn new(automata: &[Automaton; AUTOMATA]) -> Self {
+impl State {
+    fn new(automaton: &Automaton, words: usize) -> Self {
         Self {
-            automata: automata.each_ref().map(|automaton| automaton.dfa.create_cache()),
-            places: Vec::new(),
-            spoken: Vec::new(),
-            doubtful: false,
-            probe: false,
+            automaton: automaton.dfa.create_cache(),
+            tried: vec![0; words],
+            reading: Reading::default(),
+            matches: Vec::new(),
+            has_error_word: false,
+            may_name_probe: false,
         }
     }
 }
@@ -194,70 +142,60 @@ pub(crate) struct LineMatcher<'r> {
     set: &'r RuleSet,
     /// Indices of disabled rules.
     left_out: &'r [u16],
-    caches: PoolGuard<'r, Caches, Box<dyn Fn() -> Caches + Send + Sync + UnwindSafe + RefUnwindSafe>>,
+    state: PoolGuard<'r, State, Box<dyn Fn() -> State + Send + Sync + UnwindSafe + RefUnwindSafe>>,
 }
 
 impl LineMatcher<'_> {
     /// Returns true if a rule matches the line.
     pub(crate) fn is_match(&mut self, line: &[u8]) -> bool {
-        let RuleSet { texts, automata, .. } = self.set;
-        let [always, rare, anywhere, here] = &**automata;
-        let Caches {
-            automata: [always_states, rare_states, anywhere_states, here_states],
-            places,
-            spoken,
-            doubtful,
-            probe,
-        } = &mut *self.caches;
-        spoken.clear();
-        places.clear();
-        let (mut is_rare, mut is_anywhere, mut has_error_word, mut is_probe) = (false, false, false, false);
-        texts.each(line, |wakes, at| match wakes {
-            Activates::Rare => is_rare = true,
-            Activates::Anywhere => is_anywhere = true,
-            Activates::Doubt => has_error_word = true,
-            Activates::Probe => is_probe = true,
-            Activates::Here if places.contains(&at) => {}
-            Activates::Here if places.len() == PLACES_MAX => is_anywhere = true,
-            Activates::Here => places.push(at),
+        let RuleSet { rules, texts, automaton, .. } = self.set;
+        let State { automaton: states, tried, reading, matches, has_error_word, may_name_probe } =
+            &mut *self.state;
+        matches.clear();
+        (*has_error_word, *may_name_probe) = (false, false);
+        let mut any = false;
+        let mut try_rule = |rule: u16| {
+            any = true;
+            tried[usize::from(rule / 64)] |= 1 << (rule % 64);
+        };
+        texts.each(line, |sought| match sought {
+            Sought::Rule(rule) => try_rule(rule),
+            Sought::ErrorWord => *has_error_word = true,
+            Sought::Probe => *may_name_probe = true,
         });
-        (*doubtful, *probe) = (has_error_word, is_probe);
-        always.matches(always_states, line, 0, |rule| spoken.push(rule));
-        if is_rare {
-            rare.matches(rare_states, line, 0, |rule| spoken.push(rule));
+        automaton.matches(states, line, try_rule);
+        if !any {
+            return false;
         }
-        if is_anywhere {
-            anywhere.matches(anywhere_states, line, 0, |rule| spoken.push(rule));
+        for (first, word) in (0..).step_by(64).zip(tried) {
+            let mut rest = std::mem::take(word);
+            while rest != 0 {
+                let rule = first + rest.trailing_zeros() as u16;
+                rest &= rest - 1;
+                if rules[usize::from(rule)].reads(line, reading) && !self.left_out.contains(&rule) {
+                    matches.push((rule, reading.slots));
+                }
+            }
         }
-        for place in places {
-            here.matches(here_states, line, *place, |rule| spoken.push(rule));
-        }
-        if spoken.len() > 1 {
-            spoken.sort_unstable();
-            spoken.dedup();
-        }
-        if !self.left_out.is_empty() {
-            spoken.retain(|rule| !self.left_out.contains(rule));
-        }
-        !spoken.is_empty()
+        !matches.is_empty()
     }
 
     /// Returns true if the last matched line contains a text that reports a problem.
     pub(crate) fn has_error_word(&self) -> bool {
-        self.caches.doubtful
+        self.state.has_error_word
     }
 
     /// Returns false if the last matched line certainly does not name a probe of a configuration.
     pub(crate) fn may_name_probe(&self) -> bool {
-        self.caches.probe
+        self.state.may_name_probe
     }
 
     /// Calls the function with each rule that matches the last line, in the order of the tables.
     pub(crate) fn each(&self, line: &[u8], mut found: impl FnMut(usize, &'static Rule, &Groups<'_>)) {
-        for index in &self.caches.spoken {
+        for (index, slots) in &self.state.matches {
             let index = usize::from(*index);
             let compiled = &self.set.rules[index];
-            found(index, compiled.rule, &Groups::new(line, compiled));
+            found(index, compiled.rule, &Groups::new(line, compiled, slots));
         }
     }
 }
@@ -277,16 +215,16 @@ impl Automaton {
         Self { dfa, members }
     }
 
-    /// Calls with each member that matches from this place on; with the same one maybe more than once.
-    fn matches(&self, cache: &mut Cache, line: &[u8], from: usize, mut found: impl FnMut(u16)) {
+    /// Calls with each member that matches; with the same one maybe more than once.
+    fn matches(&self, cache: &mut Cache, line: &[u8], mut found: impl FnMut(u16)) {
         let mut told = |cache: &Cache, state: LazyStateID| {
             for nth in 0..self.dfa.match_len(cache, state) {
                 found(self.members[self.dfa.match_pattern(cache, state, nth)]);
             }
         };
-        let input = Input::new(line).span(from..line.len()).anchored(Anchored::Yes);
+        let input = Input::new(line).anchored(Anchored::Yes);
         let Ok(mut state) = self.dfa.start_state_forward(cache, &input) else { return };
-        let mut at = from;
+        let mut at = 0;
         while at < line.len() {
             // Almost all states are plain and cached: they are passed without a check of their kind.
             while !state.is_tagged() && at < line.len() {
@@ -353,11 +291,10 @@ mod tests {
                 let line = &line[..line.len().min(300)];
                 let mut found = Vec::new();
                 let is_match = matcher.is_match(line);
-                matcher.each(line, |index, rule, _| {
+                matcher.each(line, |index, rule, groups| {
                     found.push(rule.name);
-                    let alike = set.rules[index].reads_alike(line);
-                    assert_ne!(alike, Some(false), "{}: {}", rule.name, String::from_utf8_lossy(line));
-                    split += usize::from(alike.is_some());
+                    assert!(groups.are_as_in_general(), "{}: {}", rule.name, String::from_utf8_lossy(line));
+                    split += usize::from(set.rules[index].is_split());
                 });
                 let expected = everything.matches(line);
                 let expected: Vec<_> = expected.iter().map(|index| set.rules[index].rule.name).collect();
