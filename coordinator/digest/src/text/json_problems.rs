@@ -87,6 +87,7 @@ const PLACES: &[&str] = &[
     "pos",
     "position",
     "region",
+    "positions",
     "lines",
     "begin",
     "span",
@@ -223,6 +224,11 @@ impl<'a> Place<'a> {
             line: number(object, LINES),
             column: number(object, COLUMNS),
         };
+        // Editors count from zero, and name the column `character`.
+        if object.contains_key("character") {
+            place.line = place.line.map(|line| line.saturating_add(1));
+            place.column = place.column.map(|column| column.saturating_add(1));
+        }
         if depth > 4 {
             return place;
         }
@@ -275,6 +281,14 @@ mod tests {
             (
                 r#"{"runs":[{"results":[{"ruleId":"R1","level":"warning","message":{"text":"Odd\nthing"},"locations":[{"physicalLocation":{"artifactLocation":{"uri":"a.c"},"region":{"startLine":3}}}]}]}]}"#,
                 "a.c:3: warning: Odd thing [R1]",
+            ),
+            (
+                r#"{"generalDiagnostics":[{"file":"/p/a.py","severity":"error","message":"No","range":{"start":{"line":7,"character":9}},"rule":"reportA"}]}"#,
+                "/p/a.py:8:10: error: No [reportA]",
+            ),
+            (
+                r#"[{"check_name":"F401","description":"Unused","severity":"major","location":{"path":"a.py","positions":{"begin":{"line":1,"column":8}}}}]"#,
+                "a.py:1:8: warning: Unused [F401]",
             ),
             (
                 r#",{"severity":"Warning","hint":"Redundant lambda","file":"A.hs","startLine":3,"startColumn":9}]"#,
