@@ -66,6 +66,7 @@ mod julia;
 mod junit;
 mod karma;
 mod kotlin;
+mod kubernetes;
 mod kyua;
 mod lab;
 mod libcheck;
@@ -85,6 +86,7 @@ mod munit;
 mod mypy;
 mod newman;
 mod nextest;
+mod nginx;
 mod nim;
 mod ninja;
 mod nix;
@@ -316,6 +318,8 @@ tools! {
     Tex => tex::TOOL,
     TeamCity => teamcity::TOOL,
     Systemd => systemd::TOOL,
+    Nginx => nginx::TOOL,
+    Kubernetes => kubernetes::TOOL,
     Terraform => terraform::TOOL,
     Make => make::TOOL,
     MakeRecipe => make::RECIPE,
@@ -331,9 +335,9 @@ tools! {
     Npm => npm::TOOL,
     Pnpm => pnpm::TOOL,
     Yarn => yarn::TOOL,
+    Docker => docker::TOOL,
     Pip => pip::TOOL,
     Git => git::TOOL,
-    Docker => docker::TOOL,
     Nix => nix::TOOL,
     CiStep => ci::TOOL,
     Infra => infra::TOOL,

@@ -67,9 +67,14 @@ pub(super) fn is_code(word: &str) -> bool {
         && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// Extensions of the files that cppcheck reads.
+const C_EXTENSIONS: &[&str] = &["c", "cc", "cpp", "cxx", "c++", "h", "hh", "hpp", "hxx", "ipp", "tpp"];
+
 /// cppcheck exits with 0 after its errors.
 pub(super) fn accepted(diagnostic: &mut Diagnostic) {
-    if is_of_cppcheck(diagnostic.first()) {
+    let file = diagnostic.file.as_deref().unwrap_or_default();
+    let is_c = file.rsplit('.').next().is_some_and(|extension| C_EXTENSIONS.contains(&extension));
+    if is_c && is_of_cppcheck(diagnostic.first()) {
         diagnostic.fails = Fails::Never;
     }
 }

@@ -8,5 +8,10 @@ pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("deno test") };
 const RULES: &[Rule] = &[Rule {
     name: "deno.summary",
     pattern: r"^(?:ok|FAILED) \| (?P<passed>\d+) passed(?: \([^)]*\))? \| (?P<failed>\d+) failed(?: \([^)]*\))?(?: \| (?P<skipped>\d+) ignored)?",
-    effects: &[Effect::Session(ToolId::Deno), Effect::Counts(ToolId::Deno, SORTS), Effect::Summary],
+    effects: &[
+        Effect::Harmless,
+        Effect::Session(ToolId::Deno),
+        Effect::Counts(ToolId::Deno, SORTS),
+        Effect::Summary,
+    ],
 }];

@@ -1,7 +1,9 @@
 //! Output of Elixir.
 
 use super::dotnet::stack;
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Rule, paragraph, problem, set_place};
+use crate::rules::{
+    Diagnostic, ERROR, Effect, Fails, Kind, Next, Rule, WARNING, paragraph, problem, set_place,
+};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Elixir") };
@@ -43,6 +45,22 @@ fn exception(diagnostic: &mut Diagnostic) {
     }
 }
 
+/// The text of dialyzer's warning, up to its line.
+fn below(so_far: &[String], line: &str) -> Next {
+    if line.starts_with("____") || so_far.len() > 20 {
+        Next::Beyond
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else {
+        Next::Part
+    }
+}
+
+fn says_below(diagnostic: &mut Diagnostic) {
+    diagnostic.spurious = diagnostic.lines.len() == 1;
+    diagnostic.head = Some(1);
+}
+
 /// A script that `elixir` runs ends with an exception.
 fn is_of_script(diagnostic: &Diagnostic) -> bool {
     diagnostic.lines.iter().any(|line| line.contains("Code.require_file/2"))
@@ -54,6 +72,13 @@ const RULES: &[Rule] = &[
         pattern: r"^== Compilation error in file (?P<f>\S+) ==$",
         effects: &[Effect::Problem(
             problem(ERROR, Kind::Build, 90).follow(paragraph).owning().refine(compilation),
+        )],
+    },
+    Rule {
+        name: "elixir.dialyzer",
+        pattern: r"^(?P<f>\S+\.exs?):(?P<l>\d+)(?::(?P<c>\d+))?:(?P<k>[a-z]+(?:_[a-z]+)+)$",
+        effects: &[Effect::Problem(
+            problem(WARNING, Kind::Lint, 88).follow(below).refine(says_below).fails(Fails::Always),
         )],
     },
     Rule {

@@ -121,8 +121,10 @@ fn is_coded(line: &str) -> bool {
 fn remark(diagnostic: &mut Diagnostic) {
     let text = diagnostic.after_place();
     let first = text.split(' ').next().unwrap_or_default();
-    let is_warning = first.ends_with("Warning:") || text.contains("[Warning/");
+    let is_warning =
+        first.ends_with("Warning:") || text.contains("[Warning/") || text.ends_with(" [warning]");
     let code = first.split([':', '/']).next().unwrap_or_default();
+    let code = code.strip_prefix('[').and_then(|code| code.strip_suffix(']')).unwrap_or(code);
     let last = text.trim_end_matches(|c: char| matches!(c, '[' | ']' | ' ') || c.is_ascii_digit());
     let in_brackets = text.rsplit(['(', '[']).next().unwrap_or_default().trim_end_matches([')', ']']);
     let has_column = diagnostic.column.is_some();
@@ -135,6 +137,7 @@ fn remark(diagnostic: &mut Diagnostic) {
             && names_rule(&format!("{last}]"))
         || text.contains(" ==> ")
         || text.ends_with("% confidence)")
+        || has_column && (text.ends_with(" [error]") || text.contains(" [Error/"))
         || diagnostic
             .lines
             .get(1)
@@ -276,6 +279,12 @@ const RULES: &[Rule] = &[
         name: "generic.place_code",
         pattern: r"^\s{0,4}(?P<f>(?:[A-Za-z]:)?[^\s:(]+\.\w{1,8}):(?P<l>\d+)(?::(?P<c>\d+))?:? {1,2}(?P<m>\S.*)",
         effects: &[Effect::Problem(problem(Level::Remark, Kind::Lint, 72).follow(indented).refine(remark))],
+    },
+    Rule {
+        // As PMD has it.
+        name: "generic.place_tabs",
+        pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(]+\.\w{1,8}):(?P<l>\d+):\t(?P<k>[A-Z]\w+):\t(?P<m>\S.*)",
+        effects: &[Effect::Problem(problem(Level::Remark, Kind::Lint, 80).fails(Fails::Always))],
     },
     Rule {
         name: "generic.place_tight",

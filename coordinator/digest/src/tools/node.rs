@@ -54,13 +54,38 @@ fn uncaught_place(diagnostic: &mut Diagnostic) {
     }
 }
 
+/// The stack of an error, or terraform's place with its excerpt and explanation.
+fn stack_or_place(so_far: &[String], line: &str) -> Next {
+    let is_place = |line: &str| line.starts_with("  on ") && line.contains(" line ");
+    if so_far.iter().any(|line| is_place(line)) {
+        let goes_on =
+            line.starts_with("  ") || line.starts_with(char::is_uppercase) && !line.starts_with("Error");
+        match (line.trim().is_empty(), goes_on && so_far.len() < 16) {
+            (true, _) => Next::Maybe,
+            (false, true) => Next::Part,
+            (false, false) => Next::Beyond,
+        }
+    } else if so_far.len() == 1 && line.is_empty() {
+        Next::Maybe
+    } else if so_far.len() <= 2 && is_place(line) {
+        Next::Part
+    } else if so_far.last().is_some_and(|last| last.is_empty()) {
+        Next::Beyond
+    } else {
+        stack(so_far, line)
+    }
+}
+
 /// An error with its stack, or with a place in its message.
 fn thrown(diagnostic: &mut Diagnostic) {
     js_place(diagnostic);
     located(diagnostic);
-    // An arrow to an excerpt is a compiler's.
-    if diagnostic.file.is_some() && diagnostic.lines.iter().any(|line| line.trim_start().starts_with("--> "))
-    {
+    // An arrow to an excerpt is a compiler's, and so is `on main.tf line 3, in …` of terraform.
+    let points = |line: &String| {
+        let text = line.trim_start();
+        text.starts_with("--> ") || text.starts_with("on ") && text.contains(" line ")
+    };
+    if diagnostic.file.is_some() && diagnostic.lines.iter().skip(1).any(points) {
         diagnostic.kind = Some(Kind::Build);
     }
     if diagnostic.first().contains("Error: Command failed: ") {
@@ -144,7 +169,7 @@ const RULES: &[Rule] = &[
         name: "js.error",
         pattern: r"^(?:\[!\] )?(?:\(plugin .*\) )?(?:[A-Z]\w*)?Error(?: \[\w+\])?: (?P<m>.*)",
         effects: &[Effect::Problem(
-            problem(ERROR, Kind::Runtime, 82).follow(stack).refine(thrown).role(Role::Vague),
+            problem(ERROR, Kind::Runtime, 82).follow(stack_or_place).refine(thrown).role(Role::Vague),
         )],
     },
     Rule {

@@ -272,6 +272,12 @@ const RULES: &[Rule] = &[
         effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 88).refine(of_linter))],
     },
     Rule {
+        // As buf has it.
+        name: "other_compilers.buf",
+        pattern: r"^(?P<f>[^\s:]+\.proto):(?P<l>\d+):(?P<c>\d+):(?P<m>\S.*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 90))],
+    },
+    Rule {
         name: "other_compilers.haxe",
         pattern: r"^(?P<f>[^\s:]+\.hx):(?P<l>\d+): (?:characters|lines) (?P<c>\d+)-\d+ : (?:(?P<s>[Ww]arning) : )?(?P<m>.*)",
         effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 90))],

@@ -1,7 +1,7 @@
 //! Output of Ruby.
 
 use super::compiler::DIED;
-use crate::rules::{Diagnostic, ERROR, Effect, Indicator, Kind, Marker, Next, Rule, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Fails, Indicator, Kind, Marker, Next, Rule, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Ruby") };
@@ -42,6 +42,32 @@ fn ruby_lines(so_far: &[String], line: &str) -> Next {
     }
 }
 
+/// The lines of a task's exception, up to its name.
+fn aborted(so_far: &[String], line: &str) -> Next {
+    if line.starts_with("Tasks: TOP") || so_far.len() > 40 {
+        Next::Last
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else {
+        Next::Part
+    }
+}
+
+/// The message is the first line, or the one below the heading of a migration. The place is the first frame of the project.
+fn raised(diagnostic: &mut Diagnostic) {
+    let is_heading =
+        |line: &String| line.trim().is_empty() || line.starts_with("StandardError: An error has occurred");
+    diagnostic.head = diagnostic.lines.iter().skip(1).position(|line| !is_heading(line)).map(|at| at + 1);
+    let frames = diagnostic.lines.iter().filter(|line| line.contains(":in ")).cloned().collect::<Vec<_>>();
+    for frame in frames {
+        let is_foreign = frame.contains("/gems/") || frame.contains("/lib/ruby/");
+        let place = frame.split(":in ").next().unwrap_or_default();
+        if !is_foreign && crate::rules::set_place(diagnostic, place) {
+            return;
+        }
+    }
+}
+
 const RULES: &[Rule] = &[
     Rule {
         name: "ruby.bug",
@@ -56,6 +82,13 @@ const RULES: &[Rule] = &[
         name: "ruby.syntax",
         pattern: r"^(?:ruby: )?(?P<f>[^\s:]+\.\w+):(?P<l>\d+): syntax errors?\b(?P<m>.*)",
         effects: &[Effect::Problem(problem(ERROR, Kind::Build, 90))],
+    },
+    Rule {
+        name: "ruby.rake",
+        pattern: r"^(?:(?:bin/)?(?:rake|rails)) aborted!$",
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Runtime, 92).follow(aborted).refine(raised).owning().fails(Fails::Always),
+        )],
     },
     Rule {
         name: "ruby.exception",

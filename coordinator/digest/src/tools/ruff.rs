@@ -17,6 +17,12 @@ const RULES: &[Rule] = &[
         pattern: r"^(?P<k>[A-Z]{1,6}\d{3,4}|invalid-syntax:?) (?P<m>\S.*)",
         effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 86).follow(drawn).refine(only_pointed))],
     },
+    Rule { name: "ruff.file", pattern: r"^(?P<f>\S+\.(?:pyi?|ipynb)):$", effects: &[Effect::File] },
+    Rule {
+        name: "ruff.row",
+        pattern: r"^ {2}(?P<l>\d+):(?P<c>\d+) +(?P<k>[A-Z]{1,6}\d{3,4}) (?P<m>\S.*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 88).in_file())],
+    },
     Rule {
         name: "ruff.fixed",
         pattern: r"^Found \d+ errors? \(\d+ fixed, 0 remaining\)\.$",

@@ -11,15 +11,12 @@ pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("rustc") };
 
 /// The `--> file:line:column` line under a diagnostic.
 fn arrow(diagnostic: &mut Diagnostic) {
-    for line in &diagnostic.lines {
-        let Some(place) = line.trim_start().strip_prefix("--> ") else { continue };
-        let mut parts = place.trim_end().rsplitn(3, ':');
-        let (column, row, file) = (parts.next(), parts.next(), parts.next());
-        if let (Some(column), Some(row), Some(file)) = (column, row, file) {
-            diagnostic.file = Some(file.to_owned());
-            diagnostic.line = row.parse().ok();
-            diagnostic.column = column.parse().ok();
-        }
+    for line in diagnostic.lines.clone() {
+        let line = line.trim_start();
+        let Some(place) = line.strip_prefix("--> ").or_else(|| line.strip_prefix("┌─ ")) else {
+            continue;
+        };
+        let _placed = crate::rules::set_place(diagnostic, place.trim());
         return;
     }
     super::places::located(diagnostic);
@@ -95,12 +92,12 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "rust.error",
-        pattern: r"^error(?:\[E\d{4}\])?: (?P<m>.*)",
+        pattern: r"^error(?:\[(?:E\d{4}|[a-z][a-z-]*(?:/[a-z-]+)?)\])?: (?P<m>.*)",
         effects: &[Effect::Problem(DIAGNOSTIC.role(Role::Vague))],
     },
     Rule {
         name: "rust.warning",
-        pattern: r"^warning(?:\[\w+\])?: (?P<m>.*)",
+        pattern: r"^warning(?:\[[\w/-]+\])?: (?P<m>.*)",
         effects: &[Effect::Problem(problem(WARNING, Kind::Build, 60).follow(diagnostic).refine(arrow))],
     },
     Rule {

@@ -119,6 +119,7 @@ pub(crate) const UNKNOWN_TOOLS: &[Run] = &[
         what: "zig test",
         log: "1/2 a.test.adds...OK\n2/2 a.test.subs...FAIL (TestUnexpectedResult)\n/w/a.zig:7:5: 0x1 in test.subs (test)\n    try expect(false);\n    ^\n1 passed; 0 skipped; 1 failed.\n",
         told: &["a.test.subs...FAIL"],
+        tests: Some([1, 1, 0, 0]),
         ..RUN_FAILED
     },
     Run {
