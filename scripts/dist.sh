@@ -37,7 +37,8 @@ if [ ! -x "$tools/bin/cargo-zigbuild" ]; then
     "$tools/bin/pip" install --quiet ziglang==0.17.1 cargo-zigbuild==0.24.0 lief==1.0.0
 fi
 PATH=$tools/bin:$PATH
-export PATH
+PYTHONDONTWRITEBYTECODE=1
+export PATH PYTHONDONTWRITEBYTECODE
 
 # Prefixes of this machine that would otherwise be in the program.
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
@@ -73,6 +74,9 @@ build() (
             export MACOSX_DEPLOYMENT_TARGET
             # zig links two libraries of which the program uses nothing.
             flags="$flags -Clink-arg=-Wl,-dead_strip_dylibs"
+            # zig has no frameworks. A relative path, because cargo makes the flags a part of each symbol's name.
+            python3 scripts/dist/frameworks.py "$work/frameworks"
+            flags="$flags -Clink-arg=-F$(realpath --relative-to="$top" "$work/frameworks")"
             ;;
         *-linux-gnu) zig_target=$target.2.28 ;;
     esac

@@ -2,9 +2,9 @@
 """Checks a built program without running it: check.py PROGRAM TARGET STUBS.
 
 Linux: processor, libraries, no symbol of a glibc newer than 2.28. macOS: processor, minimum system, libraries, each
-imported symbol in the libSystem of macOS 11, 12 and 13, and each page hash of the signature. Both: no path of the
-machine that built it. STUBS is a directory for Apple's symbol lists, which an old release of zig contains.
-Needs the Python package lief.
+imported symbol in the libSystem of macOS 11, 12 and 13 or in the list of framework symbols (frameworks.tsv), and each
+page hash of the signature. Both: no path of the machine that built it. STUBS is a directory for Apple's symbol lists,
+which an old release of zig contains. Needs the Python package lief.
 """
 import glob
 import hashlib
@@ -16,6 +16,7 @@ import sys
 import tempfile
 import zipfile
 
+import frameworks
 import lief
 
 lief.logging.disable()
@@ -125,6 +126,17 @@ def check_signature(program, content, macho):
     return f"ad hoc signature, {slots} pages checked"
 
 
+def check_framework(program, library, imports, listed):
+    """Checks that frameworks.tsv has each import from a framework, and that macOS 11 has it. The list covers all
+    optimisation levels: a better one removes calls."""
+    missing = sorted(imports - set(listed))
+    if missing:
+        fail(f"{program}: frameworks.tsv lacks the imports {missing} from {library}")
+    newer = sorted(name for name in imports if listed[name] > tuple(MINIMUM))
+    if newer:
+        fail(f"{program}: {newer} of {library} need a macOS newer than {MINIMUM}")
+
+
 def check_macos(program, cpu, content, macho, lists):
     machine = lief.MachO.Header.CPU_TYPE.ARM64 if cpu == "aarch64" else lief.MachO.Header.CPU_TYPE.X86_64
     if macho.header.cpu_type != machine:
@@ -134,19 +146,32 @@ def check_macos(program, cpu, content, macho, lists):
     minimum = list(macho.build_version.minos)
     if minimum != MINIMUM:
         fail(f"{program} needs macOS {minimum}, expected is {MINIMUM}")
-    libraries = [library.name for library in macho.libraries]
-    if libraries != [LIBSYSTEM]:
-        fail(f"{program} needs {libraries}, expected is {LIBSYSTEM} only")
-    imports = {binding.symbol.name for binding in macho.bindings if binding.has_symbol}
-    if len(imports) < 100:
-        fail(f"{program}: only {len(imports)} imports were found, so this check reads them wrongly")
-    for system, text in lists.items():
-        missing = sorted(imports - symbols_of(text, cpu))
+    allowed = {frameworks.path_of(name): symbols for name, symbols in frameworks.read().items()}
+    expected = sorted([LIBSYSTEM, *allowed])
+    libraries = sorted(library.name for library in macho.libraries)
+    if libraries != expected:
+        fail(f"{program} needs {libraries}, expected are {expected}")
+    imports = {}
+    for binding in macho.bindings:
+        if binding.has_symbol:
+            library = binding.library.name if binding.has_library else "no library"
+            imports.setdefault(library, set()).add(binding.symbol.name)
+    system = imports.pop(LIBSYSTEM, set())
+    if len(system) < 100:
+        fail(f"{program}: only {len(system)} imports were found, so this check reads them wrongly")
+    for version, text in lists.items():
+        missing = sorted(system - symbols_of(text, cpu))
         if missing:
-            fail(f"{program}: the libSystem of macOS {system} lacks {missing}")
+            fail(f"{program}: the libSystem of macOS {version} lacks {missing}")
+    for library, symbols in imports.items():
+        check_framework(program, library, {name.removeprefix("_") for name in symbols}, allowed.get(library, {}))
     systems = ", ".join(map(str, SYSTEMS))
+    counts = ", ".join(f"{len(symbols)} of {os.path.basename(library)}" for library, symbols in sorted(imports.items()))
     signature = check_signature(program, content, macho)
-    print(f"Mach-O {cpu}, macOS 11.0, libSystem only, {len(imports)} imports all in macOS {systems}, {signature}")
+    print(
+        f"Mach-O {cpu}, macOS 11.0, {len(system)} imports of libSystem all in macOS {systems}, "
+        f"{counts}, all in macOS 11 by Apple's documentation, {signature}"
+    )
 
 
 def main(program, target, directory):
