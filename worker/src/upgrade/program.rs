@@ -2,6 +2,7 @@
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use rustix::process::{WaitId, WaitIdOptions, waitid};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -10,6 +11,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
@@ -87,9 +89,9 @@ impl Ran {
     }
 }
 
-/// Runs a program with arguments in a process group of its own, and waits until it has ended. The group is killed after
-/// the time of its limits, when `stop` completes, and if the returned future is dropped. The program's standard input is a
-/// pipe that ends with this process.
+/// Runs a program with arguments in a process group of its own, and waits until it has ended. The group is killed when the
+/// program exits, after the time of its limits, when `stop` completes, and if the returned future is dropped. The program's
+/// standard input is a pipe that ends with this process.
 ///
 /// # Errors
 /// Fails if the program does not start.
@@ -103,6 +105,8 @@ pub async fn run(
     let mut command = Command::new(program);
     command.args(arguments).process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Before the start, so that no end is missed.
+    let mut ends = signal(SignalKind::child())?;
     let mut group = Group(start(&mut command).await?);
     let (out, err) = (group.0.stdout.take(), group.0.stderr.take());
     let _open = group.0.stdin.take();
@@ -114,23 +118,30 @@ pub async fn run(
     });
     let (mut is_read, mut has_line) = (false, false);
     let mut stop = pin!(stop);
-    let end = loop {
+    let ended = loop {
         tokio::select! {
-            status = group.0.wait() => break End::Exited(status?),
+            exited = group.exited(&mut ends) => {
+                exited?;
+                break None;
+            }
             _ = &mut reading, if !is_read => is_read = true,
             Ok(()) = lines.changed(), if !has_line => {
                 has_line = true;
                 until = Instant::now() + limits.line.map(|(_, exit)| exit).unwrap_or_default();
             }
-            () = &mut stop => break End::Stopped,
-            () = sleep_until(until) => break End::TimedOut,
+            () = &mut stop => break Some(End::Stopped),
+            () = sleep_until(until) => break Some(End::TimedOut),
         }
     };
+    // A program that has exited is not reaped yet, so that its id still names this group.
     group.kill();
     // Its files are closed and their locks are free only after its end.
-    if timeout_at(Instant::now() + KILLED_WITHIN, group.0.wait()).await.is_err() {
+    let end = if let Ok(status) = timeout_at(Instant::now() + KILLED_WITHIN, group.0.wait()).await {
+        ended.unwrap_or(End::Exited(status?))
+    } else {
         tracing::warn!("a killed program has not ended after {} s", KILLED_WITHIN.as_secs());
-    }
+        ended.unwrap_or(End::TimedOut)
+    };
     if !is_read {
         // A process that left the group may hold the pipes. The output until now is enough.
         let _ended = timeout_at(Instant::now() + LAST_OUTPUT, &mut reading).await;
@@ -180,10 +191,23 @@ async fn keep_end(
 struct Group(Child);
 
 impl Group {
+    /// Returns the id of the program and of its group. `None` after the program was reaped: then another process may get it.
+    fn leader(&self) -> Option<i32> {
+        self.0.id().and_then(|id| i32::try_from(id).ok())
+    }
+
+    /// Returns when the program has exited. Does not reap it.
+    async fn exited(&self, ends: &mut tokio::signal::unix::Signal) -> io::Result<()> {
+        let Some(leader) = self.leader().and_then(rustix::process::Pid::from_raw) else { return Ok(()) };
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        while waitid(WaitId::Pid(leader), options)?.is_none() {
+            ends.recv().await;
+        }
+        Ok(())
+    }
+
     fn kill(&mut self) {
-        // The id stays reserved until the child is reaped. Afterwards only its children can be in the group.
-        let leader = self.0.id().and_then(|id| i32::try_from(id).ok());
-        if let Some(leader) = leader {
+        if let Some(leader) = self.leader() {
             // An error means that the group has ended.
             let _ended = killpg(Pid::from_raw(leader), Signal::SIGKILL);
         }
@@ -213,9 +237,19 @@ mod tests {
         limited(text, Limits { within, line: None }).await
     }
 
-    /// Returns true if a process has ended. One that waits for its parent counts as ended.
-    fn has_ended(pid: i32) -> bool {
-        crate::platform::process(pid).is_none_or(|process| process.zombie)
+    /// Waits until a process has ended. One that waits for its parent counts as ended.
+    async fn wait_for_end(pid: i32) {
+        let until = tokio::time::Instant::now() + MINUTE;
+        while crate::platform::process(pid).is_some_and(|process| !process.zombie) {
+            assert!(tokio::time::Instant::now() < until, "{pid} still runs");
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Returns the process ids in a file.
+    fn read_pids(path: &Path) -> Vec<i32> {
+        let text = std::fs::read_to_string(path).expect("written");
+        text.split_whitespace().map(|pid| pid.parse().expect("a pid")).collect()
     }
 
     #[tokio::test]
@@ -243,14 +277,19 @@ mod tests {
         let within = Duration::from_secs(2);
         let ran = shell(&text, within).await;
         assert_eq!(ran.story(within), "was ended after 2 s; its last line: begun");
-        let pids = std::fs::read_to_string(pids).expect("written");
-        let pids: Vec<i32> = pids.split_whitespace().map(|pid| pid.parse().expect("a pid")).collect();
+        let pids = read_pids(&pids);
         assert!(crate::platform::process(pids[1]).is_none(), "it was awaited");
-        let until = tokio::time::Instant::now() + MINUTE;
-        while !has_ended(pids[0]) {
-            assert!(tokio::time::Instant::now() < until, "{pids:?} still runs");
-            tokio::task::yield_now().await;
-        }
+        wait_for_end(pids[0]).await;
+    }
+
+    #[tokio::test]
+    async fn a_program_that_exits_leaves_no_children() {
+        let place = tempfile::tempdir().expect("a directory");
+        let pid = place.path().join("pid");
+        let text = format!("sleep 1000 <&- >&- 2>&- & echo $! > {}; exit 3", pid.display());
+        let ran = shell(&text, MINUTE).await;
+        assert_eq!(ran.story(MINUTE), "exited with 3, without output");
+        wait_for_end(read_pids(&pid)[0]).await;
     }
 
     #[tokio::test]
@@ -283,7 +322,6 @@ mod tests {
         let ran =
             run(Path::new("/bin/sh"), ["-c".into(), text.into()], limits, written).await.expect("a shell");
         assert_eq!(ran.end, End::Stopped);
-        let pid: i32 = std::fs::read_to_string(pid).expect("written").trim().parse().expect("a pid");
-        assert!(crate::platform::process(pid).is_none(), "it was awaited");
+        assert!(crate::platform::process(read_pids(&pid)[0]).is_none(), "it was awaited");
     }
 }
