@@ -16,6 +16,14 @@ use std::str::FromStr;
 pub const NEWEST: u16 = 2;
 /// The oldest version that this build supports.
 pub const OLDEST: u16 = 1;
+/// Returns the version of this program.
+///
+/// The compiler does not know its bytes, so an optimised program has them in one place. Tests make a program of another
+/// version by changing them there.
+pub fn program() -> &'static str {
+    std::hint::black_box(env!("CARGO_PKG_VERSION"))
+}
+
 /// From this version on, `follow` can select a single stream.
 pub const FOLLOW_OF_ONE_STREAM: u16 = 2;
 /// From this version on, `retry` can name the worker of the new job.

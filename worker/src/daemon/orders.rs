@@ -7,7 +7,6 @@ use super::keepers::KeeperLink;
 use super::lease::cut_off;
 use super::masking::Masking;
 use super::message_size;
-use super::upgrading::VERSION;
 use crate::isolation::users::JobUser;
 use crate::keeper::messages::ToKeeper;
 use crate::limits::REPORT_SETTLE;
@@ -16,6 +15,7 @@ use crate::records;
 use buildpool_protocol::ids::{AttemptId, Lease};
 use buildpool_protocol::limits::GRACE;
 use buildpool_protocol::outcome::Acted;
+use buildpool_protocol::version;
 use buildpool_protocol::worker_link::{Desired, FromWorker, Grant, Register, ToWorker};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl Agent {
             boot: self.boot,
             earlier: self.ended_boots.clone(),
             name: self.config.name.clone(),
-            version: VERSION.to_owned(),
+            version: version::program().to_owned(),
             slots: self.config.slots,
             labels: self.config.all_labels(),
             accepts: self.config.accepts.clone(),

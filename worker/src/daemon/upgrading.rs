@@ -11,12 +11,10 @@ use buildpool_protocol::ids::UpgradeId;
 use buildpool_protocol::limits::PROGRAM_BYTES_MAX;
 use buildpool_protocol::shown::counted;
 use buildpool_protocol::upgrade::{UpgradeOrder, UpgradeStage, UpgradeState};
+use buildpool_protocol::version;
 use std::sync::Arc;
 use tokio::task::AbortHandle;
 use tracing::{info, warn};
-
-/// Version of this program.
-pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The order that the worker carries out, or that failed last.
 pub(super) enum Upgrading {
@@ -106,8 +104,8 @@ fn refusal(order: &UpgradeOrder, facts: Facts) -> Option<String> {
         let attempts = counted(facts.live as u64, "attempt");
         return Some(format!("the worker is not drained ({attempts}); drain it first"));
     }
-    if order.version == VERSION {
-        return Some(format!("the worker has version {VERSION} already"));
+    if order.version == version::program() {
+        return Some(format!("the worker has version {} already", order.version));
     }
     if order.length == 0 || order.length > PROGRAM_BYTES_MAX {
         return Some(format!("the program has {} bytes; valid are 1 to {PROGRAM_BYTES_MAX}", order.length));
@@ -125,13 +123,13 @@ impl Agent {
         {
             stage::remove_left(restart, worker);
         }
-        failure::read(&config.data_dir, VERSION).map_or(Upgrading::None, Upgrading::Failed)
+        failure::read(&config.data_dir, version::program()).map_or(Upgrading::None, Upgrading::Failed)
     }
 
     /// Returns how far the worker is, for the coordinator.
     pub(super) fn upgrade_state(&self) -> Option<UpgradeState> {
         if let Some(id) = self.config.trial {
-            let (version, reason) = (VERSION.to_owned(), String::new());
+            let (version, reason) = (version::program().to_owned(), String::new());
             return Some(UpgradeState { id, version, stage: UpgradeStage::Trial, reason });
         }
         let fetching = |order: &UpgradeOrder| UpgradeState {
@@ -251,11 +249,12 @@ impl Agent {
 
 #[cfg(test)]
 mod tests {
-    use super::{Facts, VERSION, refusal};
+    use super::{Facts, refusal};
     use crate::daemon::drain::DaemonPhase;
     use buildpool_protocol::ids::UpgradeId;
     use buildpool_protocol::limits::PROGRAM_BYTES_MAX;
     use buildpool_protocol::upgrade::UpgradeOrder;
+    use buildpool_protocol::version;
     use std::time::Duration;
 
     #[test]
@@ -279,7 +278,7 @@ mod tests {
             let reason = refusal(&order, facts).unwrap_or_default();
             assert!(reason.contains(part), "{part}: {reason}");
         }
-        let same = UpgradeOrder { version: VERSION.into(), ..order.clone() };
+        let same = UpgradeOrder { version: version::program().into(), ..order.clone() };
         assert!(refusal(&same, good).is_some_and(|reason| reason.contains("already")));
         for length in [0, PROGRAM_BYTES_MAX + 1] {
             assert!(refusal(&UpgradeOrder { length, ..order.clone() }, good).is_some(), "{length}");
