@@ -144,9 +144,18 @@ impl Agent {
         }
     }
 
-    /// Handles an order. A repeated one changes nothing.
+    /// Handles an order. A repeated one changes nothing. Another one changes nothing either while an order is carried out:
+    /// two senders would otherwise replace each other's order in turn. A resume of the worker ends an order.
     pub(super) fn on_upgrade(&mut self, order: UpgradeOrder) {
         if self.upgrade.id() == Some(order.id) {
+            return;
+        }
+        if let Some(present) = self.upgrade.present() {
+            warn!(
+                version = order.version,
+                "an order is ignored, because the one for {} is carried out; resume the worker to end that",
+                present.version
+            );
             return;
         }
         let facts = Facts {
@@ -156,18 +165,10 @@ impl Agent {
             live: self.attempts.values().filter(|attempt| attempt.is_live()).count(),
         };
         if let Some(reason) = refusal(&order, facts) {
-            if let Some(present) = self.upgrade.present() {
-                warn!(
-                    version = order.version,
-                    "an order is refused, and that for {} goes on: {reason}", present.version
-                );
-                return;
-            }
             return self.fail_upgrade(&order, reason);
         }
         let Some(restart) = self.config.restart.clone() else { return };
         info!(version = order.version, "the coordinator orders an upgrade");
-        self.end_upgrade();
         failure::remove(&self.config.data_dir);
         let (transfers, config) = (Arc::clone(&self.files.transfers), Arc::clone(&self.config));
         let (id, worker, wanted) = (order.id, self.data_directory.worker.to_string(), order.clone());

@@ -73,8 +73,8 @@ fn end_of(id: &str) -> &str {
     &id[id.len().saturating_sub(ID_BYTES)..]
 }
 
-/// Returns the path of a new program next to the present one. Each order has its own, because the copy for a replaced order
-/// may still be written.
+/// Returns the path of a new program next to the present one. Each order has its own, because the copy for an order
+/// that has ended may still be written.
 fn path(restart: &Restart, worker: &str, order: UpgradeId) -> PathBuf {
     restart.beside(&format!("{}-{}", purpose(worker), end_of(&order.to_string())))
 }
