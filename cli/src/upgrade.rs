@@ -4,7 +4,7 @@
 use buildpool_protocol::client_link::WorkerSummary;
 use buildpool_protocol::ids::UpgradeId;
 use buildpool_protocol::spec::Selector;
-use buildpool_protocol::upgrade::UpgradeStage;
+use buildpool_protocol::upgrade::{UpgradeStage, UpgradeState};
 use std::time::Duration;
 
 /// Time after which an order is sent again to a worker that shows no sign of it: it was killed, or the order was lost.
@@ -91,21 +91,36 @@ pub(crate) enum Step {
     Order,
     /// It runs the new program.
     Done,
-    /// It runs its previous program, for this reason.
+    /// Its upgrade ended without the new program, for this reason.
     Failed(String),
 }
 
-/// Returns the next step for a drained worker. `ordered` is the time since the order was last sent.
+/// Returns the next step for a worker that was drained. `ordered` is the time since the order was last sent.
 pub(crate) fn step(worker: &WorkerSummary, id: UpgradeId, version: &str, ordered: Option<Duration>) -> Step {
     if !worker.connected {
         return Step::Wait;
     }
-    let own = worker.upgrade.as_ref().filter(|state| state.id == id);
+    let (own, other): (Option<&UpgradeState>, Option<&UpgradeState>) = match &worker.upgrade {
+        Some(state) if state.id == id => (Some(state), None),
+        state => (None, state.as_ref().filter(|state| state.stage != UpgradeStage::Failed)),
+    };
     match own.map(|state| (state.stage, &state.reason)) {
-        Some((UpgradeStage::Fetching | UpgradeStage::Trial, _)) => Step::Wait,
-        Some((UpgradeStage::Failed, reason)) => Step::Failed(reason.clone()),
+        Some((UpgradeStage::Fetching | UpgradeStage::Trial, _)) => return Step::Wait,
+        Some((UpgradeStage::Failed, reason)) => return Step::Failed(reason.clone()),
+        None => {}
+    }
+    match other {
+        // A trial registers with the new version, but the worker may keep its old program.
+        Some(state) if state.version == version => Step::Wait,
+        Some(state) => Step::Failed(format!(
+            "another command upgrades it to {}; wait for the end of that one, and run this one again",
+            state.version.escape_debug()
+        )),
         None if worker.version == version => Step::Done,
-        None if worker.busy > 0 || !worker.draining => Step::Wait,
+        None if !worker.draining => {
+            Step::Failed("it was resumed before its program was replaced; run the command again".to_owned())
+        }
+        None if worker.busy > 0 => Step::Wait,
         None if ordered.is_none_or(|since| since >= ORDER_AGAIN_AFTER) => Step::Order,
         None => Step::Wait,
     }
@@ -193,7 +208,6 @@ mod tests {
         assert_eq!(next(&idle, second), Step::Wait);
         assert_eq!(next(&idle, Some(Duration::from_secs(60))), Step::Order, "it was killed meanwhile");
         assert_eq!(next(&WorkerSummary { busy: 1, ..idle.clone() }, None), Step::Wait);
-        assert_eq!(next(&WorkerSummary { draining: false, ..idle.clone() }, None), Step::Wait);
         for stage in [UpgradeStage::Fetching, UpgradeStage::Trial] {
             let busy = WorkerSummary { upgrade: state(stage, id), version: "0.2.0".into(), ..idle.clone() };
             assert_eq!(next(&busy, second), Step::Wait, "{stage:?}");
@@ -206,5 +220,31 @@ mod tests {
         let new = WorkerSummary { version: "0.2.0".into(), ..idle.clone() };
         assert_eq!(next(&new, second), Step::Done);
         assert_eq!(next(&WorkerSummary { connected: false, ..new }, second), Step::Wait);
+    }
+
+    #[test]
+    fn a_resumed_worker_and_one_of_another_command_end_the_wait() {
+        let (own, another) = (UpgradeId::from_uuid(uuid::Uuid::from_u128(1)), uuid::Uuid::from_u128(2));
+        let next = |worker: &WorkerSummary| step(worker, own, "0.2.0", None);
+        let idle = worker("mac-1");
+        let failed = |step| match step {
+            Step::Failed(reason) => reason,
+            other => panic!("{other:?}"),
+        };
+        for busy in [0, 1] {
+            let resumed = WorkerSummary { draining: false, busy, ..idle.clone() };
+            assert!(failed(next(&resumed)).contains("it was resumed"), "{busy}");
+        }
+        let ended = WorkerSummary { draining: false, version: "0.2.0".into(), ..idle.clone() };
+        assert_eq!(next(&ended), Step::Done, "the command that upgraded it has resumed it");
+        for stage in [UpgradeStage::Fetching, UpgradeStage::Trial] {
+            let of = |version: &str| {
+                let id = UpgradeId::from_uuid(another);
+                let state = UpgradeState { id, version: version.into(), stage, reason: String::new() };
+                WorkerSummary { version: version.into(), upgrade: Some(state), ..idle.clone() }
+            };
+            assert_eq!(next(&of("0.2.0")), Step::Wait, "{stage:?}: the same upgrade");
+            assert!(failed(next(&of("0.3.0"))).contains("upgrades it to 0.3.0"), "{stage:?}");
+        }
     }
 }

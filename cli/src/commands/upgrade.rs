@@ -239,7 +239,8 @@ impl Rollout<'_> {
         self.drain(true).await?;
         terminal::print_progress(&format!("{shown}: draining; waiting for its jobs\n"));
         let mut ordered: Option<Instant> = None;
-        let (mut first, mut orders) = (None, 0);
+        // `first` is the beginning of the time limit.
+        let (mut first, mut orders): (Option<Instant>, u32) = (None, 0);
         let within = order.register_within + FETCH_WITHIN;
         loop {
             let workers = while_unavailable(|| self.client.workers()).await?;
@@ -257,13 +258,15 @@ impl Rollout<'_> {
                         terminal::print_progress(&format!("{shown}: receives {}\n", order.version));
                     }
                     orders += 1;
-                    first = first.or(Some(Instant::now()));
                     self.order().await?;
                     ordered = Some(Instant::now());
                 }
                 Step::Order | Step::Wait => {}
             }
-            if first.is_some_and(|at: Instant| at.elapsed() > within) {
+            // Before the order, the jobs of a connected worker may take any time.
+            let is_busy = orders == 0 && now.connected && now.busy > 0;
+            first = if is_busy { None } else { first.or(Some(Instant::now())) };
+            if first.is_some_and(|at| at.elapsed() > within) {
                 let state = if now.connected { "it is connected" } else { "it is not connected" };
                 let reason = format!(
                     "it did not register with the new version within {} s ({state} now with version {}); look at its log on its machine",
