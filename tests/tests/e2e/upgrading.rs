@@ -4,10 +4,12 @@ mod fleet;
 
 use buildpool_test_postgres::Postgres;
 use buildpool_tests::{Cluster, Finished, Peer, signal, wait_until};
-use fleet::{Coordinators, Fleet, NEW, OLD, WaitingProgram, new_program, old_program, target};
+use fleet::{Coordinators, Fleet, NEW, OLD, WaitingProgram, new_program, old_program, target, write_program};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::fs;
+#[cfg(target_os = "linux")]
+use std::os::unix::process::ExitStatusExt;
 
 #[test]
 fn workers_are_upgraded_one_after_another_under_the_jobs_of_others() {
@@ -220,7 +222,7 @@ fn a_worker_that_ends_during_an_upgrade_leaves_no_copy_and_no_process() {
 }
 
 #[test]
-fn a_refused_order_does_not_end_the_one_that_is_carried_out() {
+fn another_order_does_not_replace_the_one_that_is_carried_out() {
     let fleet = Fleet::start(1);
     let home = fleet.pool.place().home();
     let program = WaitingProgram::new(&home);
@@ -232,7 +234,7 @@ fn a_refused_order_does_not_end_the_one_that_is_carried_out() {
     let stored = fs::read_dir(fleet.pool.data("coordinator").join("transfer/programs")).unwrap();
     let stored: Vec<_> = stored.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     let order = json!({
-        "id": "00000000-0000-7000-8000-000000000001", "version": OLD, "blake3": stored[0],
+        "id": "00000000-0000-7000-8000-000000000001", "version": "9.9.8", "blake3": stored[0],
         "length": program.script.len(), "register_within": 60_000
     });
     tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -247,14 +249,91 @@ fn a_refused_order_does_not_end_the_one_that_is_carried_out() {
             assert_ne!(answer["type"], "error", "{answer}");
         }
     });
-    let refusal =
-        format!("an order is refused, and that for {NEW} goes on: the worker has version {OLD} already");
-    wait_until("the worker refuses it", || fleet.pool.log_text("w0").contains(&refusal));
+    let ignored = format!("an order is ignored, because the one for {NEW} is carried out");
+    wait_until("the worker ignores it", || fleet.pool.log_text("w0").contains(&ignored));
     assert_eq!(fleet.worker(0)["upgrade"], first);
+    // Another admin upgrades it to the same version.
+    let second = fleet.begin(&release, &[]);
+    let drains = || {
+        let audit = fleet.pool.buildpool(&["audit", "--json"]).expect(0).json();
+        audit.as_array().unwrap().iter().filter(|entry| entry["action"] == "drain").count()
+    };
+    wait_until("the second command drains it too", || drains() == 2);
     program.go("version");
     program.go("trial");
-    Finished::from(upgrade.wait_with_output().unwrap()).expect(0);
+    for command in [upgrade, second] {
+        Finished::from(command.wait_with_output().unwrap()).expect(0);
+    }
     fleet.expect(0, NEW, program.script.as_bytes());
+    assert_eq!(program.starts("trial").len(), 1);
+}
+
+#[test]
+fn a_worker_that_is_resumed_before_its_order_is_not_upgraded() {
+    let fleet = Fleet::start(1);
+    let release = fleet.release("release", &target(), new_program());
+    let go = fleet.pool.place().home().join("go");
+    let wait = format!("while [ ! -e {} ]; do sleep 0.01; done", go.display());
+    let run = fleet.pool.buildpool(&["run", "--detach", "--no-snapshot", "--", "sh", "-c", &wait]);
+    let job = run.expect(0).out().trim().to_owned();
+    fleet.pool.wait_for_state(&job, "running");
+    let upgrade = fleet.begin(&release, &[]);
+    wait_until("the worker is drained", || fleet.worker(0)["draining"] == true);
+    fleet.pool.buildpool(&["resume", "w0"]).expect(0);
+    let failed = Finished::from(upgrade.wait_with_output().unwrap());
+    assert!(failed.err().contains("it was resumed before its program was replaced"), "{failed}");
+    failed.expect(1);
+    fs::write(&go, "").unwrap();
+    fleet.pool.wait_for_state(&job, "done");
+    fleet.expect(0, OLD, old_program());
+}
+
+#[test]
+fn a_new_program_that_can_t_be_executed_after_the_rename_gives_its_place_back() {
+    let fleet = Fleet::start(1);
+    let real = fleet.pool.place().home().join("real");
+    write_program(&real, new_program());
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *--upgrade-trial*) {0} \"$@\" && chmod 600 \"$0\"; exit;; esac\nexec {0} \"$@\"\n",
+        real.display()
+    );
+    let release = fleet.release("release", &target(), script.as_bytes());
+    let pid = fleet.pool.worker_pid(0);
+    let failed = fleet.upgrade(&release, &[]);
+    assert!(failed.err().contains("the new program can't be executed: Permission denied"), "{failed}");
+    failed.expect(1);
+    fleet.expect(0, OLD, old_program());
+    assert_eq!(fleet.pool.worker_pid(0), pid);
+}
+
+// macOS has no setsid(1).
+#[cfg(target_os = "linux")]
+#[test]
+fn a_worker_that_should_end_between_the_trial_and_the_start_of_the_new_program_ends() {
+    let mut fleet = Fleet::start(1);
+    let home = fleet.pool.place().home();
+    let (real, ready) = (home.join("real"), home.join("ready"));
+    write_program(&real, new_program());
+    // A process outside of its group asks the worker to end as soon as the worker has reaped the program of the trial.
+    let after = format!("touch {}; while kill -0 $0 2>/dev/null; do :; done; kill -TERM $1", ready.display());
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *--upgrade-trial*) {0} \"$@\" || exit; setsid sh -c '{after}' $$ $PPID <&- >&- 2>&- & \
+         while [ ! -e {1} ]; do sleep 0.01; done; exit 0;; esac\nexec {0} \"$@\"\n",
+        real.display(),
+        ready.display()
+    );
+    let release = fleet.release("release", &target(), script.as_bytes());
+    let mut upgrade = fleet.begin(&release, &[]);
+    let ended = fleet.pool.wait_for_worker_end(0);
+    assert!(ended.success() || ended.signal() == Some(Signal::SIGTERM as i32), "{ended}");
+    upgrade.kill().unwrap();
+    upgrade.wait().unwrap();
+    // On a slow machine, the signal may arrive after the rename.
+    let is_old = fs::read(fleet.program(0)).unwrap() == old_program();
+    let (version, program) = if is_old { (OLD, old_program()) } else { (NEW, script.as_bytes()) };
+    fleet.start_again(0);
+    fleet.pool.buildpool(&["resume", "w0"]).expect(0);
+    fleet.expect(0, version, program);
 }
 
 #[test]
