@@ -57,13 +57,21 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 ///
 /// # Panics
 /// If it does not within [`PATIENCE`]. The message contains `event`.
-pub fn wait_for<T>(event: &str, mut condition: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+pub fn wait_for<T>(event: &str, condition: impl FnMut() -> Option<T>) -> T {
+    wait_within(PATIENCE, event, condition)
+}
+
+/// Waits until a condition returns a value, for an event of several operations.
+///
+/// # Panics
+/// If it does not within the limit. The message contains `event`.
+pub fn wait_within<T>(limit: Duration, event: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + limit;
     loop {
         if let Some(value) = condition() {
             return value;
         }
-        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain: {event}");
+        assert!(Instant::now() < deadline, "waited {limit:?} in vain: {event}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -4,7 +4,9 @@ mod fleet;
 
 use buildpool_test_postgres::Postgres;
 use buildpool_tests::{Cluster, Finished, Peer, signal, wait_until};
-use fleet::{Coordinators, Fleet, NEW, OLD, WaitingProgram, new_program, old_program, target, write_program};
+use fleet::{
+    Coordinators, Fleet, NEW, OLD, WaitingProgram, finish, new_program, old_program, target, write_program,
+};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::fs;
@@ -46,7 +48,7 @@ fn workers_are_upgraded_one_after_another_under_the_jobs_of_others() {
     assert_eq!(fleet.worker(1)["draining"], false, "one after another");
     assert_eq!(fleet.worker(0)["version"], OLD, "its job runs");
     fs::write(&go, "").unwrap();
-    let upgraded = Finished::from(upgrade.wait_with_output().unwrap()).expect(0);
+    let upgraded = finish(upgrade).expect(0);
     let entries = upgraded.json();
     assert_eq!((&entries[0]["result"], &entries[1]["result"]), (&"upgraded".into(), &"upgraded".into()));
     for id in [own, other] {
@@ -187,7 +189,7 @@ fn an_upgrade_goes_on_after_kills_of_the_worker_and_the_coordinator() {
     wait_until("the second trial begins", || program.starts("trial").len() == 2);
     fleet.pool.restart_coordinator();
     program.go("trial");
-    Finished::from(upgrade.wait_with_output().unwrap()).expect(0);
+    finish(upgrade).expect(0);
     fleet.expect(0, NEW, program.script.as_bytes());
 }
 
@@ -262,7 +264,7 @@ fn another_order_does_not_replace_the_one_that_is_carried_out() {
     program.go("version");
     program.go("trial");
     for command in [upgrade, second] {
-        Finished::from(command.wait_with_output().unwrap()).expect(0);
+        finish(command).expect(0);
     }
     fleet.expect(0, NEW, program.script.as_bytes());
     assert_eq!(program.starts("trial").len(), 1);
@@ -280,7 +282,7 @@ fn a_worker_that_is_resumed_before_its_order_is_not_upgraded() {
     let upgrade = fleet.begin(&release, &[]);
     wait_until("the worker is drained", || fleet.worker(0)["draining"] == true);
     fleet.pool.buildpool(&["resume", "w0"]).expect(0);
-    let failed = Finished::from(upgrade.wait_with_output().unwrap());
+    let failed = finish(upgrade);
     assert!(failed.err().contains("it was resumed before its program was replaced"), "{failed}");
     failed.expect(1);
     fs::write(&go, "").unwrap();
@@ -357,6 +359,6 @@ fn another_leader_that_lacks_the_program_gets_it() {
     fleet.start_again(0);
     program.go("version");
     program.go("trial");
-    Finished::from(upgrade.wait_with_output().unwrap()).expect(0);
+    finish(upgrade).expect(0);
     fleet.expect(0, NEW, program.script.as_bytes());
 }

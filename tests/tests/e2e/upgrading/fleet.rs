@@ -1,6 +1,6 @@
 //! A pool whose workers run programs of their own, and programs of another version for them.
 
-use buildpool_tests::{Cluster, Finished, Pool, PoolBuilder, binary, wait_until};
+use buildpool_tests::{Cluster, Finished, PATIENCE, Pool, PoolBuilder, binary, wait_until, wait_within};
 use serde_json::Value;
 use std::fs;
 use std::ops::{Deref, DerefMut};
@@ -83,6 +83,12 @@ impl WaitingProgram {
     pub(super) fn go(&self, name: &str) {
         fs::write(self.step.with_extension(format!("{name}.go")), "").unwrap();
     }
+}
+
+/// Waits until a command has ended. It sends programs, and upgrades several workers.
+pub(super) fn finish(mut command: Child) -> Finished {
+    wait_within(5 * PATIENCE, "the command ends", || command.try_wait().unwrap());
+    command.wait_with_output().unwrap().into()
 }
 
 /// The pool of a fleet: one coordinator, or several.
@@ -170,7 +176,7 @@ impl Fleet {
     }
 
     pub(super) fn upgrade(&self, release: &Path, more: &[&str]) -> Finished {
-        self.begin(release, more).wait_with_output().unwrap().into()
+        finish(self.begin(release, more))
     }
 
     pub(super) fn begin(&self, release: &Path, more: &[&str]) -> Child {
