@@ -3,7 +3,7 @@
 use crate::auth::{Actor, AuthError, Principal, Tokens};
 use crate::config::Config;
 use crate::connections::Connections;
-use crate::leader::Leadership;
+use crate::leader::{Leadership, lost};
 use crate::logtext::LineIndexes;
 use crate::metrics::Metrics;
 use crate::net::inbound::InboundBytes;
@@ -97,6 +97,18 @@ fn network(peer: IpAddr) -> IpAddr {
 }
 
 impl AppState {
+    /// Runs a task until it ends, or until this coordinator is not the leader any more: then another one does its work.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let leadership = self.leadership.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                () = lost(leadership.as_ref()) => {}
+                () = task => {}
+            }
+        });
+    }
+
     /// Records from where a token is used.
     pub(crate) fn note_use(&self, principal: &Principal, peer: IpAddr) {
         let address = network(peer);

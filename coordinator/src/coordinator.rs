@@ -9,7 +9,7 @@ use crate::app_state::AppState;
 use crate::auth::Tokens;
 use crate::config::{Config, Protection};
 use crate::connections::Connections;
-use crate::leader::{Candidate, Gate, Leadership};
+use crate::leader::{Candidate, Gate, Leadership, lost};
 use crate::logtext::LineIndexes;
 use crate::metrics::Metrics;
 use crate::net::descriptors::Descriptors;
@@ -50,8 +50,8 @@ use tokio_rustls::TlsAcceptor;
 const PUBLISHING_MAX: usize = 8;
 /// Time in which a leader that could not open its records gives its lease back. After that, the lease runs out.
 const RESIGN_WITHIN: Duration = Duration::from_secs(2);
-/// Limit of [`RunEnd::wait`]: a few questions to a PostgreSQL server that does not answer.
-const TASKS_END_WITHIN: Duration = Duration::from_secs(15);
+/// Limit of [`RunEnd::wait`]: a question to a PostgreSQL server that does not answer ends after five seconds.
+const TASKS_END_WITHIN: Duration = Duration::from_secs(10);
 
 /// A started coordinator, with an open listener.
 pub struct Coordinator {
@@ -417,14 +417,6 @@ impl Coordinator {
         // consistent at any moment.
         drop(self.thread);
         served
-    }
-}
-
-/// Waits until a coordinator that shares its records is not the leader any more.
-async fn lost(leadership: Option<&Leadership>) {
-    match leadership {
-        Some(leadership) => leadership.lost().await,
-        None => std::future::pending().await,
     }
 }
 

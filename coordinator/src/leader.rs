@@ -111,6 +111,14 @@ impl Leadership {
     }
 }
 
+/// Waits until a coordinator that shares its records is not the leader any more.
+pub(crate) async fn lost(leadership: Option<&Leadership>) {
+    match leadership {
+        Some(leadership) => leadership.lost().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Conditions for a coordinator to claim the lease. Before they are met, it only looks for the leader.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Gate {

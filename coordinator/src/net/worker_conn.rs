@@ -213,7 +213,7 @@ impl WorkerConnection {
                 let (feed, room) = watch::channel(until);
                 self.feeds.insert(lease.attempt, feed);
                 let (shared, out) = (self.shared.clone(), self.stdin_out.clone());
-                tokio::spawn(stdin::send(shared, lease, from, room, out));
+                self.shared.spawn(stdin::send(shared, lease, from, room, out));
             }
         }
         if self.feeds.len() > ATTEMPTS_HELD_MAX {
@@ -289,7 +289,8 @@ impl WorkerConnection {
                     self.shared.connections.attempt(lease.attempt).filter(|attempt| attempt.lease == lease);
                 match attempt.filter(|attempt| attempt.is_of(session)) {
                     Some(attempt) if attempt.begin_completing() => {
-                        tokio::spawn(completing::complete(self.shared.clone(), session, attempt, outcome));
+                        let complete = completing::complete(self.shared.clone(), session, attempt, outcome);
+                        self.shared.spawn(complete);
                     }
                     // The attempt is being completed already, has ended, or was granted again. The
                     // reply to the next report contains that.
@@ -396,7 +397,7 @@ impl WorkerConnection {
     fn ask_again_later(&self, attempt: Arc<LiveAttempt>, restart: bool) {
         let (shared, session) = (self.shared.clone(), self.session);
         attempt.request_resend(session);
-        tokio::spawn(async move {
+        self.shared.spawn(async move {
             // The system does not report when a disk has room again, so retry on a timer.
             tokio::time::sleep(WRITE_AGAIN_AFTER).await;
             let position = tokio::task::block_in_place(|| {
