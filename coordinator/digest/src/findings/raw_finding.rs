@@ -161,22 +161,38 @@ impl RawFinding {
 
 /// Replaces the parts of a line that differ from run to run: numbers, hexadecimal and directories.
 pub(crate) fn normalised(line: &str) -> String {
-    let mut out = String::with_capacity(line.len());
-    for word in line.split_whitespace() {
-        let word = word.rsplit('/').next().unwrap_or(word);
-        let hex = word.len() >= 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-        if hex {
-            out.push('#');
-        } else {
-            let mut rest = word;
-            while let Some(number) = rest.bytes().position(|byte| byte.is_ascii_digit()) {
-                out.push_str(&rest[..number]);
-                out.push('#');
-                rest = rest[number..].trim_start_matches(|c: char| c.is_ascii_digit());
+    let mut out = String::with_capacity(line.len() + 1);
+    if line.is_ascii() {
+        let mut rest = line;
+        while let Some(blank) = rest.bytes().position(|byte| matches!(byte, b' ' | b'\t'..=b'\r')) {
+            if blank > 0 {
+                normalise(&rest[..blank], &mut out);
             }
-            out.push_str(rest);
+            rest = &rest[blank + 1..];
         }
-        out.push(' ');
+        if !rest.is_empty() {
+            normalise(rest, &mut out);
+        }
+    } else {
+        line.split_whitespace().for_each(|word| normalise(word, &mut out));
     }
     out
+}
+
+/// Adds a word of a line.
+fn normalise(word: &str, out: &mut String) {
+    let word = &word[memchr::memrchr(b'/', word.as_bytes()).map_or(0, |at| at + 1)..];
+    if word.len() >= 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') {
+        out.push('#');
+    } else {
+        let mut rest = word;
+        while let Some(number) = rest.bytes().position(|byte| byte.is_ascii_digit()) {
+            out.push_str(&rest[..number]);
+            out.push('#');
+            let digits = rest[number..].bytes().take_while(u8::is_ascii_digit).count();
+            rest = &rest[number + digits..];
+        }
+        out.push_str(rest);
+    }
+    out.push(' ');
 }
