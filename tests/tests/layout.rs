@@ -30,3 +30,24 @@ fn modules_are_files_beside_their_directories() {
     }
     assert!(failures.is_empty(), "modules that are hard to find:\n{}", failures.join("\n"));
 }
+
+/// Limit on the lines of a source file. A longer file has more than one subject: its parts belong into modules.
+const LINES_MAX: usize = 500;
+
+#[test]
+fn source_files_have_one_subject() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut failures = Vec::new();
+    for file in source_files(&root) {
+        let is_source = file.extension().is_some_and(|kind| kind == "rs");
+        // A file of cases is a list, which may be longer.
+        if !is_source || file.starts_with("coordinator/digest/tests") {
+            continue;
+        }
+        let lines = fs::read_to_string(root.join(&file)).expect("a readable file").lines().count();
+        if lines > LINES_MAX {
+            failures.push(format!("{}: {lines} lines; move a subject into a module", file.display()));
+        }
+    }
+    assert!(failures.is_empty(), "files over {LINES_MAX} lines:\n{}", failures.join("\n"));
+}
