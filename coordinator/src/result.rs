@@ -38,24 +38,31 @@ pub(crate) fn of_finished(finished: &FinishedJob, digest: Option<&Digest>, view:
     }
 }
 
+/// Returns the fields of a result that follow from the job's spec alone.
+fn of_spec(spec: &JobSpec) -> JobResult {
+    JobResult {
+        command: spec.command.to_string(),
+        directory: spec.source.directory_inside().to_owned(),
+        labels: spec.selectors.iter().map(ToString::to_string).collect(),
+        fallback: spec.fallback.clone(),
+        request_id: spec.build.map(BuildId::request_id),
+        verbosity: Some(spec.verbosity),
+        ..JobResult::default()
+    }
+}
+
 /// `reserved`: characters of the budget that a result as JSON leaves for fields of the record.
 fn of_record(finished: &FinishedJob, digest: Option<&Digest>, view: &View, reserved: usize) -> JobResult {
     let record = &finished.record;
     let spec = &record.spec;
     let mut result = JobResult {
         job_id: record.job.to_string(),
-        command: spec.command.to_string(),
-        directory: spec.source.directory_inside().to_owned(),
         state: JobState::Done,
         connected: true,
         created_at: Some(rfc3339(record.created_at_ms)),
         submitter: Some(record.submitter.clone()),
-        labels: spec.selectors.iter().map(ToString::to_string).collect(),
         snapshot: record.snapshot.clone(),
-        fallback: spec.fallback.clone(),
-        request_id: spec.build.map(BuildId::request_id),
-        verbosity: Some(spec.verbosity),
-        ..JobResult::default()
+        ..of_spec(spec)
     };
     if let Some(digest) = digest {
         let (verbosity, template) = (view.verbosity.unwrap_or(spec.verbosity), view.template.as_ref());
@@ -195,8 +202,6 @@ pub(crate) fn of_live(live: &LiveJob, now_ms: i64) -> JobResult {
             .collect(),
         attempt: attempt.map_or(0, |attempt| attempt.number),
         worker: attempt.map(|attempt| attempt.worker_name.clone()),
-        command: spec.command.to_string(),
-        directory: spec.source.directory_inside().to_owned(),
         duration_secs: started.and_then(|started| secs_between(started, now_ms)),
         queued_secs: secs_between(
             record.created_at_ms,
@@ -208,13 +213,9 @@ pub(crate) fn of_live(live: &LiveJob, now_ms: i64) -> JobResult {
         created_at: Some(rfc3339(record.created_at_ms)),
         started_at: started.map(rfc3339),
         submitter: Some(record.submitter.clone()),
-        labels: spec.selectors.iter().map(ToString::to_string).collect(),
         snapshot: record.snapshot.clone(),
-        fallback: spec.fallback.clone(),
-        request_id: spec.build.map(BuildId::request_id),
-        verbosity: Some(spec.verbosity),
         next,
-        ..JobResult::default()
+        ..of_spec(spec)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::idle::RequestCount;
 use super::inbound::MESSAGE_BYTES_MAX;
+use super::links::LinkPlace;
 use super::listen::Listener;
 use super::{api, client_socket, page, standby, worker_conn};
 use crate::app_state::{AppState, internal};
@@ -130,39 +131,38 @@ async fn metrics(State(shared): State<Arc<AppState>>, sender: Sender) -> Respons
 }
 
 async fn worker(State(shared): State<Arc<AppState>>, sender: Sender, upgrade: WebSocketUpgrade) -> Response {
-    match authenticate(&shared, &sender, &[Role::Worker, Role::Admin]) {
-        Ok(principal) => {
-            let place = match shared.links.admit(&principal.name, sender.peer) {
-                Ok(place) => place,
-                Err(error) => return refuse(&error),
-            };
-            // A connection becomes a link once.
-            let _first = sender.activity.room.set(shared.inbound_bytes.of(&principal.name));
-            limited(upgrade).on_upgrade(move |socket| async move {
-                worker_conn::serve(socket, shared, principal).await;
-                drop(place);
-            })
-        }
-        Err(error) => refuse(&error),
-    }
+    let (principal, place) = match admit_link(&shared, &sender, &[Role::Worker, Role::Admin]) {
+        Ok(admitted) => admitted,
+        Err(error) => return refuse(&error),
+    };
+    limited(upgrade).on_upgrade(move |socket| async move {
+        worker_conn::serve(socket, shared, principal).await;
+        drop(place);
+    })
 }
 
 async fn client(State(shared): State<Arc<AppState>>, sender: Sender, upgrade: WebSocketUpgrade) -> Response {
-    match authenticate(&shared, &sender, &READERS) {
-        Ok(principal) => {
-            let place = match shared.links.admit(&principal.name, sender.peer) {
-                Ok(place) => place,
-                Err(error) => return refuse(&error),
-            };
-            // A connection becomes a link once.
-            let _first = sender.activity.room.set(shared.inbound_bytes.of(&principal.name));
-            limited(upgrade).on_upgrade(move |socket| async move {
-                client_socket::serve(socket, shared, principal, sender.peer).await;
-                drop(place);
-            })
-        }
-        Err(error) => refuse(&error),
-    }
+    let (principal, place) = match admit_link(&shared, &sender, &READERS) {
+        Ok(admitted) => admitted,
+        Err(error) => return refuse(&error),
+    };
+    limited(upgrade).on_upgrade(move |socket| async move {
+        client_socket::serve(socket, shared, principal, sender.peer).await;
+        drop(place);
+    })
+}
+
+/// Checks the token and the limits of a connection that becomes a link.
+fn admit_link(
+    shared: &AppState,
+    sender: &Sender,
+    roles: &[Role],
+) -> Result<(Principal, LinkPlace), LinkError> {
+    let principal = authenticate(shared, sender, roles)?;
+    let place = shared.links.admit(&principal.name, sender.peer)?;
+    // A connection becomes a link once.
+    let _first = sender.activity.room.set(shared.inbound_bytes.of(&principal.name));
+    Ok((principal, place))
 }
 
 pub(super) fn limited(upgrade: WebSocketUpgrade) -> WebSocketUpgrade {

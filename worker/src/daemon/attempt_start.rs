@@ -114,12 +114,7 @@ impl Agent {
 
     /// Gives waiting attempts to idle keepers, and keeps one keeper idle while a slot is free.
     pub(super) fn start_waiting(&mut self) {
-        let waiting: Vec<_> = self
-            .attempts
-            .iter()
-            .filter(|(_, attempt)| matches!(attempt.stage, Stage::Waiting { .. }))
-            .map(|(id, _)| *id)
-            .collect();
+        let waiting = self.waiting_attempts();
         let mut left = waiting.len();
         for id in waiting {
             let Some(keeper) = self.keepers.idle() else { break };
@@ -145,15 +140,15 @@ impl Agent {
         }
     }
 
+    /// Returns the attempts that are prepared and have no keeper yet.
+    fn waiting_attempts(&self) -> Vec<AttemptId> {
+        let is_waiting = |attempt: &Attempt| matches!(attempt.stage, Stage::Waiting { .. });
+        self.attempts.iter().filter(|(_, attempt)| is_waiting(attempt)).map(|(id, _)| *id).collect()
+    }
+
     pub(super) fn fail_waiting(&mut self, reason: &str) {
         error!("no keeper can be started: {reason}");
-        let waiting: Vec<_> = self
-            .attempts
-            .iter()
-            .filter(|(_, attempt)| matches!(attempt.stage, Stage::Waiting { .. }))
-            .map(|(id, _)| *id)
-            .collect();
-        for id in waiting {
+        for id in self.waiting_attempts() {
             let reason = format!("no keeper can be started: {reason}");
             self.fail_start(id, StartFailure::Resources { reason });
         }

@@ -273,11 +273,19 @@ impl SnapshotTask {
             ));
         }
         Ok(Snapshot {
+            kept_back: text(taken.kept_back),
+            changed_meanwhile: text(taken.changed_meanwhile),
+            ..self.into_snapshot(manifest, &store, notes)
+        })
+    }
+
+    fn into_snapshot(self, manifest: Manifest, store: &store::Store, notes: Vec<String>) -> Snapshot {
+        Snapshot {
             manifest,
             directory: self.inside,
             top: self.top,
-            kept_back: text(taken.kept_back),
-            changed_meanwhile: text(taken.changed_meanwhile),
+            kept_back: Vec::new(),
+            changed_meanwhile: Vec::new(),
             left_behind: Vec::new(),
             setup: None,
             setup_suggestion: None,
@@ -286,7 +294,7 @@ impl SnapshotTask {
             root: store.root().to_owned(),
             git: self.git,
             options: self.options,
-        })
+        }
     }
 
     fn is_partial(&self) -> bool {
@@ -358,20 +366,6 @@ impl SnapshotTask {
             files,
             bytes,
         };
-        Ok(Snapshot {
-            manifest,
-            directory: self.inside,
-            top: self.top,
-            kept_back: Vec::new(),
-            changed_meanwhile: Vec::new(),
-            left_behind: Vec::new(),
-            setup: None,
-            setup_suggestion: None,
-            notes,
-            place: store.reading_place(),
-            root: store.root().to_owned(),
-            git: self.git,
-            options: self.options,
-        })
+        Ok(self.into_snapshot(manifest, &store, notes))
     }
 }
