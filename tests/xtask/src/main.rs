@@ -74,12 +74,15 @@ fn changed_files(base: &str) -> Result<Vec<PathBuf>, String> {
 fn bless() -> Result<(), String> {
     let packages: Vec<&str> = GOLDEN.iter().flat_map(|name| ["--package", name]).collect();
     run(cargo(["test"]).args(packages).env("UPDATE_GOLDEN", "1"))?;
+    let document = ["test", "--package", "buildpool-coordinator", "--lib", "net::api::document"];
+    run(cargo(document).env("UPDATE_GOLDEN", "1"))?;
     run(Command::new("git").args([
         "status",
         "--short",
         "--",
         ":(glob)**/golden/**",
         "coordinator/digest/samples",
+        "docs",
     ]))
 }
 

@@ -192,10 +192,10 @@ mod tests {
     fn the_committed_document_is_current() {
         let made = serde_json::to_string_pretty(&document()).unwrap() + "\n";
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/openapi.json");
-        if std::env::var_os("BLESS").is_some() {
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
             std::fs::write(path, &made).unwrap();
         }
         let committed = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(committed == made, "docs/openapi.json is old; BLESS=1 writes it");
+        assert!(committed == made, "docs/openapi.json is old; `cargo xtask bless` writes it");
     }
 }
