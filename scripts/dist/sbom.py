@@ -15,7 +15,10 @@ from datetime import datetime, timezone
 
 def crates(target):
     """Returns the root and the packages that are linked into it, with their dependencies."""
-    command = ["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", target]
+    # rustc does not know the name of a file with two programs.
+    targets = ["aarch64-apple-darwin", "x86_64-apple-darwin"] if target == "universal-apple-darwin" else [target]
+    command = ["cargo", "metadata", "--locked", "--format-version", "1"]
+    command += [word for name in targets for word in ("--filter-platform", name)]
     metadata = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     packages = {package["id"]: package for package in metadata["packages"]}
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
