@@ -313,7 +313,7 @@ async fn a_hole_in_the_output_is_the_coordinators_fault() {
     peer.output(request, end + 1, &[chunk(1, 2, b"c")]).await;
     assert_eq!(next_bytes(&mut events).await, b"a");
     let JobEvent::Failed(error) = next(&mut events).await else { panic!("not noticed") };
-    assert!(chain(&error).contains("went on at 50 instead of 49"), "{error}");
+    assert!(chain(&error).contains("continued at position 50 instead of 49"), "{error}");
     assert!(matches!(peer.receive().await, FromClient::Unfollow { request: of } if of == request));
 }
 
