@@ -99,6 +99,7 @@ for target in "$@"; do
         *)
             build "$target"
             cp "$work/build/$target/dist/buildpool" "$program"
+            case $target in *-apple-darwin) python3 scripts/dist/uuid_of_content.py "$program" ;; esac
             ;;
     esac
     "$tools/bin/python3" scripts/dist/check.py "$program" "$target" "$work/stubs"
