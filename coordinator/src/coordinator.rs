@@ -404,7 +404,9 @@ impl Coordinator {
             served = async { axum::serve(self.listener, router).await } => served.map_err(CoordinatorError::Serve),
             () = shutdown => Ok(()),
             () = lost(self.leadership.as_ref()) => {
+                // Tasks that wait for PostgreSQL or the bucket end too.
                 sockets.shut_down();
+                self.store.close_shared();
                 Err(CoordinatorError::Replaced)
             }
         };
@@ -412,6 +414,7 @@ impl Coordinator {
         self.shared.runtime.input(Input::DrainPool { draining: true }).await;
         if let (Ok(()), Some(leadership)) = (&served, &self.leadership) {
             leadership.resign().await;
+            sockets.shut_down();
         }
         // The thread ends when the last connection has dropped its handle. The data on disk is
         // consistent at any moment.

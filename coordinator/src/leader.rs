@@ -44,8 +44,8 @@ pub(crate) struct Leadership {
     /// Nanoseconds after `started` until which it may act as the leader.
     until: Arc<AtomicU64>,
     resigned: Arc<Notify>,
-    /// Whether the server answered the last question.
-    answers: Arc<AtomicBool>,
+    /// Whether the server answered the last question. `None` before the end of the first one.
+    answered: Arc<Mutex<Option<bool>>>,
     epoch: Arc<AtomicI64>,
     /// Nanoseconds after `started` at which the lease was claimed or renewed last.
     renewed: Arc<AtomicU64>,
@@ -70,7 +70,16 @@ impl Leadership {
 
     /// Returns true if the PostgreSQL server answered the last question about the lease.
     pub(crate) fn server_answers(&self) -> bool {
-        self.answers.load(Ordering::Relaxed)
+        self.answered() == Some(true)
+    }
+
+    /// Returns true if the PostgreSQL server did not answer the last question about the lease.
+    pub(crate) fn server_fails(&self) -> bool {
+        self.answered() == Some(false)
+    }
+
+    fn answered(&self) -> Option<bool> {
+        *self.answered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns true if this coordinator may act as the leader now.
@@ -148,7 +157,7 @@ pub(crate) struct Candidate {
     started: Instant,
     until: Arc<AtomicU64>,
     resigned: Arc<Notify>,
-    answers: Arc<AtomicBool>,
+    answered: Arc<Mutex<Option<bool>>>,
     epoch: Arc<AtomicI64>,
     renewed: Arc<AtomicU64>,
     outage: Arc<Mutex<Outage>>,
@@ -178,7 +187,7 @@ impl Candidate {
             started: Instant::now(),
             until: Arc::default(),
             resigned: Arc::default(),
-            answers: Arc::default(),
+            answered: Arc::default(),
             epoch: Arc::default(),
             renewed: Arc::default(),
             outage: Arc::default(),
@@ -188,7 +197,7 @@ impl Candidate {
             started: candidate.started,
             until: candidate.until.clone(),
             resigned: candidate.resigned.clone(),
-            answers: candidate.answers.clone(),
+            answered: candidate.answered.clone(),
             epoch: candidate.epoch.clone(),
             renewed: candidate.renewed.clone(),
             url: candidate.url.as_str().into(),
@@ -235,7 +244,8 @@ impl Candidate {
                 () = sleep => {}
                 answer = answer => {
                     asking = None;
-                    self.answers.store(!matches!(answer, Answer::Failed), Ordering::Relaxed);
+                    let answered = Some(!matches!(answer, Answer::Failed));
+                    *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = answered;
                     if let Answer::Held { epoch } = answer {
                         let now = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
                         self.epoch.store(epoch, Ordering::Relaxed);

@@ -78,7 +78,7 @@ pub(super) async fn leader(leadership: &Leadership) -> Result<String, LinkError>
         Part::Standby { leader, is_overdue } => leader.is_some() && !is_overdue,
         Part::Leader | Part::Replaced => true,
     };
-    let within = if leadership.server_answers() { LEADER_WITHIN } else { SERVER_WITHIN };
+    let within = if leadership.server_fails() { SERVER_WITHIN } else { LEADER_WITHIN };
     // After the wait, the last known leader is better than no leader.
     drop(tokio::time::timeout(within, part.wait_for(is_known)).await);
     let part = part.borrow().clone();

@@ -107,6 +107,11 @@ impl fmt::Debug for Objects {
 }
 
 impl Objects {
+    /// Ends each call that waits for the bucket, and each later one, with an error.
+    pub(super) fn close(&self) {
+        self.inner.bucket.close();
+    }
+
     /// Prepares access. `environment` has the provider's settings and credentials.
     ///
     /// # Errors

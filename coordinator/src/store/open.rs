@@ -76,6 +76,17 @@ impl Store {
         Self::open_at(directory, Disk::default(), Some((server, objects, environment)))
     }
 
+    /// Ends each call that waits for the PostgreSQL server or the bucket, and each later one, with an error. A coordinator
+    /// that does not lead any more needs no answer.
+    pub(crate) fn close_shared(&self) {
+        if let Database::Server(server) = &self.database {
+            server.close();
+        }
+        if let Some(objects) = &self.objects {
+            objects.close();
+        }
+    }
+
     fn open_at(
         directory: &Path,
         disk: Disk,

@@ -29,6 +29,14 @@ pub(super) enum Bucket {
 }
 
 impl Bucket {
+    /// Ends each request that waits for an answer, and each later one. A directory answers at once.
+    pub(super) fn close(&self) {
+        match self {
+            Self::Directory(_) => {}
+            Self::Remote(remote) => remote.close(),
+        }
+    }
+
     pub(super) fn open(
         url: &ObjectsUrl,
         environment: impl Iterator<Item = (String, String)>,

@@ -70,6 +70,11 @@ impl Remote {
         Ok(Self { store, multipart, prefix: prefix.clone(), background })
     }
 
+    /// Ends each request that waits for an answer, and each later one, with an error.
+    pub(super) fn close(&self) {
+        self.background.close();
+    }
+
     fn name(&self, name: &str) -> Name {
         Name::from_iter(self.prefix.split('/').chain(name.split('/')).filter(|part| !part.is_empty()))
     }

@@ -91,6 +91,11 @@ impl Server {
         *self.inner.fence.write().unwrap_or_else(PoisonError::into_inner) = Some(fence);
     }
 
+    /// Ends each statement that waits for an answer, and each later one, with [`Error::Late`].
+    pub(crate) fn close(&self) {
+        self.inner.background.close();
+    }
+
     fn fence(&self) -> Option<Fence> {
         self.inner.fence.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
