@@ -27,14 +27,14 @@ pub(super) struct LiteralSearch<T> {
     /// By their hash.
     picks: Vec<Pick>,
     /// Index of the first pick with each hash. Valid only if the bit of the hash is set.
-    first: Vec<u16>,
+    first: Vec<u32>,
     texts: Vec<(Vec<u8>, Vec<T>)>,
 }
 
 struct Pick {
     hash: u32,
     /// Index of the text.
-    text: u16,
+    text: u32,
     /// The picked bytes as a number.
     picked: u32,
     /// Where in the text they are.
@@ -68,9 +68,9 @@ impl<T: Copy + Ord> LiteralSearch<T> {
         picks.sort_by_key(|pick| (pick.hash, pick.text));
         let mut picked = Box::new([0; 1 << (HASH_BITS - 6)]);
         let mut first = vec![0; 1 << HASH_BITS];
-        for (index, pick) in (0..picks.len() as u16).zip(&picks).rev() {
+        for (index, pick) in picks.iter().enumerate().rev() {
             picked[pick.hash as usize >> 6] |= 1 << (pick.hash & 63);
-            first[pick.hash as usize] = index;
+            first[pick.hash as usize] = u32::try_from(index).expect("there are fewer than 2^32 picks");
         }
         Self { picked, picks, first, texts }
     }
@@ -111,9 +111,9 @@ impl<T: Copy + Ord> LiteralSearch<T> {
     /// Reports the texts with these picked bytes at this place, if a pick has the same hash.
     fn at(&self, line: &[u8], place: usize, here: u32, found: &mut impl FnMut(T)) {
         let hash = hash(here);
-        let first = usize::from(self.first[hash as usize]);
+        let first = self.first[hash as usize] as usize;
         for pick in self.picks[first..].iter().take_while(|pick| pick.hash == hash) {
-            let (text, values) = &self.texts[usize::from(pick.text)];
+            let (text, values) = &self.texts[pick.text as usize];
             if pick.picked == here
                 && let Some(start) = place.checked_sub(pick.at)
                 && line[start..].starts_with(text)
@@ -158,6 +158,17 @@ fn window_hash(pick: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn more_texts_than_sixteen_bits_can_count_are_found() {
+        let number = |number: u32| format!("<{number:05}>").into_bytes();
+        let texts = LiteralSearch::new((0..70_000).map(|value| (number(value), value)));
+        for value in (0..70_000).step_by(997) {
+            let mut found = Vec::new();
+            texts.each(&number(value), |value| found.push(value));
+            assert_eq!(found, [value]);
+        }
+    }
 
     #[test]
     fn every_occurrence_is_found() {
