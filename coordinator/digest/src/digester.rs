@@ -234,7 +234,7 @@ impl Digester {
     /// Returns the current state.
     pub fn live(&self) -> Live {
         Live {
-            lines: self.order,
+            lines: self.streams.iter().map(|state| state.count).sum(),
             errors: self.findings.errors_total,
             tests_done: self.tally.done(),
             tests_total: self.tally.expected_total(),
@@ -325,7 +325,10 @@ impl Digester {
             let document = self.streams[stream.index()].document.line(line, from);
             self.line(matcher, stream, line, from, to);
             if let Some((from, text)) = document {
-                text.lines().for_each(|part| self.match_line(matcher, stream, part.as_bytes(), from, to));
+                // The log has no such lines.
+                let last_line = self.last_line.clone();
+                self.carried_lines(matcher, stream, b"", &text, (from, to));
+                self.last_line = last_line;
             }
             return;
         };
@@ -333,8 +336,21 @@ impl Digester {
         if let Some(origin) = &package {
             return self.package_output(matcher, (stream, from, to), front, &text, origin);
         }
+        self.carried_lines(matcher, stream, front, &text, (from, to));
+    }
+
+    /// Takes the text of a record or of a document. Each of its lines has a place of its own in the order of lines.
+    fn carried_lines(
+        &mut self,
+        matcher: &mut LineMatcher<'_>,
+        stream: Stream,
+        front: &[u8],
+        text: &str,
+        (from, to): (u64, u64),
+    ) {
         let mut cleaner = Cleaner::default();
         for part in text.lines() {
+            self.order += 1;
             let part = [front, part.as_bytes()].concat();
             self.match_line(matcher, stream, cleaner.clean(&part), from, to);
         }

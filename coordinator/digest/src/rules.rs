@@ -23,7 +23,7 @@ pub(crate) use follow::{
 pub(crate) use groups::Groups;
 pub(crate) use problem::{
     Diagnostic, ERROR, FATAL, Fails, INFO, Join, Kind, Level, Next, Problem, Role, WARNING, after_text,
-    problem, severity_of_word,
+    known_severity, problem, severity_of_word,
 };
 pub(crate) use set::{LineMatcher, RuleSet};
 

@@ -260,17 +260,26 @@ pub(crate) const FATAL: Level = Level::Is(Severity::Fatal);
 pub(crate) const INFO: Level = Level::Is(Severity::Info);
 pub(crate) const WARNING: Level = Level::Is(Severity::Warning);
 
-/// Severity of a word that tools print.
+/// Severity of a word that tools print. An unknown word is one of an error.
 pub(crate) fn severity_of_word(word: &str) -> Severity {
-    let word = word.trim();
-    let lower = word.to_ascii_lowercase();
-    match lower.as_str() {
+    known_severity(word).unwrap_or(Severity::Error)
+}
+
+/// Severity of a word, if it is one of those that tools use for severities.
+pub(crate) fn known_severity(word: &str) -> Option<Severity> {
+    let lower = word.trim().to_ascii_lowercase();
+    Some(match lower.as_str() {
         "fatal" | "fatal error" | "panic" | "critical" | "catastrophic error" | "emerg" | "alert"
         | "crit" | "f" => Severity::Fatal,
         "warning" | "warn" | "w" | "style" | "convention" | "c" | "refactor" | "r" | "performance"
-        | "portability" | "caution" | "deprecated" | "⚠" => Severity::Warning,
-        "info" | "note" | "i" | "information" | "hint" | "suggestion" | "remark" | "n" | "notice"
-        | "debug" => Severity::Info,
-        _ => Severity::Error,
-    }
+        | "portability" | "caution" | "deprecated" | "medium" | "moderate" | "minor" | "major" | "⚠" => {
+            Severity::Warning
+        }
+        "info" | "note" | "i" | "information" | "informational" | "hint" | "suggestion" | "remark" | "n"
+        | "notice" | "debug" | "trace" | "verbose" | "success" | "low" => Severity::Info,
+        "error" | "err" | "e" | "errors" | "failure" | "failed" | "severe" | "high" | "blocker" => {
+            Severity::Error
+        }
+        _ => return None,
+    })
 }

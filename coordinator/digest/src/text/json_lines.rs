@@ -56,6 +56,6 @@ mod tests {
             found.extend(lines.line(line.as_bytes(), at));
             at += line.len() as u64 + 1;
         }
-        assert_eq!(found, [(16, "a.py:1:8: warning: unused".to_owned())]);
+        assert_eq!(found, [(16, "a.py:1:8: unused".to_owned())]);
     }
 }

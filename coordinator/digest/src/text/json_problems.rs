@@ -1,5 +1,7 @@
 //! Problems in a JSON document of any linter or compiler: each object with a file, a line and a message.
 
+use crate::rules::known_severity;
+use buildpool_protocol::report::Severity;
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
@@ -60,8 +62,9 @@ const MESSAGES: &[&str] = &[
     "text",
     "Description",
 ];
-const SEVERITIES: &[&str] =
-    &["severity", "Severity", "level", "Level", "issue_severity", "severityLevel", "type", "kind"];
+const SEVERITIES: &[&str] = &["severity", "Severity", "level", "Level", "issue_severity", "severityLevel"];
+/// Keys that some tools use for the severity, and others for the sort of object.
+const SORTS: &[&str] = &["type", "kind"];
 const CODES: &[&str] = &[
     "code",
     "rule",
@@ -136,10 +139,10 @@ fn search(value: &Value, file: Option<&str>, depth: usize, found: &mut Vec<Strin
                 return;
             }
             let own = text(object, FILES).filter(|own| is_path(own));
-            let place = Place::of(object, 0);
+            let place = Place::of(object, 0, false);
             let file = own.or(place.file).or(file);
             if let (Some(file), Some(line), Some(message)) = (file, place.line, message(object)) {
-                found.push(problem(object, file, (line, place.column), message));
+                found.push(problem(object, file, (line, &place), message));
                 return;
             }
             for (key, value) in object {
@@ -154,40 +157,65 @@ fn search(value: &Value, file: Option<&str>, depth: usize, found: &mut Vec<Strin
 fn problem(
     object: &Map<String, Value>,
     file: &str,
-    (line, column): (u64, Option<u64>),
+    (line, place): (u64, &Place<'_>),
     message: &str,
 ) -> String {
     let mut told = format!("{file}:{line}:");
-    if let Some(column) = column {
+    if let Some(column) = place.column {
         let _ = write!(told, "{column}:");
+    }
+    // The rule for remarks needs a short extension of the file.
+    let fallback = if has_short_extension(file) { None } else { Some("warning") };
+    if let Some(severity) = severity(object, place.is_of_editor).or(fallback) {
+        let _ = write!(told, " {severity}:");
     }
     let message =
         message.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+    let _ = write!(told, " {message}");
+    // bandit's `code` has lines of the source.
+    let is_code = |code: &&String| !code.is_empty() && !code.contains(char::is_whitespace);
     let code = CODES.iter().find_map(|key| match object.get(*key)? {
-        Value::String(code) if !code.is_empty() => Some(code.clone()),
+        Value::String(code) => Some(code).filter(is_code).cloned(),
         Value::Number(code) => Some(code.to_string()),
         Value::Object(code) => Some(text(code, &["value", "code", "name"])?.to_owned()),
         _ => None,
     });
-    let _ = write!(told, " {}: {message}", severity(object, code.is_some()));
     if let Some(code) = code {
         let _ = write!(told, " [{code}]");
     }
     told
 }
 
-/// The severity of a problem in the words of compilers. A problem without one is an error if it has the code of a linter.
-fn severity(object: &Map<String, Value>, has_code: bool) -> &'static str {
-    let Some(word) = text(object, SEVERITIES) else { return if has_code { "error" } else { "warning" } };
-    let word = word.to_ascii_lowercase();
-    let is_any = |words: &[&str]| words.iter().any(|other| word.starts_with(other));
-    if is_any(&["warn", "medium", "minor", "major", "convention", "refactor", "style", "suggestion"]) {
-        "warning"
-    } else if is_any(&["info", "note", "hint", "low"]) {
-        "info"
-    } else {
-        "error"
-    }
+/// The severity of a problem in the words of compilers. `None` without a known one: it is a remark.
+fn severity(object: &Map<String, Value>, is_of_editor: bool) -> Option<&'static str> {
+    let word = |keys: &[&str], length_min: usize| {
+        let mut words = keys.iter().filter_map(|key| object.get(*key)?.as_str());
+        words.find_map(|word| match word {
+            // hlint fails after a suggestion, too.
+            "Suggestion" => Some(Severity::Warning),
+            word => known_severity(word).filter(|_| word.len() >= length_min),
+        })
+    };
+    let number = || match (number(object, SEVERITIES)?, is_of_editor) {
+        (1, true) | (2, false) => Some(Severity::Error),
+        // As eslint counts.
+        (1, false) | (2, true) => Some(Severity::Warning),
+        (3 | 4, true) => Some(Severity::Info),
+        _ => None,
+    };
+    // A single letter may be a sort: `f` of a file.
+    let severity = word(SEVERITIES, 1).or_else(|| word(SORTS, 2)).or_else(number)?;
+    Some(match severity {
+        Severity::Fatal | Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Info => "info",
+    })
+}
+
+fn has_short_extension(file: &str) -> bool {
+    let extension = file.rsplit_once('.').map_or("", |(_, extension)| extension);
+    let is_word = extension.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    (1..=8).contains(&extension.len()) && is_word && !file.contains(['(', ':'])
 }
 
 /// The message of a problem. SARIF has it in an object.
@@ -215,20 +243,19 @@ struct Place<'a> {
     file: Option<&'a str>,
     line: Option<u64>,
     column: Option<u64>,
+    /// It is in the form of the language server protocol, whose severities are numbers.
+    is_of_editor: bool,
 }
 
 impl<'a> Place<'a> {
-    fn of(object: &'a Map<String, Value>, depth: usize) -> Self {
+    /// `is_range`: the object is the value of `range`.
+    fn of(object: &'a Map<String, Value>, depth: usize, is_range: bool) -> Self {
         let mut place = Self {
             file: text(object, FILES).filter(|file| is_path(file)),
             line: number(object, LINES),
             column: number(object, COLUMNS),
+            is_of_editor: false,
         };
-        // Editors count from zero, and name the column `character`.
-        if object.contains_key("character") {
-            place.line = place.line.map(|line| line.saturating_add(1));
-            place.column = place.column.map(|column| column.saturating_add(1));
-        }
         if depth > 4 {
             return place;
         }
@@ -245,10 +272,18 @@ impl<'a> Place<'a> {
                 }
                 _ => continue,
             };
-            let part = Self::of(part, depth + 1);
+            let is_position = part.len() == 2 && part.contains_key("line") && part.contains_key("character");
+            let mut part = Self::of(part, depth + 1, *key == "range");
+            // The language server protocol counts from zero.
+            if is_range && is_position {
+                part.line = part.line.map(|line| line.saturating_add(1));
+                part.column = part.column.map(|column| column.saturating_add(1));
+                part.is_of_editor = true;
+            }
             place.file = place.file.or(part.file);
             if place.line.is_none() {
                 (place.line, place.column) = (part.line, place.column.or(part.column));
+                place.is_of_editor = part.is_of_editor;
             }
         }
         place
@@ -276,7 +311,7 @@ mod tests {
             ),
             (
                 r#"{"Issues":[{"FromLinter":"errcheck","Text":"unchecked","Pos":{"Filename":"a.go","Line":5,"Column":3}}]}"#,
-                "a.go:5:3: error: unchecked [errcheck]",
+                "a.go:5:3: unchecked [errcheck]",
             ),
             (
                 r#"{"runs":[{"results":[{"ruleId":"R1","level":"warning","message":{"text":"Odd\nthing"},"locations":[{"physicalLocation":{"artifactLocation":{"uri":"a.c"},"region":{"startLine":3}}}]}]}]}"#,
@@ -294,6 +329,35 @@ mod tests {
                 r#",{"severity":"Warning","hint":"Redundant lambda","file":"A.hs","startLine":3,"startColumn":9}]"#,
                 "A.hs:3:9: warning: Redundant lambda",
             ),
+            (
+                r#"{"Issues":[{"FromLinter":"lll","Text":"long","Severity":"","Pos":{"Filename":"a.go","Line":5}}]}"#,
+                "a.go:5: long [lll]",
+            ),
+            (
+                r#"[{"path":"a.js","messages":[{"ruleId":"semi","severity":1,"message":"No","line":2,"column":1},{"ruleId":"eol","severity":2,"message":"No","line":3,"column":1}]}]"#,
+                "a.js:2:1: warning: No [semi]\na.js:3:1: error: No [eol]",
+            ),
+            (
+                r#"{"uri":"a.ts","diagnostics":[{"severity":1,"message":"No","range":{"start":{"line":0,"character":4},"end":{"line":0,"character":5}}}]}"#,
+                "a.ts:1:5: error: No",
+            ),
+            (
+                r#"[{"character":5,"file":"A.swift","line":2,"reason":"Long","rule_id":"line_length","severity":"Warning","type":"Line Length"}]"#,
+                "A.swift:2:5: warning: Long [line_length]",
+            ),
+            (
+                r#"{"uri":"a.feature","elements":[{"type":"scenario","description":"Adds","line":7}]}"#,
+                "a.feature:7: Adds",
+            ),
+            (
+                r#"{"level":"debug","message":"cache hit","file":"c.py","line":42}"#,
+                "c.py:42: info: cache hit",
+            ),
+            (
+                r#"{"results":[{"code":"2 \n3 call()\n","filename":"a.py","issue_severity":"HIGH","issue_text":"Shell","line_number":3,"test_id":"B602"}]}"#,
+                "a.py:3: error: Shell [B602]",
+            ),
+            (r#"{"file":"docker/Dockerfile","line":2,"message":"Pin"}"#, "docker/Dockerfile:2: warning: Pin"),
         ] {
             assert_eq!(problems(document.as_bytes()).as_deref(), Some(expected), "{document}");
         }
