@@ -42,11 +42,9 @@ pub(super) fn explanation(decision: &Decision, input: &VerdictInput<'_>, facts: 
             said(&format_args!("{} said {word}", seen.what), &seen.line, seen.stream, seen.from)
         }));
     }
-    evidence.extend(
-        input.crashes.iter().map(|seen| {
-            said(&format_args!("crash sign {:?}", seen.what), &seen.line, seen.stream, seen.from)
-        }),
-    );
+    evidence.extend(input.crashes.iter().map(|seen| {
+        said(&format_args!("crash indicator {:?}", seen.what), &seen.line, seen.stream, seen.from)
+    }));
     if let Some(tests) = &input.tests.counts {
         evidence.push(format!(
             "tests: {} passed, {} failed, {} skipped, {}, from {}",

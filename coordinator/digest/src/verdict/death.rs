@@ -1,4 +1,4 @@
-//! Selects the crash sign that decides a verdict, and the type of the crash.
+//! Selects the crash indicator that decides a verdict, and the type of the crash.
 
 use super::{Decision, VerdictInput, VerdictRow, decision, doing};
 use crate::rules::Indicator;
@@ -48,7 +48,7 @@ pub(super) fn death(case: &VerdictInput<'_>, rule: VerdictRow, runner_only: bool
     Some(decision)
 }
 
-/// Type of the crash that the signs show.
+/// Type of the crash that the indicators show.
 fn death_type(case: &VerdictInput<'_>) -> CrashType {
     if case.out_of_memory().is_some() {
         return CrashType::OutOfMemory;
@@ -129,7 +129,7 @@ const fn telling(indicator: Indicator) -> u8 {
     }
 }
 
-/// Line of the crash sign with the highest rank. Of equal ranks it is the first, because the others
+/// Line of the crash indicator with the highest rank. Of equal ranks it is the first, because the others
 /// follow from it.
 pub(super) fn last_words(case: &VerdictInput<'_>) -> Option<String> {
     case.crashes.iter().rev().max_by_key(|seen| telling(seen.what)).map(|seen| seen.line.trim().to_owned())

@@ -18,7 +18,7 @@ pub(crate) struct VerdictInput<'a> {
     /// Limit, peak and kills that the worker knows of.
     pub(crate) memory: Option<&'a MemoryEvidence>,
     pub(crate) crash_report: Option<&'a CrashReport>,
-    /// Crash signs in the log, in order.
+    /// Crash indicators in the log, in order.
     pub(crate) crashes: &'a [MarkerLine<Indicator>],
     pub(crate) log: LogResult<'a>,
     pub(crate) tests: TestEvidence,
