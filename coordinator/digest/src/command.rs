@@ -1,6 +1,9 @@
 //! Parses a command line to find the tools that it runs. It covers the part of shell syntax that
 //! needs no shell.
 
+mod exit_code;
+mod readers;
+
 use crate::tool::ToolId;
 use crate::xcodebuild;
 
@@ -9,10 +12,11 @@ const CARRIERS: &[&str] = &[
     "env", "npx", "bunx", "exec", "run", "time", "nice", "command", "pnpm", "yarn", "poetry", "uv", "pipenv",
     "hatch", "pdm", "dlx", "timeout", "nohup", "stdbuf", "bundle",
 ];
-/// Commands after `||` that make a failure not count.
-const PARDONS: &[&str] = &["true", ":", "echo"];
-/// Options that make a shell run text from its arguments.
-const SHELL_OPTIONS: &[&str] = &["-c", "-lc", "-ec", "-euc", "-xc", "-exc", "-ic"];
+/// Words before the name of a program that change how it runs.
+const PREFIXES: &[&str] = &[
+    "env", "exec", "time", "nice", "command", "timeout", "nohup", "stdbuf", "sudo", "if", "elif", "then",
+    "else", "while", "until", "do", "!", "{", "(",
+];
 /// Maven options that accept it if no test has the given name.
 const NO_MATTER_IF_NONE: &[&str] = &[
     "-DfailIfNoTests=false",
@@ -74,94 +78,58 @@ struct Simple {
 
 /// A command line, split into simple commands.
 #[derive(Debug, Default)]
-pub(crate) struct Command(Vec<Simple>);
+pub(crate) struct Command {
+    parts: Vec<Simple>,
+    /// A pipeline fails if one of its programs does.
+    pipefail: bool,
+    /// A list ends at the first failure.
+    errexit: bool,
+}
 
 impl Command {
     /// Parses the line. If it runs a shell with `-c`, parses the text of that shell instead.
     pub(crate) fn new(line: &str) -> Self {
         let line = if line.len() > BYTES_MAX { "" } else { line };
-        let parts = parsed(line);
-        if let [Simple { words, .. }] = parts.as_slice()
-            && let [shell, option, text, ..] = words.as_slice()
-            && is_shell(shell)
-            && SHELL_OPTIONS.contains(&option.as_str())
+        let mut command = Self { parts: parsed(line), ..Self::default() };
+        if let [part] = command.parts.as_slice()
+            && let Some(of_shell) = of_shell(&part.words)
         {
-            return Self(parsed(text));
+            command = of_shell;
         }
-        Self(parts)
-    }
-
-    /// Returns true if each run of this tool ignores its failure: `tsc || true`.
-    pub(crate) fn forgives(&self, tools: &[&str]) -> bool {
-        let is_pardon = |after: &Simple| {
-            after.words.first().is_some_and(|word| PARDONS.contains(&word.as_str()))
-                || after.words == ["exit", "0"]
-        };
-        let mut runs = self.0.iter().enumerate().filter(|(_, part)| part.is_of(tools)).peekable();
-        runs.peek().is_some()
-            && runs.all(|(at, part)| part.operator == "||" && self.0.get(at + 1).is_some_and(is_pardon))
-    }
-
-    /// Returns true if a pipe can hide the exit code of a program, because `pipefail` is not set.
-    pub(crate) fn has_pipe(&self) -> bool {
-        let pipes = self.0.iter().any(|part| part.operator == "|");
-        pipes && !self.0.iter().any(|part| part.words.iter().any(|word| word == "pipefail"))
-    }
-
-    /// Returns true if exit code 0 does not show that each program succeeded: a pipe without `pipefail`, a list
-    /// without `set -e`, a program in the background, a script or an unknown command.
-    pub(crate) fn may_hide_exit_codes(&self) -> bool {
-        let ends_at_failure = self.0.iter().any(|part| {
-            part.words.first().is_some_and(|word| word == "set")
-                && part.words.iter().any(|word| word.starts_with("-e") || word == "errexit")
-        });
-        let hides = |part: &Simple| match part.operator.as_str() {
-            "||" | "&" => true,
-            ";" | "\n" => !ends_at_failure,
-            _ => false,
-        };
-        let before_last = self.0.len().saturating_sub(1);
-        self.is_empty()
-            || self.has_pipe()
-            || self.0.iter().take(before_last).any(hides)
-            || self.0.last().is_some_and(|part| part.operator == "&")
-            || self.0.iter().any(Simple::is_script)
-    }
-
-    /// Returns true if exit code 0 does not show that the last program succeeded: a pipe without `pipefail`, a
-    /// program in the background, a script or an unknown command.
-    pub(crate) fn may_hide_last_exit_code(&self) -> bool {
-        self.is_empty()
-            || self.has_pipe()
-            || self.0.last().is_some_and(|part| part.operator == "&" || part.is_script())
+        let sets = |part: &&Simple| part.words.first().is_some_and(|word| word == "set");
+        for word in command.parts.iter().filter(sets).flat_map(|part| part.words.iter().skip(1)) {
+            command.pipefail |= word == "pipefail";
+            command.errexit |= word == "errexit" || word.starts_with('-') && word.contains('e');
+        }
+        command
     }
 
     /// Last action of the last xcodebuild call.
     pub(crate) fn xcodebuild_action(&self) -> Option<&'static str> {
-        let last = self.0.iter().rev().find(|part| part.is_of(ToolId::Xcodebuild.commands()))?;
+        let last = self.parts.iter().rev().find(|part| part.is_of(ToolId::Xcodebuild.commands()))?;
         xcodebuild::last_action(last.words.iter().map(String::as_str))
     }
 
     /// Returns true if the command is not known.
     pub(crate) const fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.parts.is_empty()
     }
 
     /// Returns true if a word of the command contains one of these texts.
     pub(crate) fn names_any(&self, texts: &[&str]) -> bool {
-        let mut words = self.0.iter().flat_map(|part| &part.words);
+        let mut words = self.parts.iter().flat_map(|part| &part.words);
         words.any(|word| texts.iter().any(|text| word.contains(text)))
     }
 
     /// Returns true if the command runs this tool.
     pub(crate) fn runs(&self, tools: &[&str]) -> bool {
-        self.0.iter().any(|part| part.is_of(tools))
+        self.parts.iter().any(|part| part.is_of(tools))
     }
 
     /// Test filter of a Maven call that also accepts it if no test matches. Many modules have no
     /// test of the given name.
     pub(crate) fn tests_asked_of_maven(&self) -> Option<&str> {
-        self.0.iter().filter(|part| part.is_of(ToolId::Maven.commands())).find_map(|part| {
+        self.parts.iter().filter(|part| part.is_of(ToolId::Maven.commands())).find_map(|part| {
             let of = |starts: &[&str]| {
                 part.words.iter().find(|word| starts.iter().any(|start| word.starts_with(start)))
             };
@@ -183,7 +151,7 @@ impl Command {
         // meson's names are arguments without an option.
         let is_meson_name =
             |pair: &[String]| pair[0] != "-C" && !pair[1].starts_with('-') && pair[1] != "test";
-        self.0.iter().any(|part| {
+        self.parts.iter().any(|part| {
             part.words.iter().skip(1).any(is_selection)
                 || part.is_of(&["meson test"]) && part.words.windows(2).any(is_meson_name)
         })
@@ -196,7 +164,7 @@ impl Command {
             let file = word.trim_end_matches(|c: char| c.is_ascii_digit() || c == ':');
             !word.starts_with('-') && TEST_FILES.iter().any(|end| file.ends_with(end))
         };
-        self.0.iter().any(|part| part.words.iter().skip(1).any(is_file))
+        self.parts.iter().any(|part| part.words.iter().skip(1).any(is_file))
     }
 
     /// Returns true if the command runs a test runner by itself.
@@ -206,7 +174,7 @@ impl Command {
 
     /// Returns true if the command runs only this tool, apart from `cd`.
     pub(crate) fn runs_only(&self, tools: &[&str]) -> bool {
-        let mut others = self.0.iter().filter(|part| part.words.first().is_none_or(|word| word != "cd"));
+        let mut others = self.parts.iter().filter(|part| part.words.first().is_none_or(|word| word != "cd"));
         others.next().is_some_and(|part| part.is_of(tools)) && others.next().is_none()
     }
 }
@@ -214,7 +182,32 @@ impl Command {
 impl Simple {
     /// Returns true if this part runs a shell or a script of a shell.
     fn is_script(&self) -> bool {
-        self.words.iter().take(2).any(|word| is_shell(word) || word.ends_with(".sh"))
+        self.program().is_some_and(|(program, arguments)| match program {
+            "." | "source" => arguments.first().is_some_and(|file| file.ends_with(".sh")),
+            program => is_shell(program) || program.ends_with(".sh"),
+        })
+    }
+
+    /// Name and arguments of the program that this part runs. `None` if it only sets variables.
+    fn program(&self) -> Option<(&str, &[String])> {
+        let mut words = self.words.as_slice();
+        let mut is_prefixed = false;
+        while let [word, rest @ ..] = words {
+            let finds =
+                word == "command" && rest.first().is_some_and(|option| option.eq_ignore_ascii_case("-v"));
+            let is_prefix = PREFIXES.contains(&word.as_str()) && !finds;
+            let is_set = word.contains('=') && !word.starts_with('-');
+            // `timeout 10`, `nice -n 5`.
+            let is_argument = is_prefixed && word.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+            if !is_prefix && !is_set && !is_argument {
+                break;
+            }
+            is_prefixed |= is_prefix;
+            words = rest;
+        }
+        let (program, arguments) = words.split_first()?;
+        let name = program.trim_start_matches('(').trim_end_matches(')');
+        Some((name.rsplit('/').next().unwrap_or_default(), arguments))
     }
 
     /// Returns true if this part runs the tool. A tool can have a second word: `node --test`.
@@ -234,6 +227,30 @@ impl Simple {
         };
         tools.iter().any(is_one)
     }
+}
+
+/// The text that a shell runs with `-c`, parsed, with the options of the shell: `bash -eo pipefail -c 'make | cat'`.
+fn of_shell(words: &[String]) -> Option<Command> {
+    let mut words = words.iter();
+    words.next().filter(|word| is_shell(word))?;
+    let (mut command, mut runs_text) = (Command::default(), false);
+    while let Some(word) = words.next() {
+        let Some(letters) = word.strip_prefix('-') else {
+            command.parts = parsed(word);
+            return runs_text.then_some(command);
+        };
+        if letters.starts_with('-') {
+            continue;
+        }
+        command.errexit |= letters.contains('e');
+        runs_text |= letters.contains('c');
+        if letters.contains('o') {
+            let name = words.next()?;
+            command.pipefail |= name == "pipefail";
+            command.errexit |= name == "errexit";
+        }
+    }
+    None
 }
 
 fn is_shell(word: &str) -> bool {
@@ -287,70 +304,6 @@ fn parsed(line: &str) -> Vec<Simple> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_failure_that_the_command_does_not_mind_is_forgiven() {
-        for (line, tool) in [
-            ("tsc || true; pytest -q", "tsc"),
-            ("npx tsc -p . || :; pytest", "tsc"),
-            ("sh -c 'eslint \"a b\" || echo no; pytest -q'", "eslint"),
-            ("python3 -m mypy . || exit 0", "mypy"),
-            ("tsc >log 2>&1 || true; pytest", "tsc"),
-            ("tsc &>log || true; tsc -p b || :", "tsc"),
-            ("node --test || true\npytest", "node --test"),
-        ] {
-            assert!(Command::new(line).forgives(&[tool]), "{line}");
-        }
-        for (line, tool) in [
-            ("tsc; pytest -q", "tsc"),
-            ("tsc && pytest || true", "tsc"),
-            ("tsc || exit 1; pytest", "tsc"),
-            ("echo 'tsc || true'", "tsc"),
-            ("tsc | true", "tsc"),
-            ("tsc || true; tsc -p core; pytest", "tsc"),
-            ("cargo clippy || true; cargo build | tee log", "cargo"),
-            ("", "tsc"),
-        ] {
-            assert!(!Command::new(line).forgives(&[tool]), "{line}");
-        }
-    }
-
-    #[test]
-    fn a_command_that_hides_exit_codes_is_known() {
-        for line in [
-            "",
-            "flake8 . | tee log",
-            "flake8 .; echo done",
-            "for d in a b; do flake8 $d; done",
-            "flake8 . || true",
-            "flake8 . &",
-            "sh lint.sh",
-            "ci/lint.sh && echo ok",
-            "bash -c 'shellcheck a.sh; true'",
-        ] {
-            assert!(Command::new(line).may_hide_exit_codes(), "{line}");
-        }
-        for line in [
-            "flake8 --exit-zero .",
-            "flake8 . && pytest",
-            "set -o pipefail; set -e; flake8 . | cat",
-            "set -eu; flake8 .; pytest",
-            "cd a && pylint a.py 2>&1",
-            "sh -c 'flake8 .'",
-        ] {
-            assert!(!Command::new(line).may_hide_exit_codes(), "{line}");
-        }
-    }
-
-    #[test]
-    fn a_command_that_hides_the_last_exit_code_is_known() {
-        for line in ["", "git fetch | tail -1", "make && sh a.sh", "git fetch &", "ci/all.sh"] {
-            assert!(Command::new(line).may_hide_last_exit_code(), "{line}");
-        }
-        for line in ["git describe; make", "git fetch || true", "set -o pipefail; git fetch | cat", "make"] {
-            assert!(!Command::new(line).may_hide_last_exit_code(), "{line}");
-        }
-    }
 
     #[test]
     fn tests_that_maven_is_asked_for_are_known() {

@@ -50,7 +50,7 @@ pub struct Digest {
     pub crash_type: CrashType,
     /// Reason of the verdict, in one sentence.
     pub cause: Option<Cause>,
-    /// Crash signs in the log.
+    /// Crash indicators in the log.
     pub crash_indicators: CrashIndicators,
     /// Crash reports from files.
     pub crash_reports: Vec<CrashReport>,
@@ -123,7 +123,12 @@ impl Digest {
             facts,
         );
         let ranking = causes(classified.findings, log.keyword_lines, &markers, facts);
-        let crashes = markers.standing_crashes(facts.exited_zero());
+        // A command that only reads prints the crashes of other runs.
+        let crashes = if facts.exited_zero() && command.only_reads() {
+            Vec::new()
+        } else {
+            markers.standing_crashes(facts.exited_zero())
+        };
         let last_line = last_line(&log.tails);
         let input = VerdictInput {
             ending: facts.ending.as_ref(),

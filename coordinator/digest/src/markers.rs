@@ -22,7 +22,7 @@ pub(crate) struct MarkerLine<T> {
     pub(crate) last: u64,
 }
 
-/// All signs of a run, bounded: the last success, the runs, and the first crash signs.
+/// All signs of a run, bounded: the last success, the runs, and the first crash indicators.
 #[derive(Debug, Default)]
 pub(crate) struct Markers {
     pub(crate) success: Option<MarkerLine<ToolId>>,
@@ -38,6 +38,8 @@ pub(crate) struct Markers {
     pub(crate) no_tests: Option<MarkerLine<()>>,
     /// A test runner failed because it found no tests.
     pub(crate) fails_without_tests: bool,
+    /// A line about missing tests that counts only if this tool ran.
+    no_tests_under: Option<(ToolId, MarkerLine<()>)>,
     /// A part of the run had tests.
     pub(crate) has_tests: bool,
     /// Order of the last line in which a tool ignores the failure of a command.
@@ -52,7 +54,7 @@ pub(crate) struct Markers {
     raised: Option<MarkerLine<Indicator>>,
 }
 
-/// Limit on crash signs. One of each kind is kept, and there are few kinds.
+/// Limit on crash indicators. One of each kind is kept, and there are few kinds.
 const CRASHES_MAX: usize = 64;
 
 /// Limit on a kept line, in characters.
@@ -100,6 +102,11 @@ impl Markers {
                 let line = line.trim().to_owned();
                 self.no_tests.get_or_insert(MarkerLine { what: (), line, stream, from, order, last: order });
             }
+            Marker::FailsWithoutTestsUnder(tool) => {
+                let line = line.trim().to_owned();
+                let seen = MarkerLine { what: (), line, stream, from, order, last: order };
+                self.no_tests_under.get_or_insert((tool, seen));
+            }
             Marker::IgnoresFailure => self.ignored = order,
             Marker::SomeTests => self.has_tests = true,
             Marker::CrashUnder(tool, what) => {
@@ -130,7 +137,7 @@ impl Markers {
         last.or_else(|| self.runs.standing(|apart| apart == Apart::Always, true))
     }
 
-    /// Returns a failure or a death sign that only an exit code could clear, because the later success is unrelated to it.
+    /// Returns a failure or a crash indicator that only an exit code could clear, because the later success is unrelated to it.
     pub(crate) fn contradiction(&self) -> Option<&str> {
         let failure = self.runs.standing(|_| true, false).map(|seen| seen.line.as_str());
         failure.or_else(|| {
@@ -139,11 +146,16 @@ impl Markers {
         })
     }
 
-    /// Whether a crash sign is a sanitizer's report, or lies outside of the successful runs.
+    /// Whether a crash indicator is a sanitizer's report, or lies outside of the successful runs.
     fn is_death_outside(&self, seen: &MarkerLine<Indicator>) -> bool {
         let is_outside = |order| !self.runs.contains(order);
         seen.what == Indicator::Sanitizer
             || seen.what.is_word() && (is_outside(seen.order) || is_outside(seen.last))
+    }
+
+    /// Whether the last line that counted tests counts no failure, and its tool succeeded.
+    pub(crate) const fn has_passed_tests(&self) -> bool {
+        self.success.is_some() && self.count_line.is_some()
     }
 
     /// Records a line that counts tests.
@@ -188,6 +200,15 @@ impl Markers {
         if facts.exited_zero() && ToolId::all().any(|tool| tool.lints && command.runs_only(tool.commands())) {
             self.runs.accepts_failures();
         }
+        if facts.exited_zero() {
+            self.runs.accepts_failures_of(|tool| tool.lints && command.accepts_remarks_of(tool.commands()));
+        }
+        if let Some((tool, seen)) = self.no_tests_under.take()
+            && (self.tools.contains(&tool.speaker()) || tally.knows(tool) || command.runs(tool.commands()))
+        {
+            self.fails_without_tests = true;
+            self.no_tests.get_or_insert(seen);
+        }
         let ended_badly = facts.ending.as_ref().map(|_| !facts.exited_zero());
         self.complete(|tool| tally.knows(tool), ended_badly, last_text);
         self
@@ -207,7 +228,7 @@ impl Markers {
         );
     }
 
-    /// Adds the signs of a crash that need more than one line: the running tools, and the ending of the program.
+    /// Adds the crash indicators that need more than one line: the running tools, and the ending of the program.
     /// `ended_badly` is `None` if there is only the log. Then an exception ended the program if the log ends with it, or
     /// if a tool reported a failure after it.
     fn complete(&mut self, was_at_work: impl Fn(ToolId) -> bool, ended_badly: Option<bool>, last_text: u64) {
@@ -235,7 +256,7 @@ impl Markers {
         self.settled
     }
 
-    /// Returns crash signs, without death signs after which a tool counted its failed tests: their program went on, or a test
+    /// Returns crash indicators, without words of a crash after which a tool counted its failed tests: their program went on, or a test
     /// printed them. The same applies inside a successful run, if the command `has_ended_well`.
     pub(crate) fn standing_crashes(&self, has_ended_well: bool) -> Vec<MarkerLine<Indicator>> {
         let stands = |seen: &&MarkerLine<Indicator>| {

@@ -258,6 +258,11 @@ impl Runs {
         self.failures.clear();
     }
 
+    /// Removes the failures of tools whose exit code accepts their remarks.
+    pub(crate) fn accepts_failures_of(&mut self, accepts: impl Fn(ToolId) -> bool) {
+        self.failures.retain(|failure| !accepts(failure.seen.what));
+    }
+
     /// Returns the last failure of tools of this kind that no success cleared. With `trusts`, text that a test may have printed
     /// counts as a test's output.
     pub(crate) fn standing(&self, is: fn(Apart) -> bool, trusts: bool) -> Option<&MarkerLine<ToolId>> {

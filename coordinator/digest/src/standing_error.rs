@@ -27,12 +27,21 @@ pub(crate) fn standing_error(
             && !markers.runs.is_past(found.order)
             && !ToolId::of_rule(found.rule).is_some_and(|tool| command.forgives(tool.commands()))
     };
+    // What such a command prints is of another run, apart from its own errors.
+    let only_reads = command.only_reads();
+    let is_read = |found: &RawFinding| only_reads && !command.prints_as_own(first_line(found));
     // A linter whose exit code counts has accepted its remarks.
     let may_hide = command.may_hide_exit_codes();
     let runs_linter = ToolId::all().any(|tool| tool.lints && command.runs(tool.commands()));
     let is_accepted = |found: &RawFinding| found.kind == Kind::Lint && runs_linter && !may_hide;
     let success = markers.success.as_ref().map_or(0, |success| success.order);
-    let hides_last = command.may_hide_last_exit_code();
+    // A script may end with the errors of a cleanup. Its tests have passed before.
+    let hides_last_code = command.may_hide_last_exit_code();
+    let is_of_cleanup =
+        |found: &RawFinding| found.role == Role::Vague && markers.has_passed_tests() && found.order > success;
+    let hides_last = |found: &RawFinding| {
+        hides_last_code && !is_of_cleanup(found) || command.may_end_in_silence(first_line(found))
+    };
     // The log of a run that was cut short has failed tests and no total.
     let is_failed_test = |found: &RawFinding| {
         may_hide
@@ -43,16 +52,19 @@ pub(crate) fn standing_error(
             && found.order > success
     };
     let errors = findings.errors.iter().filter(|found| {
-        (is_failed_test(found) || shows_failure(found, last_text, hides_last))
+        (is_failed_test(found) || shows_failure(found, last_text, hides_last(found)))
             && stands(found)
+            && !is_read(found)
             && !is_accepted(found)
     });
     let orders: Vec<u64> = errors.map(|found| found.order).collect();
     if let Some(first) = ranking.ranked.iter().find(|ranked| orders.contains(&ranked.found.order)) {
         return Some(first.headline());
     }
-    let forgives = ToolId::all().any(|tool| tool.lints && command.forgives(tool.commands()));
-    if !may_hide || forgives {
+    let accepts = ToolId::all().any(|tool| {
+        tool.lints && (command.forgives(tool.commands()) || command.accepts_remarks_of(tool.commands()))
+    });
+    if !may_hide || accepts || only_reads {
         return None;
     }
     let remarks = findings.warnings.iter().chain(&findings.remarks).filter(|found| {
@@ -67,8 +79,13 @@ pub(crate) fn standing_error(
     remarks.min_by_key(|found| found.order).map(headline)
 }
 
-/// Returns true if only a failed program prints such an error. `hides_last`: the exit code of the log's last program is not
-/// known, so any error that ends the log may have ended the program.
+/// The first line of a message.
+fn first_line(found: &RawFinding) -> &str {
+    found.lines.first().map_or("", String::as_str)
+}
+
+/// Returns true if only a failed program prints such an error. `hides_last`: the exit code of the program that printed the
+/// log's last line is not known, so any error that ends the log may have ended the program.
 fn shows_failure(found: &RawFinding, last_text: u64, hides_last: bool) -> bool {
     let is_last = found.last >= last_text && found.role != Role::Unknown;
     match found.fails {

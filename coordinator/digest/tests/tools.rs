@@ -106,6 +106,19 @@ fn a_remark_counts_if_the_exit_code_of_the_linter_may_be_hidden() {
         ("", format!("{coded}{tests}"), Verdict::Passed),
         ("pylint --exit-zero src", "src/a.py:1:1: E0611: No name 'b' in module 'c'\n".to_owned(), Verdict::Passed),
         ("pylint src | cat", "src/a.py:1:1: E0611: No name 'b' in module 'c'\n".to_owned(), Verdict::Inconclusive),
+        ("pylint src | cat", "src/a.py:1:1: C0116: Missing docstring\nrated\n".to_owned(), Verdict::Inconclusive),
+        ("pylint --fail-under=9 src | tee p.txt", "src/a.py:1:1: C0116: Missing docstring\nrated\n".to_owned(), Verdict::Passed),
+        ("pylint --fail-under=9 src | tee p.txt", "src/a.py:1:1: E0611: No name 'b' in module 'c'\n".to_owned(), Verdict::Inconclusive),
+        ("make lint", "src/a.py:1:1: C0116: Missing docstring\nrated\n".to_owned(), Verdict::Passed),
+        ("rubocop --fail-level E | tee log", "a.rb:1:1: C: Missing comment.\n\n1 file inspected, 1 offense detected\n".to_owned(), Verdict::Passed),
+        ("rubocop --fail-level E | tee log", "a.rb:1:1: E: Bad.\n\n1 file inspected, 1 offense detected\n".to_owned(), Verdict::Inconclusive),
+        ("rubocop | tee log", "a.rb:1:1: C: Missing comment.\n\n1 file inspected, 1 offense detected\n".to_owned(), Verdict::Inconclusive),
+        ("sh ci.sh", format!("{tests}Error: No such container: db\n"), Verdict::Passed),
+        ("sh ci.sh", "Error: No such container: db\n".to_owned(), Verdict::Inconclusive),
+        ("sh ci.sh", "    Finished `dev` profile [unoptimized] target(s) in 0.1s\nFailed to connect to bus: Host is down\n".to_owned(), Verdict::Inconclusive),
+        ("pytest; ./deploy; rm -f lock", format!("{tests}Error: upload failed\n"), Verdict::Inconclusive),
+        ("fetch a b", "ERROR: not found: b\nusing the default\n".to_owned(), Verdict::Passed),
+        ("pytest nope.py | cat", "ERROR: file or directory not found: nope.py\n\nno tests ran in 0.00s\n".to_owned(), Verdict::Inconclusive),
         ("make", format!("{coded}make: [Makefile:5: x] Error 1 (ignored)\ndone\n"), Verdict::Passed),
         ("", format!("{coded}make: [Makefile:5: x] Error 1 (ignored)\ndone\n"), Verdict::Passed),
         ("", "a.rst:4: (ERROR/3) Unknown directive type \"foo\".\n".to_owned(), Verdict::Passed),
@@ -130,7 +143,17 @@ fn a_remark_counts_if_the_exit_code_of_the_linter_may_be_hidden() {
         ("git describe || true", "fatal: not a git repository (or any of the parent directories): .git\n".to_owned(), Verdict::Passed),
         ("", "fatal: not a git repository (or any of the parent directories): .git\nbuilt version 0\n".to_owned(), Verdict::Passed),
         ("cp a b | tee log", "cp: cannot stat 'a': No such file or directory\n".to_owned(), Verdict::Inconclusive),
-        ("cp a b; make", "cp: cannot stat 'a': No such file or directory\n".to_owned(), Verdict::Passed),
+        ("cp a b; make", "cp: cannot stat 'a': No such file or directory\n".to_owned(), Verdict::Inconclusive),
+        ("cp a b; make", "cp: cannot stat 'a': No such file or directory\nbuilt\n".to_owned(), Verdict::Passed),
+        ("mkdir a; ./prog", "Error: no answer yet\n".to_owned(), Verdict::Passed),
+        ("perl migrate.pl", "no table at migrate.pl line 3.\n".to_owned(), Verdict::Passed),
+        ("perl migrate.pl; rm -f lock", "no table at migrate.pl line 3.\n".to_owned(), Verdict::Inconclusive),
+        ("perl migrate.pl || rm -f lock", "no table at migrate.pl line 3.\n".to_owned(), Verdict::Inconclusive),
+        ("perl migrate.pl; echo x >f; exit 0", "no table at migrate.pl line 3.\n".to_owned(), Verdict::Inconclusive),
+        ("ls | sort > x; make", "Error: no answer yet\n".to_owned(), Verdict::Passed),
+        ("curl a | tar xz && make test", "Error: no answer yet\n".to_owned(), Verdict::Passed),
+        ("bash -eo pipefail -c 'make | cat'", "Error: no answer yet\n".to_owned(), Verdict::Passed),
+        ("shellcheck a.sh", "Error: no answer yet\n".to_owned(), Verdict::Passed),
         ("sh deploy.sh", "starting\nFailed to connect to bus: Host is down\n".to_owned(), Verdict::Inconclusive),
         ("python t.py | tail -5", "======\nFAIL: test_a (__main__.T.test_a)\n----------------------------------------------------------------------\nTraceback (most recent call last):\n  File \"/p/t.py\", line 3, in test_a\n    self.fail()\nAssertionError: None\n\nmore\n".to_owned(), Verdict::Inconclusive),
         ("", "x.js:9: ES2015 on\nok\n".to_owned(), Verdict::Passed),
@@ -167,6 +190,63 @@ fn a_linter_that_is_the_whole_command_accepts_what_it_reports_at_exit_code_zero(
     ] {
         assert_eq!(verdict_of(command, log), expected, "{command}: {log}");
     }
+}
+
+#[test]
+fn errors_that_a_command_only_reads_are_of_another_run() {
+    let lost = "ERROR connection lost\n";
+    let error = "a.c:3:5: error: 'x' undeclared\n";
+    let crash = "Fatal error: no such key\n";
+    for (command, log, expected) in [
+        ("docker logs app | tail -20", lost, Verdict::Passed),
+        ("tail -5 build.log | cat", lost, Verdict::Passed),
+        ("kubectl logs x | tail", lost, Verdict::Passed),
+        ("docker logs app | tail -20", crash, Verdict::Passed),
+        (
+            "docker logs app | tail",
+            "Error response from daemon: No such container: app\n",
+            Verdict::Inconclusive,
+        ),
+        (
+            "tail -5 build.log | cat",
+            "tail: cannot open 'build.log' for reading: No such file or directory\n",
+            Verdict::Inconclusive,
+        ),
+        ("git grep -n error", "src/a.js:10:  error: null,\n", Verdict::Passed),
+        ("grep -rn Error .", "src/a.js:10:  error: null,\n", Verdict::Passed),
+        ("cat build.log", error, Verdict::Passed),
+        ("cat a.log; cat b.log", "src/a.py:1:1: F401 'os' imported but unused\n", Verdict::Passed),
+        ("gcc -c a.c | cat", error, Verdict::Inconclusive),
+        ("gcc -c a.c 2>&1 | grep error:", error, Verdict::Inconclusive),
+        (
+            "xcodebuild build | grep error:",
+            "/w/A.swift:3:5: error: cannot find 'x' in scope\n",
+            Verdict::Inconclusive,
+        ),
+        ("make > build.log 2>&1; tail -5 build.log", error, Verdict::Inconclusive),
+        ("./server | tail -20", lost, Verdict::Inconclusive),
+    ] {
+        assert_eq!(verdict_of(command, log), expected, "{command}: {log}");
+    }
+}
+
+/// Places and messages of the findings of a log.
+fn found(log: &str) -> Vec<String> {
+    let findings = digest(log, Some(1)).findings;
+    findings.iter().map(|finding| finding.message.clone()).collect()
+}
+
+#[test]
+fn each_problem_of_a_json_document_is_a_line_of_its_own() {
+    let document = "[\n  {\n    \"file\": \"a.py\",\n    \"line\": 1,\n    \"severity\": \"error\",\n    \"message\": \"\\u001b[31mred\\u001b[0m \\u0007bell\"\n  },\n  {\n    \"file\": \"b.py\",\n    \"line\": 2,\n    \"severity\": \"error\",\n    \"message\": \"odd\"\n  }\n]\n";
+    let line: String = document.lines().map(str::trim).collect();
+    for log in [document, &line] {
+        assert_eq!(found(log), ["a.py:1: error: red bell", "b.py:2: error: odd"], "{log}");
+    }
+    let mut digester = Digester::new(Options::default());
+    digester.push(Stream::Stdout, document.as_bytes());
+    let live = digester.live();
+    assert_eq!((live.lines, live.last_line.as_str()), (14, "]"));
 }
 
 #[test]

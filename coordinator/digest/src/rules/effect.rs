@@ -44,11 +44,13 @@ pub(crate) enum Marker {
     NoTests,
     /// A test runner found no tests, and fails for it.
     FailsWithoutTests,
+    /// The same in words that other programs use too. They count if another line shows this runner.
+    FailsWithoutTestsUnder(ToolId),
     /// A part of a run had tests, so that its other parts may have none.
     SomeTests,
-    /// A sign of a crash.
+    /// A crash indicator.
     Crash(Indicator),
-    /// A sign of a crash if this tool is running, by its own lines before or after.
+    /// A crash indicator if this tool is running, by its own lines before or after.
     CrashUnder(ToolId, Indicator),
     /// An exception reports the end of its program. A later trace cancels it, because the program went on.
     Raised(Indicator),
@@ -69,7 +71,7 @@ impl Marker {
     }
 }
 
-/// Signs of a crash, named as in the result.
+/// Crash indicators, named as in the result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Indicator {
     TestRunnerCrashed,

@@ -245,10 +245,20 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "pytest.usage",
-        pattern: r"^(?:ERROR: (?:usage|not found|file or directory not found|file not found)|pytest: error:).*",
+        pattern: r"^(?:ERROR: (?:usage|file not found)|pytest: error:).*",
         effects: &[
             Effect::Problem(problem(ERROR, Kind::Runtime, 90).follow(crate::rules::indented)),
             Effect::Marker(Marker::Failure(ToolId::Pytest)),
+        ],
+    },
+    Rule {
+        name: "pytest.not_found",
+        pattern: r"^ERROR: (?:file or directory )?not found: ",
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Runtime, 90).follow(crate::rules::indented)),
+            Effect::Marker(Marker::FailureUnder(ToolId::Pytest)),
+            Effect::Marker(Marker::FailsWithoutTestsUnder(ToolId::Pytest)),
+            Effect::Summary,
         ],
     },
     Rule {

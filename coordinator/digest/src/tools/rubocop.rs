@@ -8,17 +8,30 @@ pub(super) const TOOL: Tool =
 
 const RULES: &[Rule] = &[
     Rule {
-        name: "rubocop.place",
-        pattern: r"^(?P<f>[^\s:]+):(?P<l>\d+):(?P<c>\d+): (?P<s>[CWEFRI]): (?P<m>.*)",
+        name: "rubocop.error_place",
+        pattern: r"^(?P<f>[^\s:]+):(?P<l>\d+):(?P<c>\d+): (?P<s>[EF]): (?P<m>.*)",
         effects: &[Effect::Problem(
             problem(Level::Word, Kind::Lint, 85).follow(indented).fails(Fails::Always),
         )],
     },
+    Rule {
+        // A level in the configuration may accept it.
+        name: "rubocop.place",
+        pattern: r"^(?P<f>[^\s:]+):(?P<l>\d+):(?P<c>\d+): (?P<s>[CWRI]): (?P<m>.*)",
+        effects: &[Effect::Problem(
+            problem(Level::Word, Kind::Lint, 85).follow(indented).fails(Fails::AtEnd),
+        )],
+    },
     Rule { name: "rubocop.file", pattern: r"^== (?P<f>\S+) ==$", effects: &[Effect::File] },
     Rule {
-        name: "rubocop.row",
-        pattern: r"^(?P<s>[CWEFRI]): {1,4}(?P<l>\d+): {1,4}(?P<c>\d+): (?P<m>.*)",
+        name: "rubocop.error_row",
+        pattern: r"^(?P<s>[EF]): {1,4}(?P<l>\d+): {1,4}(?P<c>\d+): (?P<m>.*)",
         effects: &[Effect::Problem(problem(Level::Word, Kind::Lint, 85).in_file().fails(Fails::Always))],
+    },
+    Rule {
+        name: "rubocop.row",
+        pattern: r"^(?P<s>[CWRI]): {1,4}(?P<l>\d+): {1,4}(?P<c>\d+): (?P<m>.*)",
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Lint, 85).in_file().fails(Fails::AtEnd))],
     },
     Rule {
         name: "rubocop.total",

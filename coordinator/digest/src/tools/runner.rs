@@ -82,7 +82,7 @@ const RULES: &[Rule] = &[
     Rule {
         // Before the rule for runners that succeed without tests.
         name: "runner.fails_without_tests",
-        pattern: r"^(?:No (?:related )?tests? (?:files? )?found, exiting with code [1-9]|NO TESTS RAN$|(?:Error: )?No test files found: |Error: No tests found\.?$|Paths given to .mix test. did not match any |The --only option was given to .mix test. but no test was executed$|> No tests found for given|ERROR: (?:not found: |file or directory not found: )|Could not find '\S+\.[cm]?[jt]sx?'$)",
+        pattern: r"^(?:No (?:related )?tests? (?:files? )?found, exiting with code [1-9]|NO TESTS RAN$|(?:Error: )?No test files found: |Error: No tests found\.?$|Paths given to .mix test. did not match any |The --only option was given to .mix test. but no test was executed$|> No tests found for given|Could not find '\S+\.[cm]?[jt]sx?'$)",
         effects: &[Effect::Marker(Marker::FailsWithoutTests), Effect::Summary],
     },
     Rule {
