@@ -63,6 +63,29 @@ fn only_a_drained_worker_that_accepts_programs_gets_an_order() {
 }
 
 #[test]
+fn a_worker_that_carries_out_an_order_gets_no_other_one() {
+    let mut scene = Scene::new();
+    let (session, _) = scene.join(Register { condition: accepting(), ..register(1, 1) });
+    scene.drain("mac-1", true, None);
+    let report = |scene: &mut Scene, id, stage| {
+        let upgrade = UpgradeState { id, version: "0.2.0".into(), stage, reason: String::new() };
+        let condition = Condition { upgrade: Some(upgrade), ..accepting() };
+        scene.step(Input::Reported { session, held: Vec::new(), condition });
+    };
+    let other = UpgradeId::from_uuid(uuid::Uuid::from_u128(8));
+    for stage in [UpgradeStage::Fetching, UpgradeStage::Trial] {
+        report(&mut scene, other, stage);
+        let refused = upgrade(&mut scene, "mac-1");
+        assert_eq!(refused_as(&refused), ErrorCode::Conflict, "{stage:?}");
+        assert_eq!(sent(&refused), 0);
+        report(&mut scene, order().id, stage);
+        assert_eq!(sent(&upgrade(&mut scene, "mac-1")), 1, "{stage:?}: the same order, repeated");
+    }
+    report(&mut scene, other, UpgradeStage::Failed);
+    assert_eq!(sent(&upgrade(&mut scene, "mac-1")), 1);
+}
+
+#[test]
 fn the_progress_of_an_upgrade_is_in_the_list_of_workers() {
     let mut scene = Scene::new();
     let (session, _) = scene.join(Register { condition: accepting(), ..register(1, 1) });
