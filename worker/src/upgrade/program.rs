@@ -136,11 +136,17 @@ pub async fn run(
     // A program that has exited is not reaped yet, so that its id still names this group.
     group.kill();
     // Its files are closed and their locks are free only after its end.
-    let end = if let Ok(status) = timeout_at(Instant::now() + KILLED_WITHIN, group.0.wait()).await {
-        ended.unwrap_or(End::Exited(status?))
-    } else {
-        tracing::warn!("a killed program has not ended after {} s", KILLED_WITHIN.as_secs());
-        ended.unwrap_or(End::TimedOut)
+    let end = match (ended, timeout_at(Instant::now() + KILLED_WITHIN, group.0.wait()).await) {
+        (None, Ok(status)) => End::Exited(status?),
+        (Some(end), Ok(Ok(_))) => end,
+        (Some(end), Ok(Err(error))) => {
+            tracing::warn!("a killed program can't be awaited: {error}");
+            end
+        }
+        (ended, Err(_)) => {
+            tracing::warn!("a killed program has not ended after {} s", KILLED_WITHIN.as_secs());
+            ended.unwrap_or(End::TimedOut)
+        }
     };
     if !is_read {
         // A process that left the group may hold the pipes. The output until now is enough.
