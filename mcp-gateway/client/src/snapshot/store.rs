@@ -1,7 +1,7 @@
 //! Stored state for one working tree, in the user's cache directory.
 //!
 //! It consists of a git directory with our own objects and an index, so that unchanged files are
-//! not read again. A second git directory also gives access to the user's objects. The memory file
+//! not read again. A second git directory also gives access to the user's objects. The state file
 //! keeps the results of the last call.
 
 use super::error::SnapshotError;
@@ -22,6 +22,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Maximum wait for another call that takes a snapshot of the same tree.
 const WAIT_MAX: Duration = Duration::from_secs(300);
+/// Name of the state file. Two versions of this program use one store, so it stays.
+const STATE_FILE: &str = "memory.json";
 /// Size of our own objects, in bytes, above which they are removed and the next snapshot starts
 /// from scratch.
 const OWN_BYTES_MAX: u64 = 4 << 30;
@@ -88,7 +90,7 @@ impl Store {
         let alone = lock(&root.join("lock"))?;
         let store = Self { root, top: repository.top.clone(), _alone: alone };
         store.unlock_indexes()?;
-        if store.memory().own_bytes > OWN_BYTES_MAX {
+        if store.state().own_bytes > OWN_BYTES_MAX {
             store.reset()?;
         }
         store.configure(repository)?;
@@ -152,7 +154,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes objects, indexes and memory.
+    /// Removes objects, indexes and the state.
     pub(super) fn reset(&self) -> Result<(), SnapshotError> {
         for name in ["git", "all", "attributes", "describing", "patterns", "nothing"] {
             let path = self.root.join(name);
@@ -160,7 +162,7 @@ impl Store {
                 fs::remove_dir_all(&path).map_err(GitError::io(format!("removing {}", path.display())))?;
             }
         }
-        for name in ["index", "users-index", "users-index.stamp", "memory.json", "sent.json"] {
+        for name in ["index", "users-index", "users-index.stamp", STATE_FILE, "sent.json"] {
             fs::remove_file(self.root.join(name)).ok();
         }
         Ok(())
@@ -266,14 +268,14 @@ impl Store {
         Ok(Place { git_dir: Some(own), work_tree: Some(nothing), index: None })
     }
 
-    pub(super) fn memory(&self) -> StoreState {
-        let text = fs::read(self.root.join("memory.json")).unwrap_or_default();
+    pub(super) fn state(&self) -> StoreState {
+        let text = fs::read(self.root.join(STATE_FILE)).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
-    pub(super) fn remember(&self, memory: &StoreState) -> Result<(), SnapshotError> {
-        let text = serde_json::to_vec(memory).expect("memory has string keys only");
-        Ok(directory::write_if_different(&self.root.join("memory.json"), &text)?)
+    pub(super) fn write_state(&self, state: &StoreState) -> Result<(), SnapshotError> {
+        let text = serde_json::to_vec(state).expect("the state has string keys only");
+        Ok(directory::write_if_different(&self.root.join(STATE_FILE), &text)?)
     }
 }
 

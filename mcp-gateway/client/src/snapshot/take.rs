@@ -234,15 +234,15 @@ impl SnapshotTask {
         let (taken, store) = result?;
         let mut notes = builder.notes;
         let excludes = builder.excludes.text(&mut notes);
-        let mut memory = store.memory();
+        let mut state = store.state();
         let refs = self.repository.user.as_ref().and_then(|user| user.refs.clone());
         // New or removed tags can change the history that the same commit needs.
-        let known = memory.described_head.take().filter(|_| refs.is_some() && memory.refs == refs);
-        memory.described_head = head::head(&self.git, &self.repository, &store, known)?;
-        memory.refs = refs;
-        store.remember(&memory)?;
-        notes.extend(memory.described_head.iter().filter_map(|described_head| described_head.note.clone()));
-        let head = memory.described_head.map(|described_head| described_head.head);
+        let known = state.described_head.take().filter(|_| refs.is_some() && state.refs == refs);
+        state.described_head = head::head(&self.git, &self.repository, &store, known)?;
+        state.refs = refs;
+        store.write_state(&state)?;
+        notes.extend(state.described_head.iter().filter_map(|described_head| described_head.note.clone()));
+        let head = state.described_head.map(|described_head| described_head.head);
         let head = match head {
             Some(head) if self.is_partial() => self.if_whole(head, &taken.tree, &store, &mut notes)?,
             head => head,

@@ -71,7 +71,7 @@ pub(super) struct WorkTree<'a> {
 impl WorkTree<'_> {
     /// Takes the tree.
     pub(super) fn take(&self) -> Result<Taken, SnapshotError> {
-        let mut memory = self.store.memory();
+        let mut state = self.store.state();
         let mut round = 0;
         let mut reading = Reading::default();
         // Basis of the last scan, and the parts of its plan that stay valid after it is applied.
@@ -80,26 +80,25 @@ impl WorkTree<'_> {
             let stamp = self.copy_users_index()?;
             if round == 0 && !self.store.index().exists() {
                 // The stored basis belongs to another index.
-                memory.basis = None;
+                state.basis = None;
                 self.seed()?;
             }
             let mut scan = scan::scan(self.git, self.store, self.repository)?;
             self.keep_back_nested(&mut scan)?;
             let basis = self.basis(stamp, &scan);
             let nothing_new = scan.changed.is_empty() && scan.deleted.is_empty();
-            if let (true, Some(tree), true) =
-                (nothing_new, &memory.tree, memory.basis.as_ref() == Some(&basis))
+            if let (true, Some(tree), true) = (nothing_new, &state.tree, state.basis.as_ref() == Some(&basis))
             {
-                return Ok(taken(tree.clone(), &memory, Plan::default(), scan, Vec::new()));
+                return Ok(taken(tree.clone(), &state, Plan::default(), scan, Vec::new()));
             }
             let mut plan = match carried_out.take() {
                 Some((before, plan)) if nothing_new && before == basis => plan,
-                _ if memory.basis.as_ref() == Some(&basis) && self.is_plain(&scan) => {
+                _ if state.basis.as_ref() == Some(&basis) && self.is_plain(&scan) => {
                     self.plan_of_changes(&scan)
                 }
                 _ => {
                     // This plan contains the refused files again.
-                    memory.refused.clear();
+                    state.refused.clear();
                     self.plan(&scan)?
                 }
             };
@@ -108,10 +107,10 @@ impl WorkTree<'_> {
                 // The basis alone determines the tree only if it has no submodules, secrets or
                 // missing files.
                 let is_plain = plan.kept_back.is_empty() && plan.submodules.is_empty() && !plan.lacks_some;
-                memory.basis = is_plain.then_some(basis);
+                state.basis = is_plain.then_some(basis);
                 break (plan, scan, Vec::new());
             }
-            memory.basis = None;
+            state.basis = None;
             if round == ROUNDS_MAX {
                 let paths = plan.add.iter().map(|(path, _)| path).chain(&plan.remove).cloned().collect();
                 break (plan, scan, paths);
@@ -128,11 +127,11 @@ impl WorkTree<'_> {
                     carried_out = plan.when_done().map(|plan| (basis, plan));
                 }
             }
-            memory.own_bytes += plan.add.iter().map(|(_, size)| size).sum::<u64>();
+            state.own_bytes += plan.add.iter().map(|(_, size)| size).sum::<u64>();
             round += 1;
         };
-        memory.refused.extend(reading.refused.iter().map(|path| String::from_utf8_lossy(path).into_owned()));
-        self.finish(memory, plan, scan, changed_meanwhile, reading.ours)
+        state.refused.extend(reading.refused.iter().map(|path| String::from_utf8_lossy(path).into_owned()));
+        self.finish(state, plan, scan, changed_meanwhile, reading.ours)
     }
 
     /// Records files that git silently skipped. git refuses paths that could modify a repository's
@@ -153,7 +152,7 @@ impl WorkTree<'_> {
 
     fn finish(
         &self,
-        mut memory: StoreState,
+        mut state: StoreState,
         plan: Plan,
         scan: Scan,
         changed_meanwhile: Vec<Vec<u8>>,
@@ -162,17 +161,17 @@ impl WorkTree<'_> {
         // git writes the ids of subtrees into the index.
         let tree = self.store.write_index(&self.store.index(), |place| store::write_tree(self.git, place))?;
         let ours = ours.map_or_else(|| self.read_index(&self.store.index()), Ok)?;
-        memory.files = ours.entries.len() as u64;
-        memory.bytes = ours.entries.iter().map(|entry| u64::from(entry.size)).sum();
-        if memory.files > SNAPSHOT_FILES_MAX {
-            return Err(SnapshotError::TooManyFiles { count: memory.files });
+        state.files = ours.entries.len() as u64;
+        state.bytes = ours.entries.iter().map(|entry| u64::from(entry.size)).sum();
+        if state.files > SNAPSHOT_FILES_MAX {
+            return Err(SnapshotError::TooManyFiles { count: state.files });
         }
         if let Some(names) = &plan.left_behind {
-            memory.left_behind.clone_from(names);
+            state.left_behind.clone_from(names);
         }
-        memory.tree = Some(tree.clone());
-        self.store.remember(&memory)?;
-        Ok(taken(tree, &memory, plan, scan, changed_meanwhile))
+        state.tree = Some(tree.clone());
+        self.store.write_state(&state)?;
+        Ok(taken(tree, &state, plan, scan, changed_meanwhile))
     }
 
     fn ignored(&self, files: &[&[u8]], directories: &[Vec<u8>]) -> Result<HashSet<Vec<u8>>, SnapshotError> {
@@ -269,7 +268,7 @@ impl WorkTree<'_> {
 
 fn taken(
     tree: ObjectId,
-    memory: &StoreState,
+    state: &StoreState,
     plan: Plan,
     scan: Scan,
     changed_meanwhile: Vec<Vec<u8>>,
@@ -280,13 +279,13 @@ fn taken(
     nested.dedup();
     Taken {
         tree,
-        files: memory.files,
-        bytes: memory.bytes,
+        files: state.files,
+        bytes: state.bytes,
         kept_back: plan.kept_back,
         changed_meanwhile,
-        refused: memory.refused.iter().map(|path| path.clone().into_bytes()).collect(),
+        refused: state.refused.iter().map(|path| path.clone().into_bytes()).collect(),
         closed: scan.closed,
         nested,
-        left_behind: memory.left_behind.clone(),
+        left_behind: state.left_behind.clone(),
     }
 }
