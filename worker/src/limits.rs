@@ -18,8 +18,8 @@ pub const ROUND_PAUSE_MAX: Duration = Duration::from_millis(200);
 pub const STACKS_FOR: Duration = Duration::from_secs(3);
 /// Time without output after which the stacks are complete.
 pub const STACKS_QUIET: Duration = Duration::from_millis(500);
-/// The same if a debugger or an inspector examines a process.
-pub const EXAMINED_QUIET: Duration = Duration::from_millis(1_500);
+/// The same if a debugger prints some of them.
+pub const DEBUGGER_QUIET: Duration = Duration::from_millis(1_500);
 /// Time limit for killing a process tree before the rest is reported as survivors.
 pub const KILL_FOR: Duration = Duration::from_secs(10);
 /// Time limit for one round of stopping a process tree that forks faster than the process table can

@@ -116,8 +116,8 @@ pub fn listens(pid: i32, port: u16) -> Option<bool> {
 /// Returns a program of this machine, with arguments, that prints the stacks of a process on its
 /// standard output: `sample` on macOS, else py-spy (Python only), gdb or lldb if it is installed.
 /// `name` is the file name of the process's program.
-pub fn stack_printer(pid: i32, name: &str) -> Option<(PathBuf, Vec<String>)> {
-    system::stack_printer(pid, name)
+pub fn debugger(pid: i32, name: &str) -> Option<(PathBuf, Vec<String>)> {
+    system::debugger(pid, name)
 }
 
 /// Returns the children of a process without reading any other process, so that even a short-lived

@@ -70,8 +70,8 @@ pub enum Input {
     StacksRequested {
         /// Number of these processes.
         processes: usize,
-        /// Whether another program examines some of them. It is silent between its questions.
-        are_examined: bool,
+        /// Whether a debugger prints some of them. It is silent between its questions.
+        has_debugger: bool,
     },
     /// The worker had contact with the coordinator.
     Contact {

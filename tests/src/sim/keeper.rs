@@ -153,7 +153,7 @@ impl Keeper {
                 Effect::Record(acted) => self.acted = Some(acted),
                 Effect::NoteLeaked => {}
                 Effect::RequestStacks => {
-                    self.supervisor.handle(now, Input::StacksRequested { processes: 0, are_examined: false });
+                    self.supervisor.handle(now, Input::StacksRequested { processes: 0, has_debugger: false });
                 }
                 Effect::Terminate if self.behaviour.ignores_term => {}
                 Effect::Terminate => self.signal(now.running + self.behaviour.term_takes, 15),

@@ -163,7 +163,7 @@ impl Agent {
                     Err(error) if error.is_cancelled() => {}
                     Err(error) => error!("work on the disk failed: {error}"),
                 },
-                request = shutdown.wish() => self.on_shutdown_request(request),
+                request = shutdown.next_request() => self.on_shutdown_request(request),
                 () = sleep_until(wake_at) => {}
             }
             self.run_due_tasks();
@@ -175,7 +175,7 @@ impl Agent {
         while self.is_ready_for_upgrade() && !self.phase.is_shutdown() {
             tokio::select! {
                 done = self.work.join_next() => if done.is_none() { break },
-                request = shutdown.wish() => self.on_shutdown_request(request),
+                request = shutdown.next_request() => self.on_shutdown_request(request),
             }
         }
         match self.upgrade {

@@ -53,7 +53,6 @@ impl Agent {
 
     pub(super) fn on_shutdown_request(&mut self, request: ShutdownRequest) {
         match request {
-            ShutdownRequest::None => {}
             ShutdownRequest::Drain => {
                 info!("draining");
                 self.exit_after_last();

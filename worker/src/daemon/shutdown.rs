@@ -3,11 +3,8 @@
 use tokio::sync::watch;
 
 /// A shutdown request. Each level is stronger than the one before.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ShutdownRequest {
-    /// No request.
-    #[default]
-    None,
     /// Accept no more jobs, and exit when the running jobs have ended or the deadline has passed.
     Drain,
     /// End the running jobs now.
@@ -18,30 +15,32 @@ pub enum ShutdownRequest {
 
 /// The requesting end.
 #[derive(Debug)]
-pub struct ShutdownHandle(watch::Sender<ShutdownRequest>);
+pub struct ShutdownHandle(watch::Sender<Option<ShutdownRequest>>);
 
 /// The daemon's end.
 #[derive(Clone, Debug)]
-pub struct Shutdown(watch::Receiver<ShutdownRequest>);
+pub struct Shutdown(watch::Receiver<Option<ShutdownRequest>>);
 
 impl Shutdown {
     /// Creates both ends.
     pub fn new() -> (ShutdownHandle, Self) {
-        let (sender, receiver) = watch::channel(ShutdownRequest::None);
+        let (sender, receiver) = watch::channel(None);
         (ShutdownHandle(sender), Self(receiver))
     }
 
     /// Waits for a stronger request. Waits forever after the requesting end is dropped.
-    pub(crate) async fn wish(&mut self) -> ShutdownRequest {
-        match self.0.changed().await {
-            Ok(()) => *self.0.borrow_and_update(),
-            Err(_) => std::future::pending().await,
+    pub(crate) async fn next_request(&mut self) -> ShutdownRequest {
+        while self.0.changed().await.is_ok() {
+            if let Some(request) = *self.0.borrow_and_update() {
+                return request;
+            }
         }
+        std::future::pending().await
     }
 
     /// Returns true if there is a request.
-    pub(crate) fn is_asked(&self) -> bool {
-        *self.0.borrow() != ShutdownRequest::None
+    pub(crate) fn is_requested(&self) -> bool {
+        self.0.borrow().is_some()
     }
 }
 
@@ -49,9 +48,9 @@ impl ShutdownHandle {
     /// Requests a shutdown. A request weaker than the current one has no effect.
     pub fn request(&self, request: ShutdownRequest) {
         self.0.send_if_modified(|present| {
-            let is_stronger = request > *present;
+            let is_stronger = Some(request) > *present;
             if is_stronger {
-                *present = request;
+                *present = Some(request);
             }
             is_stronger
         });
@@ -59,11 +58,7 @@ impl ShutdownHandle {
 
     /// Requests the next level, a drain or the end of the jobs, as each SIGTERM does.
     pub fn request_next_level(&self) {
-        let present = *self.0.borrow();
-        self.request(if present == ShutdownRequest::None {
-            ShutdownRequest::Drain
-        } else {
-            ShutdownRequest::EndJobs
-        });
+        let is_first = self.0.borrow().is_none();
+        self.request(if is_first { ShutdownRequest::Drain } else { ShutdownRequest::EndJobs });
     }
 }

@@ -19,7 +19,7 @@ use tracing::{info, warn};
 /// The order that the worker carries out, or that failed last.
 pub(super) enum Upgrading {
     /// There was no order since the start.
-    None,
+    NoOrder,
     /// The program is received and checked. Aborting the task ends that.
     Fetching { order: UpgradeOrder, task: AbortHandle },
     /// The program is next to the present one. The daemon ends when it holds no attempt.
@@ -34,14 +34,14 @@ impl Upgrading {
         match self {
             Self::Fetching { order, .. } => Some(order),
             Self::Ready(staged) => Some(&staged.order),
-            Self::None | Self::Failed(_) => None,
+            Self::NoOrder | Self::Failed(_) => None,
         }
     }
 
     fn id(&self) -> Option<UpgradeId> {
         match self {
             Self::Failed(state) => Some(state.id),
-            Self::None | Self::Fetching { .. } | Self::Ready(_) => self.present().map(|order| order.id),
+            Self::NoOrder | Self::Fetching { .. } | Self::Ready(_) => self.present().map(|order| order.id),
         }
     }
 }
@@ -123,7 +123,7 @@ impl Agent {
         {
             stage::remove_left(restart, worker);
         }
-        failure::read(&config.data_dir, version::program()).map_or(Upgrading::None, Upgrading::Failed)
+        failure::read(&config.data_dir, version::program()).map_or(Upgrading::NoOrder, Upgrading::Failed)
     }
 
     /// Returns how far the worker is, for the coordinator.
@@ -229,7 +229,7 @@ impl Agent {
 
     /// Stops the present order. Its program is removed.
     fn end_upgrade(&mut self) {
-        if let Upgrading::Fetching { task, .. } = std::mem::replace(&mut self.upgrade, Upgrading::None) {
+        if let Upgrading::Fetching { task, .. } = std::mem::replace(&mut self.upgrade, Upgrading::NoOrder) {
             task.abort();
         }
     }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use walkdir::WalkDir;
 
 /// Mode of a directory that others can traverse, but not list or write.
-const WAY: u32 = 0o711;
+const TRAVERSABLE: u32 = 0o711;
 /// Mode of a directory that one group can traverse.
 const GATE: u32 = 0o710;
 /// Mode of a directory for the worker only.
@@ -27,13 +27,13 @@ const CLOSED: u32 = 0o700;
 /// Fails if the disk fails.
 pub fn settle(data_directory: &Path, has_users: bool, open: &BTreeSet<PathBuf>) -> io::Result<()> {
     if !has_users {
-        let is_way = fs::metadata(data_directory)?.permissions().mode() & 0o777 == WAY;
-        return if is_way { set(data_directory, CLOSED) } else { Ok(()) };
+        let is_traversable = fs::metadata(data_directory)?.permissions().mode() & 0o777 == TRAVERSABLE;
+        return if is_traversable { set(data_directory, CLOSED) } else { Ok(()) };
     }
-    set(data_directory, WAY)?;
+    set(data_directory, TRAVERSABLE)?;
     let (attempts, projects) = (data_directory.join("attempts"), data_directory.join("projects"));
-    for parent in [&attempts, &projects] {
-        set(parent, WAY)?;
+    for directory in [&attempts, &projects] {
+        set(directory, TRAVERSABLE)?;
     }
     let mut gates = directories(&attempts)?;
     for project in directories(&projects)? {
@@ -49,13 +49,13 @@ fn settle_project(project: &Path) -> io::Result<()> {
         let entry = entry?;
         let is_directory = entry.file_type()?.is_dir();
         let mode = match entry.file_name().to_str() {
-            Some("checkouts") if is_directory => WAY,
+            Some("checkouts") if is_directory => TRAVERSABLE,
             _ if is_directory => CLOSED,
             _ => 0o600,
         };
         set(&entry.path(), mode)?;
     }
-    set(project, WAY)
+    set(project, TRAVERSABLE)
 }
 
 /// Closes the gates of an ended attempt. Missing gates are not an error.

@@ -48,7 +48,7 @@ pub(super) struct RunningAttempt {
     spool: Spool,
     captures: Vec<Capture>,
     /// Running programs that print the stacks of other processes.
-    stack_printers: BTreeSet<i32>,
+    debuggers: BTreeSet<i32>,
     masker: Option<Masker>,
     /// True if the job runs as the keeper's user, so that examining it gives it no rights.
     may_attach_debugger: bool,
@@ -160,7 +160,7 @@ impl RunningAttempt {
             process: None,
             spool,
             captures: Vec::new(),
-            stack_printers: BTreeSet::new(),
+            debuggers: BTreeSet::new(),
             masker: None,
             may_attach_debugger: run.jobs_reach_socket,
             stdin: None,

@@ -33,7 +33,7 @@ enum WaitResult {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ChildrenLeft {
     /// No child.
-    None,
+    NoChildren,
     /// Only running children.
     Running,
     /// Children, and more of them may have ended.
@@ -56,7 +56,7 @@ fn reap_with(
         match wait_once()? {
             WaitResult::Reaped(one) => reaped(one),
             WaitResult::Running => return Ok(ChildrenLeft::Running),
-            WaitResult::NoChildren => return Ok(ChildrenLeft::None),
+            WaitResult::NoChildren => return Ok(ChildrenLeft::NoChildren),
         }
         if Now::read().running >= until {
             break;
@@ -151,8 +151,8 @@ mod tests {
         // One status is reaped even after the time limit: the first may belong to the command.
         assert_eq!(reaped_count(Duration::ZERO, usize::MAX), (ChildrenLeft::Unchecked, 1));
         assert_eq!(reaped_count(Duration::MAX, usize::MAX), (ChildrenLeft::Unchecked, REAP_MAX));
-        assert_eq!(reaped_count(Duration::MAX, 3), (ChildrenLeft::None, 3));
-        assert_eq!(reaped_count(Duration::ZERO, 0), (ChildrenLeft::None, 0));
+        assert_eq!(reaped_count(Duration::MAX, 3), (ChildrenLeft::NoChildren, 3));
+        assert_eq!(reaped_count(Duration::ZERO, 0), (ChildrenLeft::NoChildren, 0));
     }
 
     #[test]

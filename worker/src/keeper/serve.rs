@@ -88,7 +88,7 @@ impl Keeper {
             self.finish_attempt(now);
             self.check_directory(now);
             self.send_progress(now);
-            self.send_stdin_position();
+            self.send_stdin_window();
             if self.connection.as_mut().is_some_and(|connection| connection.flush().is_err()) {
                 self.connection = None;
             }
@@ -206,7 +206,7 @@ impl Keeper {
     }
 
     /// Sends the worker the new limit of standard input, if it has grown.
-    fn send_stdin_position(&mut self) {
+    fn send_stdin_window(&mut self) {
         let Some(attempt) = self.attempt.as_mut().filter(|_| self.connection.is_some()) else { return };
         let id = attempt.id();
         if let Some(place) = attempt.stdin_mut().and_then(Stdin::next_announcement) {

@@ -22,8 +22,8 @@ const ELF_NOTE: &[u8] = b"\x04\0\0\0Go\0\0";
 /// The build id in other files (Go source, `cmd/internal/buildid`, `goBuildPrefix`).
 const BUILD_ID: &[u8] = b"\xff Go build ID: \"";
 
-/// Limit on the processes that another program examines.
-const EXAMINED_MAX: usize = 4;
+/// Limit on the processes that get a debugger.
+const DEBUGGED_MAX: usize = 4;
 /// Programs whose native stack explains no hang: they wait for others, or they run code that a
 /// debugger does not know.
 const UNEXPLAINED: [&str; 8] = ["sh", "bash", "dash", "zsh", "sleep", "tail", "bun", "deno"];
@@ -35,12 +35,12 @@ const NODE: &str = "node";
 pub(super) struct Requested {
     /// Number of processes that got a signal.
     pub(super) signaled: usize,
-    /// Programs with arguments that print the stacks of other processes.
-    pub(super) printers: Vec<(PathBuf, Vec<String>)>,
+    /// Debuggers with their arguments. They print the stacks of other processes.
+    pub(super) debuggers: Vec<(PathBuf, Vec<String>)>,
 }
 
 /// Signals the processes that can print their stacks. `may_attach_debugger`: of the processes without a
-/// child, the other ones are examined by a program of the machine.
+/// child, the other ones get a debugger of the machine.
 pub(super) fn request(processes: &[Process], may_attach_debugger: bool) -> Requested {
     let mut requested = Requested::default();
     let (mut nodes, mut parents) = (Vec::new(), Vec::new());
@@ -59,20 +59,20 @@ pub(super) fn request(processes: &[Process], may_attach_debugger: bool) -> Reque
             if node::is_node(process.pid) {
                 if has_child { &mut parents } else { &mut nodes }.push(process.pid.to_string());
             }
-        } else if !has_child && requested.printers.len() < EXAMINED_MAX {
-            requested.printers.extend(name.and_then(|name| platform::stack_printer(process.pid, &name)));
+        } else if !has_child && requested.debuggers.len() < DEBUGGED_MAX {
+            requested.debuggers.extend(name.and_then(|name| platform::debugger(process.pid, &name)));
         }
     }
     // A process without a child runs the test. A package manager and a runner wait for it.
-    nodes.truncate(EXAMINED_MAX);
-    parents.truncate(EXAMINED_MAX);
+    nodes.truncate(DEBUGGED_MAX);
+    parents.truncate(DEBUGGED_MAX);
     if nodes.len() + parents.len() > 0
         && let Ok(program) = platform::own_executable()
     {
         let words = [node::SUBCOMMAND, node::PARENTS].map(str::to_owned);
         let [subcommand, separator] = words;
         let arguments = [vec![subcommand], nodes, vec![separator], parents].concat();
-        requested.printers.push((program, arguments));
+        requested.debuggers.push((program, arguments));
     }
     requested
 }
@@ -122,10 +122,10 @@ mod tests {
         assert_eq!(signal_of(own), None);
         let process = platform::process(own).unwrap();
         let requested = request(std::slice::from_ref(&process), false);
-        assert_eq!((requested.signaled, requested.printers.len()), (0, 0));
+        assert_eq!((requested.signaled, requested.debuggers.len()), (0, 0));
         let parent = platform::Process { pid: process.parent, ..process.clone() };
-        let examined = request(&[parent, process], true).printers;
-        assert!(examined.len() <= 1, "only the process without a child: {examined:?}");
+        let debuggers = request(&[parent, process], true).debuggers;
+        assert!(debuggers.len() <= 1, "only the process without a child: {debuggers:?}");
         assert_eq!(signal_of(i32::MAX), None);
     }
 }

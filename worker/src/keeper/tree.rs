@@ -164,7 +164,7 @@ impl Tree {
     pub(super) fn count(&mut self, until: Duration, reaped: impl FnMut(Reaped)) -> io::Result<usize> {
         let left = self.reap(until, reaped)?;
         if self.adopts {
-            return Ok(usize::from(left != ChildrenLeft::None));
+            return Ok(usize::from(left != ChildrenLeft::NoChildren));
         }
         Ok(self.find_until(until)?.len())
     }
@@ -226,7 +226,7 @@ impl Tree {
         let mut seen_pids = BTreeSet::new();
         loop {
             // Ended children would be found again and again.
-            if self.reap(until, &mut reaped).map_or(true, |left| left == ChildrenLeft::None) {
+            if self.reap(until, &mut reaped).map_or(true, |left| left == ChildrenLeft::NoChildren) {
                 return;
             }
             // An unreaped process keeps its pid, so every process found here belongs to the tree.

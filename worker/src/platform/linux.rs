@@ -137,7 +137,7 @@ pub(super) fn open_program(pid: i32) -> Option<fs::File> {
 
 /// gdb(1): `-nx` reads no initialization files, and without `auto-load` no script that the process
 /// brings.
-pub(super) fn stack_printer(pid: i32, name: &str) -> Option<(PathBuf, Vec<String>)> {
+pub(super) fn debugger(pid: i32, name: &str) -> Option<(PathBuf, Vec<String>)> {
     let pid = pid.to_string();
     let found = |program: &str, arguments: &[&str]| {
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();

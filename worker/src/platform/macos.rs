@@ -108,7 +108,7 @@ pub(super) fn open_program(pid: i32) -> Option<File> {
 
 /// sample(1): `sample PID DURATION INTERVAL`, in seconds and milliseconds. `-mayDie` reads the
 /// symbols first, and `-file` replaces the file in `/tmp`.
-pub(super) fn stack_printer(pid: i32, _name: &str) -> Option<(PathBuf, Vec<String>)> {
+pub(super) fn debugger(pid: i32, _name: &str) -> Option<(PathBuf, Vec<String>)> {
     let pid = pid.to_string();
     let arguments = [pid.as_str(), "1", "10", "-mayDie", "-file", "/dev/stdout"];
     Some((PathBuf::from("/usr/bin/sample"), arguments.map(str::to_owned).to_vec()))

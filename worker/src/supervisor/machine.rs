@@ -2,7 +2,7 @@
 
 use super::{Deadlines, Effect, Input, Plan};
 use crate::limits::{
-    EXAMINED_QUIET, KILL_FOR, LEAK_GRACE, ROUND_PAUSE_MAX, ROUND_PAUSE_MIN, SETTLE, STACKS_FOR, STACKS_QUIET,
+    DEBUGGER_QUIET, KILL_FOR, LEAK_GRACE, ROUND_PAUSE_MAX, ROUND_PAUSE_MIN, SETTLE, STACKS_FOR, STACKS_QUIET,
 };
 use crate::platform::Now;
 use buildpool_protocol::limits::PIPE_DRAIN;
@@ -121,8 +121,8 @@ impl Supervisor {
             Input::Exited => self.exited(now),
             Input::PipesClosed => self.pipes_closed_at = self.pipes_closed_at.or(Some(now.running)),
             Input::TreeCounted { left } => self.on_tree_counted(now, left),
-            Input::StacksRequested { processes, are_examined } => {
-                self.stacks_quiet = if are_examined { EXAMINED_QUIET } else { STACKS_QUIET };
+            Input::StacksRequested { processes, has_debugger } => {
+                self.stacks_quiet = if has_debugger { DEBUGGER_QUIET } else { STACKS_QUIET };
                 self.stacks_requested(now, processes);
             }
             Input::Contact { age, cut_off_after } => {

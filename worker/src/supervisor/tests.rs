@@ -101,7 +101,7 @@ fn limits_are_recorded_before_the_first_signal() {
         let first = if is_timeout { Effect::RequestStacks } else { Effect::Terminate };
         assert_eq!(bench.take(), [Effect::Record(acted), first]);
         assert!(bench.supervisor.is_ending());
-        bench.feed(Input::StacksRequested { processes: 0, are_examined: false });
+        bench.feed(Input::StacksRequested { processes: 0, has_debugger: false });
         assert_eq!(bench.take(), if is_timeout { vec![Effect::Terminate] } else { vec![] });
     }
 }

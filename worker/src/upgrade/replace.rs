@@ -30,7 +30,7 @@ pub async fn replace(staged: Staged, mut shutdown: Shutdown) -> io::Result<()> {
     } else {
         TrialResult::Failed("the program was replaced while it ran; the one in its place starts".to_owned())
     };
-    if tried == TrialResult::Shutdown || is_asked_to_end(&shutdown).await {
+    if tried == TrialResult::Shutdown || is_shutdown_requested(&shutdown).await {
         info!(version, "the upgrade ends, because the worker should end");
         return Ok(());
     }
@@ -60,9 +60,9 @@ pub async fn replace(staged: Staged, mut shutdown: Shutdown) -> io::Result<()> {
     Err(execute(&restart))
 }
 
-/// Returns true if this process was asked to end. From then on, a request to end ends it at once: another program is
+/// Returns true if the shutdown of this process was requested. From then on, SIGTERM ends it at once: another program is
 /// executed soon, which would not know about a signal that this one has caught. Each file is complete at each moment.
-async fn is_asked_to_end(shutdown: &Shutdown) -> bool {
+async fn is_shutdown_requested(shutdown: &Shutdown) -> bool {
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         // SAFETY: the default action runs no handler.
@@ -73,7 +73,7 @@ async fn is_asked_to_end(shutdown: &Shutdown) -> bool {
     tokio::time::sleep(SIGNALS_READ_WITHIN).await;
     // The task that passes signals on may come after this one.
     tokio::task::yield_now().await;
-    shutdown.is_asked()
+    shutdown.is_requested()
 }
 
 /// Puts the new program in the place of the present one, which keeps a second name. At each moment the path has one of the

@@ -25,7 +25,7 @@ pub async fn run(staged: &Staged, shutdown: &mut Shutdown) -> TrialResult {
     let arguments = trial_arguments(&staged.restart, staged.order.id);
     let limits = Limits { within, line: Some((REGISTERED, EXIT_WITHIN)) };
     let stop = async {
-        shutdown.wish().await;
+        shutdown.next_request().await;
     };
     let ran = match program::run(staged.path(), arguments, limits, stop).await {
         Err(error) => {

@@ -39,17 +39,17 @@ impl RunningAttempt {
                     let requested = process
                         .map(|process| process.tree.request_stacks(until, may_attach_debugger))
                         .unwrap_or_default();
-                    let examined = requested
-                        .printers
+                    let started = requested
+                        .debuggers
                         .iter()
-                        .filter(|(program, arguments)| self.print_stacks(program, arguments));
-                    let examined = examined.count();
-                    let processes = requested.signaled + examined;
-                    let are_examined = examined > 0;
-                    self.supervisor.handle(now, Input::StacksRequested { processes, are_examined });
+                        .filter(|(program, arguments)| self.start_debugger(program, arguments));
+                    let debuggers = started.count();
+                    let processes = requested.signaled + debuggers;
+                    let has_debugger = debuggers > 0;
+                    self.supervisor.handle(now, Input::StacksRequested { processes, has_debugger });
                 }
                 Effect::Terminate => {
-                    self.end_stack_printers();
+                    self.end_debuggers();
                     let until = self.work_deadline(now);
                     if let Some(process) = &mut self.process {
                         process.tree.terminate(until);
@@ -72,9 +72,9 @@ impl RunningAttempt {
         }
     }
 
-    /// Starts a program that prints the stacks of a process. Its output becomes part of stderr. It is
+    /// Starts a debugger, which prints the stacks of processes. Its output becomes part of stderr. It is
     /// a process of the tree, so it ends with the tree.
-    fn print_stacks(&mut self, program: &Path, arguments: &[String]) -> bool {
+    fn start_debugger(&mut self, program: &Path, arguments: &[String]) -> bool {
         if self.captures.is_empty() {
             return false;
         }
@@ -86,17 +86,17 @@ impl RunningAttempt {
         command.args(arguments).env_clear().current_dir("/");
         command.stdin(Stdio::null()).stdout(write).stderr(Stdio::null());
         // The tree reaps all children of the keeper.
-        let Ok(printer) = command.spawn() else { return false };
-        self.stack_printers.extend(i32::try_from(printer.id()));
+        let Ok(debugger) = command.spawn() else { return false };
+        self.debuggers.extend(i32::try_from(debugger.id()));
         self.captures.push(Capture::new(Stream::Stderr, output, self.masker.clone()));
         true
     }
 
-    /// Kills the programs that still print stacks. A debugger stops the process that it examines, so
-    /// the process could not end by itself in its grace period.
-    fn end_stack_printers(&mut self) {
-        for pid in mem::take(&mut self.stack_printers) {
-            // An examiner that has ended is not reaped yet, so the pid is still its own.
+    /// Kills the debuggers that still print stacks. A debugger stops its process, which could not end
+    /// by itself in its grace period.
+    fn end_debuggers(&mut self) {
+        for pid in mem::take(&mut self.debuggers) {
+            // A debugger that has ended is not reaped yet, so the pid is still its own.
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
     }

@@ -59,7 +59,7 @@ impl RunningAttempt {
         // An error here does not prove that there are no children. The next turn tries again.
         let left = process.tree.reap(until, |one| all.push(one)).unwrap_or(ChildrenLeft::Running);
         self.has_unread_statuses = left == ChildrenLeft::Unchecked;
-        let is_childless = left == ChildrenLeft::None;
+        let is_childless = left == ChildrenLeft::NoChildren;
         let has_reaped = !all.is_empty();
         for one in all {
             self.on_reaped(now, one);
@@ -70,7 +70,7 @@ impl RunningAttempt {
     }
 
     pub(super) fn on_reaped(&mut self, now: Now, one: Reaped) {
-        self.stack_printers.remove(&one.pid);
+        self.debuggers.remove(&one.pid);
         add(&mut self.usage, &one.usage);
         if self.process.as_ref().is_none_or(|process| process.pid != one.pid) {
             return;

@@ -2,7 +2,7 @@
 
 use super::super::{Effect, Input, Plan};
 use super::{Bench, plan};
-use crate::limits::{EXAMINED_QUIET, STACKS_FOR, STACKS_QUIET};
+use crate::limits::{DEBUGGER_QUIET, STACKS_FOR, STACKS_QUIET};
 use buildpool_protocol::outcome::Acted;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn printing_stacks() -> Bench {
     let after = Duration::from_secs(60);
     let mut bench = Bench::running(Plan { timeout: Some(after), ..plan() });
     bench.pass(after);
-    bench.feed(Input::StacksRequested { processes: 2, are_examined: false });
+    bench.feed(Input::StacksRequested { processes: 2, has_debugger: false });
     assert_eq!(bench.take(), [Effect::Record(Acted::Timeout { after, held: None }), Effect::RequestStacks]);
     bench
 }
@@ -31,11 +31,11 @@ fn after_a_timeout_stacks_are_printed_for_a_limited_time() {
     quick.pass(STACKS_QUIET);
     assert_eq!(quick.take(), [Effect::Terminate], "it has printed all");
 
-    let mut examined = printing_stacks();
-    examined.feed(Input::StacksRequested { processes: 1, are_examined: true });
-    examined.pass(Duration::from_millis(10));
-    examined.feed(Input::Output);
-    assert_eq!(examined.supervisor.next_deadline().until(examined.now), Some(EXAMINED_QUIET));
+    let mut debugged = printing_stacks();
+    debugged.feed(Input::StacksRequested { processes: 1, has_debugger: true });
+    debugged.pass(Duration::from_millis(10));
+    debugged.feed(Input::Output);
+    assert_eq!(debugged.supervisor.next_deadline().until(debugged.now), Some(DEBUGGER_QUIET));
 
     let mut dead = printing_stacks();
     dead.feed(Input::Exited);
