@@ -153,7 +153,7 @@ fn log_to_stderr_from(level: tracing_subscriber::filter::LevelFilter, format: Lo
 }
 
 /// Returns when the process receives SIGTERM or SIGINT.
-async fn asked_to_end() {
+async fn shutdown_requested() {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))

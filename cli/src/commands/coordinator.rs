@@ -51,7 +51,10 @@ pub(crate) fn run(arguments: CoordinatorArguments) -> Result<ExitCode, Failure> 
         let coordinator =
             Coordinator::start(config).await.map_err(|error| Failure::from_error(POOL, &error))?;
         announce(coordinator.url());
-        coordinator.serve(super::asked_to_end()).await.map_err(|error| Failure::from_error(POOL, &error))?;
+        coordinator
+            .serve(super::shutdown_requested())
+            .await
+            .map_err(|error| Failure::from_error(POOL, &error))?;
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -72,15 +75,15 @@ fn run_shared(config: Config, announce: impl FnOnce(String)) -> Result<ExitCode,
             if let Some(announce) = announce.take() {
                 announce(standby.url());
             }
-            let mut asked = Box::pin(super::asked_to_end());
+            let mut shutdown = Box::pin(super::shutdown_requested());
             let elected = tokio::select! {
                 elected = standby.elected() => elected,
-                () = &mut asked => return Ok(ExitCode::SUCCESS),
+                () = &mut shutdown => return Ok(ExitCode::SUCCESS),
             };
             let served = match elected {
                 Ok(coordinator) => {
                     tasks_end = Some(coordinator.end());
-                    coordinator.serve(asked).await
+                    coordinator.serve(shutdown).await
                 }
                 Err(error) => Err(error),
             };

@@ -146,11 +146,11 @@ impl IdleWatch {
         self.worker_is_there().await?;
         publish()?;
         let program = Program::now();
-        let mut asked = std::pin::pin!(super::asked_to_end());
+        let mut shutdown = std::pin::pin!(super::shutdown_requested());
         let mut idle_since = None;
         loop {
             tokio::select! {
-                () = &mut asked => break,
+                () = &mut shutdown => break,
                 // Idleness is an absence of events, so check periodically.
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }

@@ -197,7 +197,7 @@ impl Rollout<'_> {
         let began = Instant::now();
         let done = tokio::select! {
             done = self.carry_out() => done,
-            () = super::asked_to_end() => Err(Failure::new(
+            () = super::shutdown_requested() => Err(Failure::new(
                 INTERRUPTED,
                 format!("`{shown}`: interrupted; an upgrade whose trial has begun goes on, another one ends; a second run continues"),
             )),
@@ -221,7 +221,7 @@ impl Rollout<'_> {
     async fn resume(&self) -> Result<(), String> {
         tokio::select! {
             resumed = self.drain(false) => resumed.map_err(|error| chain(&error)),
-            () = super::asked_to_end() => Err("interrupted".to_owned()),
+            () = super::shutdown_requested() => Err("interrupted".to_owned()),
         }
     }
 

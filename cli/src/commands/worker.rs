@@ -80,7 +80,7 @@ fn of_worker(error: &WorkerError) -> Failure {
 /// returns.
 async fn pass_signals_on(handle: &ShutdownHandle) {
     loop {
-        super::asked_to_end().await;
+        super::shutdown_requested().await;
         tracing::info!("shutting down: no more jobs are taken");
         handle.request_next_level();
     }
