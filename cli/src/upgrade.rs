@@ -95,21 +95,53 @@ pub(crate) enum Step {
     Failed(String),
 }
 
+/// Returns the order of another command that a worker carries out.
+pub(crate) fn other_order(worker: &WorkerSummary, id: UpgradeId) -> Option<&UpgradeState> {
+    worker.upgrade.as_ref().filter(|state| state.id != id && state.stage != UpgradeStage::Failed)
+}
+
+/// Returns why a worker did not register with the version in time. `refused` is the last refusal of an order; `is_ordered`
+/// is true if an order was accepted.
+pub(crate) fn lateness(
+    worker: &WorkerSummary,
+    id: UpgradeId,
+    within: Duration,
+    is_ordered: bool,
+    refused: Option<&str>,
+) -> String {
+    let within = within.as_secs();
+    let state = if worker.connected { "it is connected" } else { "it is not connected" };
+    let state = format!("{state} now with version {}", worker.version);
+    if is_ordered {
+        return format!(
+            "it did not register with the new version within {within} s ({state}); look at its log on its machine"
+        );
+    }
+    if let Some(other) = other_order(worker, id) {
+        let version = other.version.escape_debug();
+        return format!(
+            "another command's upgrade of it to {version} did not end within {within} s ({state}); look at its log on its machine"
+        );
+    }
+    if !worker.connected {
+        return format!("it was away for {within} s and got no order; start it, and run the command again");
+    }
+    let reason = refused.map(|reason| format!(": {reason}")).unwrap_or_default();
+    format!("it got no order within {within} s ({state}){reason}; run the command again")
+}
+
 /// Returns the next step for a worker that was drained. `ordered` is the time since the order was last sent.
 pub(crate) fn step(worker: &WorkerSummary, id: UpgradeId, version: &str, ordered: Option<Duration>) -> Step {
     if !worker.connected {
         return Step::Wait;
     }
-    let (own, other): (Option<&UpgradeState>, Option<&UpgradeState>) = match &worker.upgrade {
-        Some(state) if state.id == id => (Some(state), None),
-        state => (None, state.as_ref().filter(|state| state.stage != UpgradeStage::Failed)),
-    };
+    let own = worker.upgrade.as_ref().filter(|state| state.id == id);
     match own.map(|state| (state.stage, &state.reason)) {
         Some((UpgradeStage::Fetching | UpgradeStage::Trial, _)) => return Step::Wait,
         Some((UpgradeStage::Failed, reason)) => return Step::Failed(reason.clone()),
         None => {}
     }
-    match other {
+    match other_order(worker, id) {
         // A trial registers with the new version, but the worker may keep its old program.
         Some(state) if state.version == version => Step::Wait,
         Some(state) => Step::Failed(format!(
@@ -128,7 +160,7 @@ pub(crate) fn step(worker: &WorkerSummary, id: UpgradeId, version: &str, ordered
 
 #[cfg(test)]
 mod tests {
-    use super::{Planned, Step, Wanted, plan, step};
+    use super::{Planned, Step, Wanted, lateness, other_order, plan, step};
     use buildpool_protocol::client_link::WorkerSummary;
     use buildpool_protocol::ids::UpgradeId;
     use buildpool_protocol::upgrade::{UpgradeStage, UpgradeState};
@@ -245,6 +277,29 @@ mod tests {
             };
             assert_eq!(next(&of("0.2.0")), Step::Wait, "{stage:?}: the same upgrade");
             assert!(failed(next(&of("0.3.0"))).contains("upgrades it to 0.3.0"), "{stage:?}");
+            assert!(other_order(&of("0.3.0"), own).is_some(), "{stage:?}: it stays drained for that command");
+            assert!(other_order(&of("0.2.0"), UpgradeId::from_uuid(another)).is_none(), "{stage:?}: its own");
         }
+    }
+
+    #[test]
+    fn a_late_worker_is_described_by_what_it_was_sent() {
+        let (own, another) = (UpgradeId::from_uuid(uuid::Uuid::from_u128(1)), uuid::Uuid::from_u128(2));
+        let late = |worker: &WorkerSummary, is_ordered, refused| {
+            lateness(worker, own, Duration::from_secs(960), is_ordered, refused)
+        };
+        let idle = worker("mac-1");
+        let away = WorkerSummary { connected: false, ..idle.clone() };
+        let ordered = "did not register with the new version within 960 s (it is";
+        assert!(late(&idle, true, None).contains(ordered));
+        assert!(late(&away, true, None).contains(ordered));
+        assert!(late(&away, false, None).contains("was away for 960 s and got no order; start it"));
+        let refused = late(&idle, false, Some("it is not drained"));
+        assert!(refused.contains("got no order within 960 s") && refused.contains(": it is not drained"));
+        let id = UpgradeId::from_uuid(another);
+        let (version, stage) = ("0.2.0".to_owned(), UpgradeStage::Fetching);
+        let upgrade = Some(UpgradeState { id, version, stage, reason: String::new() });
+        let busy = WorkerSummary { upgrade, ..idle };
+        assert!(late(&busy, false, None).contains("another command's upgrade of it to 0.2.0 did not end"));
     }
 }

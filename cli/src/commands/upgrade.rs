@@ -6,7 +6,7 @@ use crate::failure::{Failure, INTERRUPTED, POOL, REFUSED, USAGE};
 use crate::settings;
 use crate::terminal::table::Table;
 use crate::terminal::{self, name};
-use crate::upgrade::{Planned, Step, Wanted, plan, step};
+use crate::upgrade::{Planned, Step, Wanted, lateness, other_order, plan, step};
 use buildpool_client::programs::{self, SendError};
 use buildpool_client::{Client, ClientError, chain};
 use buildpool_objects::pump::PumpError;
@@ -35,7 +35,7 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum UpgradeResult {
-    /// It had the version before.
+    /// It had the version before, or another command upgraded it meanwhile.
     UpToDate,
     /// It is selected for the upgrade.
     Planned,
@@ -144,7 +144,7 @@ async fn upgrade_all(
         };
         let rollout = Rollout { client, arguments, worker, order: &order, target, program: &sent.program };
         match rollout.run().await {
-            Ok(()) => entries[index].result = UpgradeResult::Upgraded,
+            Ok(result) => entries[index].result = result,
             Err(failure) => {
                 entries[index].result = UpgradeResult::Failed;
                 entries[index].reason = Some(failure.message().to_owned());
@@ -191,8 +191,9 @@ struct Rollout<'a> {
 }
 
 impl Rollout<'_> {
-    /// Upgrades the worker: drain, order, registration, resume.
-    async fn run(&self) -> Result<(), Failure> {
+    /// Upgrades the worker: drain, order, registration, resume. Returns `Upgraded`, or `UpToDate` if another command upgraded
+    /// it.
+    async fn run(&self) -> Result<UpgradeResult, Failure> {
         let shown = name(&self.worker.name);
         let began = Instant::now();
         let done = tokio::select! {
@@ -204,23 +205,41 @@ impl Rollout<'_> {
         };
         if self.worker.draining {
             terminal::print_progress(&format!("{shown}: it was drained before and stays drained\n"));
-        } else if let Err(reason) = self.resume().await {
-            let text = format!(
-                "`{shown}` stays drained, because the request to resume it failed: {reason}; `buildpool resume {shown}`"
-            );
-            done?;
-            return Err(Failure::new(POOL, text));
+        } else {
+            match self.resume().await {
+                Ok(None) => {}
+                Ok(Some(version)) => terminal::print_progress(&format!(
+                    "{shown}: it stays drained for the command that upgrades it to {version}; if it is drained after that, `buildpool resume {shown}`\n"
+                )),
+                Err(reason) => {
+                    let text = format!(
+                        "`{shown}` stays drained, because the request to resume it failed: {reason}; `buildpool resume {shown}`"
+                    );
+                    done?;
+                    return Err(Failure::new(POOL, text));
+                }
+            }
         }
-        done?;
+        let result = done?;
         let (version, seconds) = (&self.order.version, began.elapsed().as_secs());
-        terminal::print_progress(&format!("{shown}: {version} after {seconds} s\n"));
-        Ok(())
+        let other = if result == UpgradeResult::Upgraded { "" } else { ", by another command" };
+        terminal::print_progress(&format!("{shown}: {version} after {seconds} s{other}\n"));
+        Ok(result)
     }
 
-    /// Resumes the worker. A signal ends the wait for a coordinator. On an error, returns the reason.
-    async fn resume(&self) -> Result<(), String> {
+    /// Resumes the worker, unless it carries out an order of another command: the resume would end that. Returns the version
+    /// of that order. A signal ends the wait for a coordinator. On an error, returns the reason.
+    async fn resume(&self) -> Result<Option<String>, String> {
+        let resumed = async {
+            let workers = while_unavailable(|| self.client.workers()).await?;
+            let now = workers.iter().find(|found| found.worker_id == self.worker.worker_id);
+            if let Some(other) = now.and_then(|now| other_order(now, self.order.id)) {
+                return Ok(Some(other.version.escape_debug().to_string()));
+            }
+            self.drain(false).await.map(|()| None)
+        };
         tokio::select! {
-            resumed = self.drain(false) => resumed.map_err(|error| chain(&error)),
+            resumed = resumed => resumed.map_err(|error: ClientError| chain(&error)),
             () = super::shutdown_requested() => Err("interrupted".to_owned()),
         }
     }
@@ -231,7 +250,7 @@ impl Rollout<'_> {
         while_unavailable(request).await.map(|_| ())
     }
 
-    async fn carry_out(&self) -> Result<(), Failure> {
+    async fn carry_out(&self) -> Result<UpgradeResult, Failure> {
         let (worker, order) = (self.worker, self.order);
         let shown = name(&worker.name);
         let failed =
@@ -239,6 +258,9 @@ impl Rollout<'_> {
         self.drain(true).await?;
         terminal::print_progress(&format!("{shown}: draining; waiting for its jobs\n"));
         let mut ordered: Option<Instant> = None;
+        let (mut is_ordered, mut refused) = (false, None);
+        // True if the last order that it carried out was another command's.
+        let mut is_by_other = false;
         // `first` is the beginning of the time limit.
         let (mut first, mut orders): (Option<Instant>, u32) = (None, 0);
         let within = order.register_within + FETCH_WITHIN;
@@ -247,8 +269,12 @@ impl Rollout<'_> {
             let Some(now) = workers.iter().find(|found| found.worker_id == worker.worker_id) else {
                 return Err(failed(REFUSED, "it was removed from the pool meanwhile".to_owned()));
             };
+            if let Some(state) = &now.upgrade {
+                is_by_other = other_order(now, order.id).is_some() || (is_by_other && state.id != order.id);
+            }
             match step(now, order.id, &order.version, ordered.map(|at| at.elapsed())) {
-                Step::Done => return Ok(()),
+                Step::Done if is_by_other => return Ok(UpgradeResult::UpToDate),
+                Step::Done => return Ok(UpgradeResult::Upgraded),
                 Step::Failed(reason) => {
                     let reason = format!("{}; it runs {}", terminal::one_line(&reason), now.version);
                     return Err(failed(REFUSED, reason));
@@ -258,7 +284,11 @@ impl Rollout<'_> {
                         terminal::print_progress(&format!("{shown}: receives {}\n", order.version));
                     }
                     orders += 1;
-                    self.order().await?;
+                    refused = self.order().await?;
+                    if refused.is_none() {
+                        // The next states show whether the worker carries it out.
+                        (is_ordered, is_by_other) = (true, false);
+                    }
                     ordered = Some(Instant::now());
                 }
                 Step::Order | Step::Wait => {}
@@ -267,34 +297,27 @@ impl Rollout<'_> {
             let is_busy = orders == 0 && now.connected && now.busy > 0;
             first = if is_busy { None } else { first.or(Some(Instant::now())) };
             if first.is_some_and(|at| at.elapsed() > within) {
-                let state = if now.connected { "it is connected" } else { "it is not connected" };
-                let reason = format!(
-                    "it did not register with the new version within {} s ({state} now with version {}); look at its log on its machine",
-                    within.as_secs(),
-                    now.version
-                );
-                return Err(failed(POOL, reason));
+                let refused: Option<&str> = refused.as_deref();
+                return Err(failed(POOL, lateness(now, order.id, within, is_ordered, refused)));
             }
             // Only the coordinator receives the new state of the worker, and it sends no event about it.
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 
-    /// Sends the order. A refusal that can pass is ignored: the order is repeated later.
-    async fn order(&self) -> Result<(), Failure> {
+    /// Sends the order. Returns the text of a refusal that can pass: the order is repeated later.
+    async fn order(&self) -> Result<Option<String>, Failure> {
         let request = || self.client.upgrade(&self.worker.worker_id, self.order.clone());
-        match while_unavailable(request).await {
-            // Another coordinator leads, which does not have the program, or the worker was removed.
-            Err(ClientError::Refused(refused)) if refused.code == ErrorCode::NotFound => {
-                send(self.client, self.target, self.program).await?;
-                match request().await {
-                    Err(ClientError::Refused(refused)) if can_pass(refused.code) => Ok(()),
-                    answer => Ok(answer.map(|_| ())?),
-                }
-            }
-            // The worker has just lost its connection, or the new leader does not know its jobs yet.
-            Err(ClientError::Refused(refused)) if can_pass(refused.code) => Ok(()),
-            answer => Ok(answer.map(|_| ())?),
+        let mut answer = while_unavailable(request).await;
+        // Another coordinator leads, which does not have the program, or the worker was removed.
+        if matches!(&answer, Err(ClientError::Refused(refused)) if refused.code == ErrorCode::NotFound) {
+            send(self.client, self.target, self.program).await?;
+            answer = request().await;
+        }
+        match answer {
+            // The worker has just lost its connection or begun another order, or the new leader does not know its jobs yet.
+            Err(ClientError::Refused(refused)) if can_pass(refused.code) => Ok(Some(refused.message)),
+            answer => Ok(answer.map(|_| None)?),
         }
     }
 }

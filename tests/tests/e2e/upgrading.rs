@@ -5,13 +5,14 @@ mod fleet;
 use buildpool_test_postgres::Postgres;
 use buildpool_tests::{Cluster, Finished, Peer, signal, wait_until};
 use fleet::{
-    Coordinators, Fleet, NEW, OLD, WaitingProgram, finish, new_program, old_program, target, write_program,
+    Coordinators, Fleet, NEW, OLD, WaitingProgram, finish, new_program, old_program, program_of, target,
+    write_program,
 };
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::fs;
 #[cfg(target_os = "linux")]
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::{fs::MetadataExt, process::ExitStatusExt};
 
 #[test]
 fn workers_are_upgraded_one_after_another_under_the_jobs_of_others() {
@@ -242,20 +243,19 @@ fn another_order_does_not_replace_the_one_that_is_carried_out() {
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let token = fleet.pool.token();
         let mut peer = Peer::dial(fleet.pool.address(), "/v1/client", Some(token)).await.unwrap();
-        for message in [
-            json!({"type": "register", "protocol": {"min": 1, "max": 1}, "client": "test"}),
-            json!({"type": "upgrade", "request": 1, "worker": "w0", "order": order}),
-        ] {
-            peer.send_json(&message).await;
-            let answer = peer.receive().await.unwrap();
-            assert_ne!(answer["type"], "error", "{answer}");
-        }
+        let register = json!({"type": "register", "protocol": {"min": 1, "max": 1}, "client": "test"});
+        peer.send_json(&register).await;
+        let answer = peer.receive().await.unwrap();
+        assert_ne!(answer["type"], "error", "{answer}");
+        peer.send_json(&json!({"type": "upgrade", "request": 1, "worker": "w0", "order": order})).await;
+        let answer = peer.receive().await.unwrap();
+        let text = answer.to_string();
+        assert!(answer["type"] == "error" && text.contains("conflict"), "{answer}");
+        assert!(text.contains(&format!("carries out another order, for version {NEW}")), "{answer}");
     });
-    let ignored = format!("an order is ignored, because the one for {NEW} is carried out");
-    wait_until("the worker ignores it", || fleet.pool.log_text("w0").contains(&ignored));
     assert_eq!(fleet.worker(0)["upgrade"], first);
     // Another admin upgrades it to the same version.
-    let second = fleet.begin(&release, &[]);
+    let second = fleet.begin(&release, &["--json"]);
     let drains = || {
         let audit = fleet.pool.buildpool(&["audit", "--json"]).expect(0).json();
         audit.as_array().unwrap().iter().filter(|entry| entry["action"] == "drain").count()
@@ -263,11 +263,52 @@ fn another_order_does_not_replace_the_one_that_is_carried_out() {
     wait_until("the second command drains it too", || drains() == 2);
     program.go("version");
     program.go("trial");
-    for command in [upgrade, second] {
-        finish(command).expect(0);
-    }
+    finish(upgrade).expect(0);
+    let second = finish(second).expect(0).json();
+    assert_eq!(second[0]["result"], "up_to_date", "another build of this version may run: {second}");
     fleet.expect(0, NEW, program.script.as_bytes());
     assert_eq!(program.starts("trial").len(), 1);
+}
+
+#[test]
+fn a_command_that_finds_an_order_for_another_version_does_not_end_it() {
+    let fleet = Fleet::start(2);
+    let home = fleet.pool.place().home();
+    let program = WaitingProgram::new(&home);
+    let waiting = fleet.release("waiting", &target(), program.script.as_bytes());
+    let (version, other) = ("9.9.8", program_of("9.9.8"));
+    let release = fleet.release_of(version, "other", &target(), &other);
+    let go = home.join("go");
+    let wait = format!("while [ ! -e {} ]; do sleep 0.01; done", go.display());
+    let run = fleet.pool.buildpool(&[
+        "run",
+        "--detach",
+        "--no-snapshot",
+        "--label",
+        "name=w0",
+        "--",
+        "sh",
+        "-c",
+        &wait,
+    ]);
+    let job = run.expect(0).out().trim().to_owned();
+    fleet.pool.wait_for_state(&job, "running");
+    // Its plan states that w1 is not drained. The job on w0 holds it up.
+    let second = fleet.begin_to(version, &release, &[]);
+    wait_until("the second command drains w0", || fleet.worker(0)["draining"] == true);
+    let first = fleet.begin(&waiting, &["w1"]);
+    wait_until("w1 checks the first program", || program.starts("version").len() == 1);
+    fs::write(&go, "").unwrap();
+    let failed = finish(second);
+    let part = format!("another command upgrades it to {NEW}");
+    assert!(failed.err().contains(&part) && failed.err().contains("it stays drained for"), "{failed}");
+    failed.expect(1);
+    program.go("version");
+    program.go("trial");
+    finish(first).expect(0);
+    fleet.expect(0, version, &other);
+    fleet.expect(1, NEW, program.script.as_bytes());
+    assert_eq!(program.starts("version").len(), 1, "one order");
 }
 
 #[test]
@@ -316,8 +357,18 @@ fn a_worker_that_should_end_between_the_trial_and_the_start_of_the_new_program_e
     let home = fleet.pool.place().home();
     let (real, ready) = (home.join("real"), home.join("ready"));
     write_program(&real, new_program());
-    // A process outside of its group asks the worker to end as soon as the worker has reaped the program of the trial.
-    let after = format!("touch {}; while kill -0 $0 2>/dev/null; do :; done; kill -TERM $1", ready.display());
+    // As soon as the worker has reaped the program of the trial, a process outside of its group stops all its threads,
+    // records the file at its program's path, and sends SIGTERM. So the record shows whether that comes before the rename.
+    let (path, found) = (fleet.program(0), home.join("found"));
+    let inode = fs::metadata(&path).unwrap().ino();
+    let after = format!(
+        "touch {}; while kill -0 $0 2>/dev/null; do :; done; kill -STOP $1; \
+         while grep -L \"^State:.T\" /proc/$1/task/*/status | grep -q .; do :; done; \
+         stat -c %i {} > {}; kill -TERM $1; kill -CONT $1",
+        ready.display(),
+        path.display(),
+        found.display()
+    );
     let script = format!(
         "#!/bin/sh\ncase \"$*\" in *--upgrade-trial*) {0} \"$@\" || exit; setsid sh -c '{after}' $$ $PPID <&- >&- 2>&- & \
          while [ ! -e {1} ]; do sleep 0.01; done; exit 0;; esac\nexec {0} \"$@\"\n",
@@ -327,12 +378,24 @@ fn a_worker_that_should_end_between_the_trial_and_the_start_of_the_new_program_e
     let release = fleet.release("release", &target(), script.as_bytes());
     let mut upgrade = fleet.begin(&release, &[]);
     let ended = fleet.pool.wait_for_worker_end(0);
-    assert!(ended.success() || ended.signal() == Some(Signal::SIGTERM as i32), "{ended}");
     upgrade.kill().unwrap();
     upgrade.wait().unwrap();
-    // On a slow machine, the signal may arrive after the rename.
-    let is_old = fs::read(fleet.program(0)).unwrap() == old_program();
-    let (version, program) = if is_old { (OLD, old_program()) } else { (NEW, script.as_bytes()) };
+    let is_before_rename = fs::read_to_string(&found).unwrap().trim() == inode.to_string();
+    let log = fleet.pool.log_text("w0");
+    let is_read = log.contains("the upgrade ends, because the worker should end");
+    let (version, program) = if is_before_rename {
+        let expected = if is_read { None } else { Some(Signal::SIGTERM as i32) };
+        assert!(ended.signal() == expected && (ended.success() || !is_read), "{ended}: {log}");
+        assert!(fs::read(&path).unwrap() == old_program(), "the program was replaced after SIGTERM: {log}");
+        (OLD, old_program())
+    } else {
+        // On a slow machine, the new program may have begun. Then it ends by the signal, or drains.
+        assert!(
+            !is_read && (ended.success() || ended.signal() == Some(Signal::SIGTERM as i32)),
+            "{ended}: {log}"
+        );
+        (NEW, script.as_bytes())
+    };
     fleet.start_again(0);
     fleet.pool.buildpool(&["resume", "w0"]).expect(0);
     fleet.expect(0, version, program);

@@ -29,16 +29,19 @@ pub(super) fn old_program() -> &'static [u8] {
 /// Returns the same program with another version.
 pub(super) fn new_program() -> &'static [u8] {
     static PROGRAM: OnceLock<Vec<u8>> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        assert_eq!(OLD.len(), NEW.len(), "choose a version with as many bytes");
-        let mut bytes = old_program().to_vec();
-        for at in 0..=bytes.len() - OLD.len() {
-            if bytes[at..].starts_with(OLD.as_bytes()) {
-                bytes[at..at + NEW.len()].copy_from_slice(NEW.as_bytes());
-            }
+    PROGRAM.get_or_init(|| program_of(NEW))
+}
+
+/// Returns the same program with this version.
+pub(super) fn program_of(version: &str) -> Vec<u8> {
+    assert_eq!(OLD.len(), version.len(), "choose a version with as many bytes");
+    let mut bytes = old_program().to_vec();
+    for at in 0..=bytes.len() - OLD.len() {
+        if bytes[at..].starts_with(OLD.as_bytes()) {
+            bytes[at..at + version.len()].copy_from_slice(version.as_bytes());
         }
-        bytes
-    })
+    }
+    bytes
 }
 
 pub(super) fn target() -> String {
@@ -163,8 +166,13 @@ impl Fleet {
 
     /// Makes the directory of a release with this program.
     pub(super) fn release(&self, name: &str, target: &str, program: &[u8]) -> PathBuf {
+        self.release_of(NEW, name, target, program)
+    }
+
+    /// Makes the directory of a release of this version.
+    pub(super) fn release_of(&self, version: &str, name: &str, target: &str, program: &[u8]) -> PathBuf {
         let directory = self.pool.place().home().join(name);
-        let top = format!("buildpool-{NEW}-{target}");
+        let top = format!("buildpool-{version}-{target}");
         write_program(&directory.join(&top).join("buildpool"), program);
         let archive = format!("{top}.tar.gz");
         let mut tar = Command::new("tar");
@@ -180,7 +188,12 @@ impl Fleet {
     }
 
     pub(super) fn begin(&self, release: &Path, more: &[&str]) -> Child {
-        let mut arguments = vec!["workers", "upgrade", "--to", NEW, "--release", release.to_str().unwrap()];
+        self.begin_to(NEW, release, more)
+    }
+
+    pub(super) fn begin_to(&self, version: &str, release: &Path, more: &[&str]) -> Child {
+        let mut arguments =
+            vec!["workers", "upgrade", "--to", version, "--release", release.to_str().unwrap()];
         arguments.extend(more);
         let mut command = self.pool.command(&arguments);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
