@@ -51,7 +51,7 @@ export async function log(scene, done) {
     await page.getByLabel('Search the log').fill('/^12345.$/');
     await status(page).getByText('1 of 10 lines').waitFor();
     await page.getByLabel('Search the log').fill('/(/');
-    await page.getByRole('alert').filter({ hasText: 'no valid pattern' }).waitFor();
+    await page.getByRole('alert').filter({ hasText: 'not a valid pattern' }).waitFor();
     done('a search counts all matches and leads to each');
 
     const text = "printf '\\033[31mred\\033[0m plain\\n'; echo '::group::Install'; seq 50; echo '::endgroup::'; printf '10%%\\r20%%\\r100%%\\n'; "
