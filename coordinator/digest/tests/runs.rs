@@ -4,7 +4,7 @@
 mod printed;
 
 use buildpool_digest::{Digest, Digester, Facts, Options, text};
-use buildpool_protocol::outcome::{CrashType, Ending};
+use buildpool_protocol::outcome::Ending;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::JobResult;
 use buildpool_protocol::report::Verdict::{self, Passed};
@@ -79,72 +79,6 @@ fn tools_of_java_are_told_truly() {
 }
 
 #[test]
-fn what_java_s_tools_tell_names_test_and_place() {
-    let found = |log: &str| {
-        let digest = digest(log, Some(1));
-        let first = digest.findings.first().expect("there is one");
-        let place = first.location.clone().map(|place| format!("{}:{}", place.file, place.line.unwrap_or(0)));
-        let cause = digest.cause.expect("there is one").text;
-        (first.test.clone().unwrap_or_default(), place.unwrap_or_default(), cause, digest.crash_type)
-    };
-    let stack = "\tat org.junit.Assert.fail(Assert.java:89)\n\tat java.base/java.util.List.of(List.java:1)\n\tat app//app.OneTest.wrongSum(OneTest.java:8)\n";
-    for (log, test, place) in [
-        (format!("[ERROR] wrongSum(app.OneTest)  Time elapsed: 0.001 s  <<< FAILURE!\njava.lang.AssertionError\n{stack}"), "app.OneTest.wrongSum", "OneTest.java:8"),
-        (format!("[ERROR] app.OneTest.wrongSum -- Time elapsed: 0.001 s <<< FAILURE!\norg.opentest4j.AssertionFailedError: no\n{stack}"), "app.OneTest.wrongSum", "OneTest.java:8"),
-        (format!("[ERROR] wrongSum{{int}}[2]  Time elapsed: 0 s  <<< ERROR!\njava.lang.AssertionError\n{stack}"), "app.OneTest.wrongSum{int}[2]", "OneTest.java:8"),
-        ("app.OneTest > wrongSum FAILED\n    java.lang.AssertionError at OneTest.java:8\n".to_owned(), "app.OneTest > wrongSum", "OneTest.java:8"),
-        (format!("app.OneTest > wrongSum() FAILED\n    org.opentest4j.AssertionFailedError: no\n    {}", stack.replace('\t', "        ").trim_start()), "app.OneTest > wrongSum()", "OneTest.java:8"),
-        ("  JUnit Jupiter:OneTest:wrongSum()\n    MethodSource [className = 'app.OneTest']\n    => org.opentest4j.AssertionFailedError: no\n       org.junit.jupiter.api.AssertionUtils.fail(AssertionUtils.java:38)\n       app.OneTest.wrongSum(OneTest.java:8)\n".to_owned(), "OneTest:wrongSum()", "OneTest.java:8"),
-        (format!("1) wrongSum(app.OneTest)\njava.lang.AssertionError\n{stack}"), "wrongSum(app.OneTest)", "OneTest.java:8"),
-        ("java.lang.IllegalStateException: no\n\tat Main.load(Main.java:5)\n".to_owned(), "", "Main.java:5"),
-    ] {
-        let (named, placed, ..) = found(&log);
-        assert_eq!((named.as_str(), placed.as_str()), (test, place), "{log}");
-    }
-    // The list at the end repeats no failure, and none of its text is lost.
-    let test = |name: &str| {
-        format!(
-            "[ERROR] {name}(app.OneTest)  Time elapsed: 0.1 s  <<< FAILURE!\njava.lang.AssertionError: no\n\tat app.OneTest.sums(OneTest.java:8)\n\n"
-        )
-    };
-    let list = "[ERROR] Failures: \n[ERROR]   OneTest.sums:8 no 1\n[ERROR]   OneTest.sums:8 no 2\n[ERROR]   OneTest>Base.other:3->help:4 no\n";
-    let told = digest(&format!("{}{}{}{list}", test("sums[1: a]"), test("sums[2]"), test("other")), Some(1));
-    let lines: Vec<_> = told.findings.iter().filter_map(|found| found.message.lines().last()).collect();
-    let expected = [
-        "[ERROR]   OneTest.sums:8 no 1",
-        "[ERROR]   OneTest.sums:8 no 2",
-        "[ERROR]   OneTest>Base.other:3->help:4 no",
-    ];
-    assert_eq!(lines, expected, "{:#?}", told.findings);
-    // The right line of a message becomes the cause. An exit value of a JVM is not a signal number.
-    for (log, cause, crash) in [
-        (
-            "* What went wrong:\nExecution failed for task ':boom'.\n> Could not do it\n   > task says no\n",
-            "Exit code 1: > task says no",
-            CrashType::BuildFailure,
-        ),
-        (
-            "* Where:\nBuild file '/w/build.gradle' line: 6\n\n* What went wrong:\nNo such thing.\n",
-            "Exit code 1: No such thing. (/w/build.gradle:6)",
-            CrashType::BuildFailure,
-        ),
-        (
-            "> Process 'Gradle Test Executor 1' finished with non-zero exit value 11\n",
-            "A process started by the command crashed: > Process 'Gradle Test Executor 1' finished with non-zero exit value 11",
-            CrashType::Unknown,
-        ),
-        (
-            "> Process 'Gradle Test Executor 1' finished with non-zero exit value 137\n",
-            "A process started by the command crashed: > Process 'Gradle Test Executor 1' finished with non-zero exit value 137",
-            CrashType::Killed,
-        ),
-    ] {
-        let (_, _, told, kind) = found(log);
-        assert_eq!((told.as_str(), kind), (cause, crash), "{log}");
-    }
-}
-
-#[test]
 fn words_of_death_after_the_marks_of_tests_are_heard() {
     check(AFTER_MARKS);
 }
@@ -196,23 +130,6 @@ fn a_run_that_broke_off_has_not_passed_whatever_its_exit_code() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-#[test]
-fn a_word_of_death_after_progress_is_one() {
-    for (log, is_death) in [
-        ("t/test_seg.py .Fatal Python error: Segmentation fault\n", true),
-        ("t/test_seg.py ..Killed\n", true),
-        ("..F.Segmentation fault (core dumped)\n", true),
-        ("test_foo (t.T.test_foo) ... Segmentation fault (core dumped)\n", true),
-        ("test a::b ... Killed\n", true),
-        ("the server says: Killed\n", false),
-        ("I wait... Segmentation fault is the name of a song\n", false),
-    ] {
-        let indicators = digest(log, Some(0)).crash_indicators;
-        let seen = indicators.killed || indicators.unexpected_signal || indicators.fatal_error;
-        assert_eq!(seen, is_death, "{log}");
-    }
 }
 
 #[test]
@@ -289,33 +206,6 @@ fn what_stands_before_each_line_takes_nothing_of_it() {
 }
 
 #[test]
-fn a_group_of_exceptions_is_at_the_place_of_its_first() {
-    let group = digest(include_str!("printed/exception-group.txt"), Some(1));
-    let place = group.findings[0].location.clone().expect("the frames name it");
-    assert_eq!((place.file.as_str(), place.line), ("/w/a.py", Some(2)));
-}
-
-#[test]
-fn failures_that_a_good_end_hides_are_told() {
-    let log = "[ERROR] Tests run: 3, Failures: 1, Errors: 0, Skipped: 0\n[INFO] BUILD SUCCESS\n";
-    let hidden = digest(log, Some(0));
-    assert_eq!(hidden.verdict, Verdict::Inconclusive);
-    assert!(hidden.silent_failure);
-    assert!(hidden.cause.is_some_and(|cause| cause.text.contains("1 test as failed")));
-    let run = |reruns: &str| {
-        let second = format!("== test session starts ==\n{reruns}=== 1 passed in 0.1s ===\n");
-        digest(&format!("=== 1 failed, 2 passed in 0.1s ===\n{second}"), Some(0))
-    };
-    assert_eq!(run("").verdict, Verdict::Inconclusive);
-    let rerun = run("run-last-failure: rerun previous 1 failure (skipped 1 file)\n");
-    assert_eq!(rerun.verdict, Verdict::Passed);
-    assert!(
-        rerun.silent_failure
-            && rerun.cause.is_some_and(|cause| cause.text.contains("an earlier one counted 1 test"))
-    );
-}
-
-#[test]
 fn a_tool_s_own_total_without_failures_is_success() {
     let wrong: Vec<_> = GOOD_TOTALS
         .iter()
@@ -340,15 +230,6 @@ fn a_tool_that_nobody_knows_is_heard_all_the_same() {
 }
 
 #[test]
-fn an_error_of_a_build_beside_tests_is_one_where_the_build_failed() {
-    let beside = "[ RUN      ] A.a\na.c:3:5: error: 'x' undeclared\n[       OK ] A.a (0 ms)\n";
-    let of = |log: &str, code| digest(log, Some(code)).crash_type;
-    assert_eq!(of(&format!("{beside}make: *** [Makefile:3: a.o] Error 1\n"), 2), CrashType::BuildFailure);
-    let failed = "[ RUN      ] A.b\na.c:9: Failure\n  Expected: 2\n[  FAILED  ] A.b (0 ms)\n";
-    assert_eq!(of(&format!("{beside}{failed}"), 1), CrashType::TestFailure);
-}
-
-#[test]
 fn what_says_why_is_a_finding() {
     check(REASONS);
     for run in REASONS {
@@ -359,20 +240,6 @@ fn what_says_why_is_a_finding() {
             digest.explain()
         );
     }
-}
-
-#[test]
-fn where_nothing_is_known_to_say_why_the_last_line_is_quoted() {
-    let cause = |log: &str, code| digest(log, Some(code)).cause.expect("there is a cause").text;
-    assert!(
-        cause("starting\nall is lost\n\n", 3)
-            .ends_with("No known error message was found. The last line is: all is lost")
-    );
-    assert!(cause("", 3).ends_with("code 3. The command printed nothing."));
-    let warning = cause("a.c:3:6: warning: unused [-Wunused]\n", 1);
-    assert!(warning.contains("no error in the output") && warning.contains("a.c:3:6"), "{warning}");
-    let both = cause("a.c:3:6: warning: unused [-Wunused]\nall is lost\n", 1);
-    assert!(both.contains("the last line is: all is lost") && both.contains("a.c:3:6"), "{both}");
 }
 
 #[test]
@@ -420,23 +287,6 @@ fn a_linter_s_remarks_are_the_cause() {
         assert_eq!(digest.explanation.rule, "code_remarks", "{}", digest.explain());
         assert!(!digest.silent_failure, "{}", run.log);
     }
-}
-
-#[test]
-fn a_good_run_has_no_findings_of_words() {
-    let log = "an error occurred and was handled\ncannot happen: failed\nFAIL: 0\nerror: 0\nFATAL: 0\n";
-    let digest = digest(log, Some(0));
-    assert_eq!(digest.verdict, Verdict::Passed);
-    assert!(digest.findings.is_empty(), "{:?}", digest.findings);
-}
-
-#[test]
-fn an_error_that_is_told_twice_is_one_finding() {
-    let log = "/src/Program.cs(12,17): error CS0103: The name 'foo' does not exist [/src/App.csproj]\n\nBuild FAILED.\n\n/src/Program.cs(12,17): error CS0103: The name 'foo' does not exist [/src/App.csproj]\n    1 Warning(s)\n    1 Error(s)\n";
-    let digest = digest(log, Some(1));
-    let errors: Vec<_> = digest.findings.iter().filter(|found| found.message.contains("CS0103")).collect();
-    assert_eq!(errors.len(), 1, "{}", digest.explain());
-    assert_eq!(errors[0].recurrence, 2);
 }
 
 #[test]
@@ -493,89 +343,6 @@ fn the_cause_comes_before_what_follows_from_it() {
         let is_machine = ["a simulator", "a keychain", "a linker", "a phone"];
         let expected = is_machine.iter().any(|what| run.what.starts_with(what));
         assert_eq!(digest.is_infrastructure(), expected, "{}", digest.explain());
-    }
-}
-
-#[test]
-fn lines_above_a_mere_exit_code_are_told_without_an_exit_code() {
-    let log = "\nYour change has 3174 lines, which is more than the 2000 maximum\nthat are taken here.\n\n##[error]Process completed with exit code 1.\n";
-    for code in [None, Some(1)] {
-        let digest = digest(log, code);
-        let message = digest.findings.first().map(|found| found.message.clone()).unwrap_or_default();
-        assert!(message.contains("the 2000 maximum"), "{}", digest.explain());
-    }
-}
-
-/// A file that cannot be loaded is a build error, at the location from its runner, and not a failed
-/// test.
-#[test]
-fn a_test_file_that_cannot_be_loaded_is_an_error_of_a_build() {
-    for (log, code, place) in [
-        (include_str!("printed/loading/pytest.log"), 2, "test_coll.py:1"),
-        (include_str!("printed/loading/unittest.log"), 1, "/w/py/ut_imp.py:1"),
-        (include_str!("printed/loading/jest.log"), 1, "t/imp.test.js"),
-        (include_str!("printed/loading/mocha.log"), 1, "/w/js/t/imp.mocha.js:1"),
-        (include_str!("printed/loading/rspec.log"), 1, "./load_spec.rb"),
-    ] {
-        let digest = digest(log, Some(code));
-        assert_eq!(digest.crash_type, CrashType::BuildFailure, "{}", digest.explain());
-        assert!(digest.tests.is_none_or(|tests| tests.failed == 0), "{log}");
-        let location = digest.findings[0].location.clone().expect("it has a place");
-        let row = location.line.map_or(String::new(), |line| format!(":{line}"));
-        assert_eq!(format!("{}{row}", location.file), place, "{log}");
-    }
-}
-
-#[test]
-fn an_exception_is_at_the_first_frame_in_the_project() {
-    let log = "/usr/lib/ruby/3.1.0/json/common.rb:216:in `parse': unexpected token (JSON::ParserError)\n\tfrom /usr/lib/ruby/3.1.0/json/common.rb:216:in `parse'\n\tfrom app.rb:3:in `load'\n\tfrom app.rb:5:in `<main>'\n";
-    let place = digest(log, Some(1)).findings[0].location.clone().expect("it has a place");
-    assert_eq!((place.file.as_str(), place.line), ("app.rb", Some(3)));
-}
-
-#[test]
-fn a_command_that_asks_for_a_further_action_is_not_complete() {
-    for (command, verdict) in [
-        ("xcodebuild archive -scheme A && xcodebuild -exportArchive -archivePath A", Verdict::Inconclusive),
-        ("xcodebuild archive -scheme A", Passed),
-    ] {
-        let mut digester = Digester::new(Options { command: command.to_owned(), ..Options::default() });
-        digester.push(Stream::Stdout, b"** ARCHIVE SUCCEEDED **\n");
-        let ending = Some(Ending::Exited { code: 0 });
-        assert_eq!(digester.finish(&Facts { ending, ..Facts::default() }).verdict, verdict, "{command}");
-    }
-}
-
-#[test]
-fn a_pipe_that_hides_exit_codes_is_told() {
-    let cause = |command: &str| {
-        let mut digester = Digester::new(Options { command: command.to_owned(), ..Options::default() });
-        digester.push(Stream::Stdout, b"a.c:3:5: error: 'x' undeclared\n");
-        let ending = Some(Ending::Exited { code: 0 });
-        digester.finish(&Facts { ending, ..Facts::default() }).cause.expect("there is one").text
-    };
-    assert!(cause("gcc a.c 2>&1 | cat").contains("set -o pipefail"));
-    assert!(!cause("gcc a.c; echo done").contains("pipefail"));
-    assert!(!cause("set -o pipefail; gcc a.c | cat").contains("pipefail"));
-}
-
-#[test]
-fn coverage_that_is_too_low_is_pardoned_with_the_tool_that_ran_it() {
-    let pytest = "collected 1 item\n\na.py .    [100%]\n\nFAIL Required test coverage of 90% not reached. Total coverage: 80.00%\n=== 1 passed in 0.13s ===\n";
-    let report = "Coverage failure: total of 80 is less than fail-under=90\n";
-    let ran = "collected 1 item\n\na.py .    [100%]\n\n=== 1 passed in 0.13s ===\n";
-    for (command, log, verdict) in [
-        ("pytest --cov --cov-fail-under=90 || true", pytest.to_owned(), Passed),
-        ("python3 -m pytest --cov || echo no", format!("{pytest}no\n"), Passed),
-        ("pytest --cov --cov-fail-under=90 | tee log", pytest.to_owned(), Verdict::Inconclusive),
-        ("make cov || true", pytest.to_owned(), Verdict::Inconclusive),
-        ("coverage report || true; pytest", format!("{report}{ran}"), Passed),
-        ("coverage report; pytest || true", format!("{report}{ran}"), Verdict::Inconclusive),
-    ] {
-        let mut digester = Digester::new(Options { command: command.to_owned(), ..Options::default() });
-        digester.push(Stream::Stdout, log.as_bytes());
-        let ending = Some(Ending::Exited { code: 0 });
-        assert_eq!(digester.finish(&Facts { ending, ..Facts::default() }).verdict, verdict, "{command}");
     }
 }
 
@@ -720,178 +487,10 @@ fn failures_have_the_place_in_one_s_own_sources() {
 }
 
 #[test]
-fn an_exception_that_nothing_follows_ended_the_program() {
-    let trace = "Traceback (most recent call last):\n  File \"/w/a.py\", line 3, in <module>\n    f()\n";
-    for said in ["MemoryError", "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 3 GiB"] {
-        let (last, before) = (format!("{trace}{said}\n\n"), format!("{trace}{said}\ngoing on\n"));
-        for (log, code, verdict) in [
-            (&last, Some(1), Verdict::Crashed),
-            (&last, None, Verdict::Crashed),
-            (&before, Some(1), Verdict::Crashed),
-            (&before, None, Verdict::Inconclusive),
-            (&before, Some(0), Verdict::Inconclusive),
-        ] {
-            assert_eq!(digest(log, code).verdict, verdict, "{code:?}: {log}");
-        }
-    }
-}
-
-#[test]
-fn the_command_says_whose_failure_counts() {
-    let tsc = "src/a.ts(3,5): error TS2304: Cannot find name 'foo'.\n";
-    let log = format!("{tsc}..    [100%]\n2 passed in 0.01s\n");
-    for (command, verdict) in [
-        ("", Verdict::Inconclusive),
-        ("tsc; pytest -q", Verdict::Inconclusive),
-        ("sh -c 'tsc; pytest -q'", Verdict::Inconclusive),
-        ("tsc || true; pytest -q", Passed),
-        ("make test", Verdict::Inconclusive),
-        // The command runs no other program, so a test printed the error.
-        ("pytest -q", Passed),
-    ] {
-        let mut digester = Digester::new(Options { command: command.to_owned(), ..Options::default() });
-        digester.push(Stream::Stdout, log.as_bytes());
-        let ending = Some(Ending::Exited { code: 0 });
-        assert_eq!(digester.finish(&Facts { ending, ..Facts::default() }).verdict, verdict, "{command}");
-    }
-}
-
-#[test]
-fn a_run_that_was_asked_for_tests_and_had_none_did_not_pass() {
-    let goal = "[INFO] Scanning for projects...\n[INFO] --- maven-surefire-plugin:2.22.3:test (default-test) @ a ---\n";
-    let success = "[INFO] BUILD SUCCESS\n";
-    let tests = "[INFO]  T E S T S\n[INFO] Running app.ATest\n[INFO] Tests run: 1, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 0.1 s - in app.ATest\n[INFO] Tests run: 1, Failures: 0, Errors: 0, Skipped: 0\n";
-    let unmarked = tests.replace("[INFO] ", "");
-    let none = "[INFO] Tests run: 0, Failures: 0, Errors: 0, Skipped: 0\n";
-    let asking = "mvn --batch-mode test -Dtest=Nope -Dsurefire.failIfNoSpecifiedTests=false";
-    for (what, command, log, verdict) in [
-        ("none", asking, format!("{goal}{success}"), Verdict::Inconclusive),
-        ("a total of none", asking, format!("{goal}{none}{success}"), Verdict::Inconclusive),
-        ("some in the second module", asking, format!("{goal}{goal}{tests}{success}"), Passed),
-        ("some of an old surefire", asking, format!("{goal}{unmarked}{success}"), Passed),
-        ("quiet", asking, String::new(), Passed),
-        ("not asked", "mvn test", format!("{goal}{success}"), Passed),
-    ] {
-        let mut digester = Digester::new(Options { command: command.to_owned(), ..Options::default() });
-        digester.push(Stream::Stdout, log.as_bytes());
-        let ending = Some(Ending::Exited { code: 0 });
-        let digest = digester.finish(&Facts { ending, ..Facts::default() });
-        assert_eq!(digest.verdict, verdict, "{what}: {:?}", digest.cause);
-    }
-}
-
-#[test]
-fn a_tool_that_ran_twice_is_forgiven_only_if_both_are_and_something_succeeded() {
-    let cargo = "error[E0425]: cannot find value `x` in this scope\n --> src/lib.rs:1:5\n\nerror: could not compile `a` (lib) due to 1 previous error\n";
-    let tsc = "src/a.ts(3,5): error TS2304: Cannot find name 'foo'.\n";
-    let pytest = "..    [100%]\n2 passed in 0.01s\n";
-    for (command, log, verdict) in [
-        ("cargo clippy || true; cargo build; echo ok", format!("{cargo}ok\n"), Verdict::Inconclusive),
-        ("cargo clippy || true; cargo build | tee log", cargo.to_owned(), Verdict::Inconclusive),
-        ("tsc || true; tsc -p core; pytest -q", format!("{tsc}{pytest}"), Verdict::Inconclusive),
-        ("tsc || true; tsc -p core || true; pytest -q", format!("{tsc}{pytest}"), Passed),
-        ("tsc || echo no", format!("{tsc}no\n"), Verdict::Inconclusive),
-    ] {
-        let mut digester = Digester::new(Options { command: command.to_owned(), ..Options::default() });
-        digester.push(Stream::Stdout, log.as_bytes());
-        let ending = Some(Ending::Exited { code: 0 });
-        assert_eq!(digester.finish(&Facts { ending, ..Facts::default() }).verdict, verdict, "{command}");
-    }
-}
-
-#[test]
-fn what_a_test_prints_hides_nothing_of_its_runner_or_of_others() {
-    let vitest = "RUN  v1.6.0 /w\n\nstderr | a.test.ts > x\ntext\n Test Files  1 failed (1)\n      Tests  1 failed (1)\n";
-    assert_ne!(digest(vitest, Some(0)).verdict, Passed);
-    assert_eq!(digest(vitest, None).verdict, Verdict::Failed);
-    let make = "stderr | build.js\nsrc/a.c:3:5: error: expected ';'\nmake: *** [Makefile:2: a.o] Error 1\n";
-    assert_eq!(digest(make, None).verdict, Verdict::Failed);
-    let long = format!("stdout | a.test.ts > x\n{}Segmentation fault\n", "text\n".repeat(100));
-    assert_eq!(digest(&long, None).verdict, Verdict::Crashed);
-}
-
-#[test]
 fn a_list_of_counts_is_of_pytest_only_below_its_heading() {
     let pytest = "============================= test session starts ==============================\ncollected 2 items\n\na.py ..                  [100%]\n\n============================== 2 passed in 0.01s ===============================\n";
     for below in ["summary of retries:\n       1 failed\n", "\n       1 failed\n"] {
         assert_eq!(digest(&format!("{pytest}{below}"), Some(0)).verdict, Passed, "{below}");
     }
     assert_eq!(digest("Results (1.00s):\n", Some(0)).verdict, Passed);
-}
-
-/// Text of a log's digest in `minimal`.
-fn minimal(log: &str, code: Option<i32>) -> String {
-    let mut result = JobResult::default();
-    digest(log, code).render(Verbosity::Minimal, None, None, &mut result);
-    text(&result)
-}
-
-const NODE_STACKS: &str = "TAP version 13\n# Subtest: late\nnot ok 1 - late\n  ---\n  duration_ms: 51.878304\n  error: 'test timed out after 50ms'\n  ...\n# Subtest: bad\nnot ok 2 - bad\n  ---\n  duration_ms: 1.06846\n  location: '/w/b.test.mjs:5:1'\n  failureType: 'testCodeFailure'\n  error: '1 == 2'\n  code: 'ERR_ASSERTION'\n  name: 'AssertionError'\n  expected: 2\n  actual: 1\n  operator: '=='\n  stack: |-\n    TestContext.<anonymous> (file:///w/b.test.mjs:5:26)\n    Test.runInAsyncScope (node:async_hooks:206:9)\n    Test.run (node:internal/test_runner/test:796:25)\n    Test.processPendingSubtests (node:internal/test_runner/test:526:18)\n    Test.postRun (node:internal/test_runner/test:889:19)\n    Test.run (node:internal/test_runner/test:835:12)\n    async Test.processPendingSubtests (node:internal/test_runner/test:526:7)\n  ...\n1..2\n    Test.run (node:internal/test_runner/test:796:25)\n# tests 2\n# suites 0\n# pass 0\n# fail 2\n";
-const UNITTEST_TWO: &str = "FE.s\n======================================================================\nERROR: test_err (test_u.T.test_err)\n----------------------------------------------------------------------\nTraceback (most recent call last):\n  File \"/w/test_u.py\", line 5, in test_err\n    def test_err(self): raise ValueError('boom')\n                        ^^^^^^^^^^^^^^^^^^^^^^^^\nValueError: boom\n\n======================================================================\nFAIL: test_bad (test_u.T.test_bad)\n----------------------------------------------------------------------\nTraceback (most recent call last):\n  File \"/w/test_u.py\", line 4, in test_bad\n    def test_bad(self): self.assertEqual([1,2],[1,3])\n                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\nAssertionError: Lists differ: [1, 2] != [1, 3]\n\nFirst differing element 1:\n2\n3\n\n- [1, 2]\n?     ^\n\n+ [1, 3]\n?     ^\n\n\n----------------------------------------------------------------------\nRan 4 tests in 0.001s\n\nFAILED (failures=1, errors=1, skipped=1)\n";
-
-#[test]
-fn a_short_log_of_a_failure_is_shown_once_and_whole() {
-    for log in [NODE_STACKS, UNITTEST_TWO] {
-        for verbosity in [Verbosity::Minimal, Verbosity::Normal, Verbosity::Full] {
-            let mut result = JobResult::default();
-            digest(log, Some(1)).render(verbosity, None, None, &mut result);
-            assert_eq!(result.filtered_output.as_deref(), Some(log.trim_end()));
-            assert!(!result.tier_1_findings.is_empty());
-            assert!(result.tier_1_findings.iter().all(|finding| finding.message.lines().count() == 1));
-            let shown = text(&result);
-            let bars = log.lines().count();
-            assert!(shown.len() <= log.len() + bars + 200, "{shown}");
-        }
-    }
-}
-
-#[test]
-fn the_end_of_a_long_line_is_shown() {
-    let long = format!("ValueError: {} the end of it", "word ".repeat(600));
-    let shown = minimal(
-        &format!("Traceback (most recent call last):\n  File \"/w/a.py\", line 1, in <module>\n{long}\n"),
-        Some(1),
-    );
-    assert!(shown.contains("the end of it"), "{shown}");
-}
-
-#[test]
-fn a_flood_of_failures_leaves_each_a_line_and_the_last_word() {
-    let rule = "=".repeat(70);
-    let thin = "-".repeat(70);
-    let block = |n: usize| {
-        format!(
-            "{rule}\nFAIL: test_{n} (t.T.test_{n})\n{thin}\nTraceback (most recent call last):\n  File \"/w/a/long/directory/t.py\", line {n}, in test_{n}\n    self.assertEqual(1, 2)\n\nAssertionError: 1 != 2\n\n"
-        )
-    };
-    let blocks: String = (0..60).map(block).collect();
-    let shown = minimal(&format!("{blocks}{thin}\nRan 900 tests in 2.3s\n\nFAILED (failures=60)\n"), Some(1));
-    for n in 0..60 {
-        assert!(shown.contains(&format!("test_{n} (t.T.test_{n})")), "test_{n}: {shown}");
-    }
-    assert!(shown.contains("\n|FAILED (failures=60)\n"), "{shown}");
-}
-
-#[test]
-fn in_a_flood_of_remarks_the_first_are_whole_and_each_file_is_named() {
-    let row = |n: usize| format!("  {n}:5  error  'name{n}' is not defined  no-undef\n");
-    let rows: String = (1..6).map(row).collect();
-    let files: String = (0..50).map(|n| format!("/w/src/file{n}.js\n{rows}\n")).collect();
-    let shown = minimal(&format!("{files}\u{2716} 250 problems (250 errors, 0 warnings)\n"), Some(1));
-    let names = (0..50).map(|n| format!("/w/src/file{n}.js"));
-    let first = (1..6).map(|n| format!("{n}:5 error 'name{n}'"));
-    let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-    for said in names.chain(first).chain(["250 problems".to_owned()]) {
-        assert!(words.contains(&said), "{said}: {shown}");
-    }
-}
-
-#[test]
-fn of_a_flood_of_remarks_two_of_each_sort_are_shown() {
-    let long =
-        |n: usize| format!("[a/b{n}.proto:{n}:1] The line length is 91, but it must be shorter than 80\n");
-    let long: String = (1..1500).map(long).collect();
-    let rare = "[a/z.proto:40:1] Imports are not sorted.\n[a/z.proto:41:1] Imports are not sorted.\n";
-    let shown = minimal(&format!("{long}{rare}"), None);
-    assert!(shown.contains("z.proto:40") && shown.contains("z.proto:41"), "{shown}");
 }
