@@ -81,38 +81,34 @@ impl Pool {
         if !self.roster.is_satisfiable(spec) {
             return Some(Obstacle::Unsatisfiable(self.roster.what_is_missing(spec)));
         }
-        let (worker, is_warm) = self.best_worker(job, reserved)?;
-        Some(if job.was_retried_after(worker) {
-            match self.wait_elsewhere(job, now) {
-                Some(until) => Obstacle::Elsewhere { until },
-                None => Obstacle::None(worker),
-            }
-        } else {
-            match self.warm_wait(job, spec, now).filter(|_| !is_warm) {
-                Some(until) => Obstacle::Warm { until },
-                None => Obstacle::None(worker),
-            }
+        let (worker, is_warm_free) = self.best_worker(job, reserved)?;
+        // A wait must stay one when a grant to another job takes the room on this worker: nothing looks at the job then.
+        let elsewhere = job.was_retried_after(worker).then(|| self.wait_elsewhere(job, now)).flatten();
+        let warm = || self.warm_wait(job, spec, now).filter(|_| !is_warm_free);
+        Some(match elsewhere {
+            Some(until) => Obstacle::Elsewhere { until },
+            None => warm().map_or(Obstacle::None(worker), |until| Obstacle::Warm { until }),
         })
     }
 
-    /// Returns the best worker with room, and true if it is warm for the job's project. Jobs
+    /// Returns the best worker with room, and true if one with room is warm for the job's project. Jobs
     /// without a project count as warm.
     fn best_worker(&self, job: &Job, reserved: &Reserved) -> Option<(WorkerId, bool)> {
         let spec = &*job.record.spec;
         let key = spec.workspace_key();
         let is_warm = |worker: &Worker| key.as_ref().is_none_or(|key| worker.is_warm(key));
-        self.roster
-            .open_for(spec)
-            .filter(|(_, worker)| worker.has_room(spec, reserved))
-            .min_by_key(|&(id, worker)| {
-                (
-                    job.has_failed_on(*id),
-                    Reverse(is_warm(worker)),
-                    Reverse(worker.free_slots()),
-                    worker.record.name.as_str(),
-                )
-            })
-            .map(|(id, worker)| (*id, is_warm(worker)))
+        let has_room = |&(_, worker): &(_, &Worker)| worker.has_room(spec, reserved);
+        let (best, _) = self.roster.open_for(spec).filter(has_room).min_by_key(|&(id, worker)| {
+            (
+                job.was_retried_after(*id),
+                job.has_failed_on(*id),
+                Reverse(is_warm(worker)),
+                Reverse(worker.free_slots()),
+                worker.record.name.as_str(),
+            )
+        })?;
+        let is_warm_free = self.roster.open_for(spec).filter(has_room).any(|(_, worker)| is_warm(worker));
+        Some((*best, is_warm_free))
     }
 
     /// Returns the time until which the job waits for a busy worker with a warm workspace, if there

@@ -161,6 +161,23 @@ fn a_retry_waits_a_while_for_another_worker_that_is_busy() {
     }
 }
 
+/// A job that waits must not become grantable by a grant to another job: no dispatch would look at it.
+#[test]
+fn a_retry_takes_room_where_an_attempt_was_only_lost_before_it_waits() {
+    let mut scene = Scene::new();
+    scene.mac(3, 1);
+    scene.plain(2);
+    scene.mac(1, 1);
+    scene.send(submit(1, "a", JobSpec { retries: 1, ..spec() }));
+    let lost = scene.lease(1);
+    scene.mac(2, 2);
+    scene.complete(lost, Ending::Unobserved { reason: "the host lost power".into() }, None);
+    let effects = scene.fail_for_infrastructure(scene.lease(1));
+    assert_eq!(granted(&effects), [1]);
+    let workers: Vec<_> = scene.live(1).unwrap().attempts.iter().map(|attempt| attempt.worker).collect();
+    assert_eq!(workers, [1, 2, 1].map(crate::scene::worker));
+}
+
 #[test]
 fn without_leave_or_after_a_cancel_an_infrastructure_failure_is_the_result() {
     for (retries, cancelled) in [(0, false), (3, true)] {
