@@ -248,12 +248,13 @@ impl TransferStore {
         Ok(Some(file))
     }
 
-    /// Copies all snapshots to the shared objects, unless they have them. Blocks.
+    /// Copies all snapshots to the shared objects, unless they have them. Blocks. No other process may use the store.
     ///
     /// # Errors
     /// If git or the object store fails.
     pub(crate) fn export_snapshots(&self) -> Result<(), CacheError> {
         let Some(objects) = &self.objects else { return Ok(()) };
+        Work::remove_leftovers(self);
         for directory in directories(&self.root.join("projects")) {
             let (cache, owner) = (opened(&directory)?, name_of(&directory));
             // Oldest first, so that a chain grows as it did.
@@ -420,6 +421,9 @@ fn tidy_chains(
     Ok(removed)
 }
 
+/// Start of the names of a copy's files.
+const WORK_PREFIX: &str = "shared-";
+
 /// Files of one copy. They are removed on drop.
 struct Work {
     object: PathBuf,
@@ -430,8 +434,17 @@ impl Work {
     fn new(store: &TransferStore) -> Result<Self, CacheError> {
         let directory = store.incoming();
         create_private(&directory).map_err(GitError::io(format!("creating {}", directory.display())))?;
-        let stem = directory.join(format!("shared-{}", Uuid::now_v7()));
+        let stem = directory.join(format!("{WORK_PREFIX}{}", Uuid::now_v7()));
         Ok(Self { object: stem.with_extension("object"), pack: stem.with_extension("pack") })
+    }
+
+    /// Removes the files of copies whose process was killed.
+    fn remove_leftovers(store: &TransferStore) {
+        for entry in fs::read_dir(store.incoming()).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(WORK_PREFIX) {
+                log_failure(&entry.path(), fs::remove_file(entry.path()));
+            }
+        }
     }
 
     fn failed(&self) -> impl FnOnce(io::Error) -> CacheError + use<> {
