@@ -3,7 +3,6 @@
 mod clean;
 mod json_document;
 mod json_lines;
-mod json_problems;
 mod json_record;
 mod line_prefix;
 mod lines;

@@ -62,6 +62,7 @@ mod jasmine;
 mod java;
 mod jest;
 mod jshint;
+pub(crate) mod json_problems;
 mod julia;
 mod junit;
 mod karma;

@@ -1,7 +1,7 @@
 //! Collects the lines of a JSON document that is printed with one value a line.
 
-use super::json_problems::problems;
 use crate::limits::DOCUMENT_BYTES_MAX;
+use crate::tools::json_problems::problems;
 
 /// The document that is open in a stream.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! Converts JSON records, one a line, to the text that the tool prints without JSON.
 
 use super::json_document::told;
-use super::json_problems::problems;
+use crate::tools::json_problems::problems;
 use serde::Deserialize;
 
 /// Bytes with which such records begin.
