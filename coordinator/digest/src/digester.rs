@@ -2,8 +2,9 @@
 
 mod context_lines;
 mod dispatch;
-mod go_packages;
 mod message;
+mod part_outputs;
+mod records;
 mod test_output;
 
 use crate::attempt_facts::Facts;
@@ -14,12 +15,13 @@ use crate::limits::{SCANNED_BYTES_MAX, SHOWN_LINE_CHARS};
 use crate::markers::Markers;
 use crate::missing_total::MissingTotal;
 use crate::noise::is_noise;
+use crate::records::{document_events, events, may_be_record};
 use crate::rules::{Kind, LineMatcher, RuleSet};
 use crate::tally::{Standing, Tally};
 use crate::template::Capture;
 use crate::text::{
-    Carried, Cleaner, JsonLines, LinePrefix, Lines, RawLine, Tail, TailLines, carried, ci_prefix, clip_chars,
-    front, front_length, has_control, lossy,
+    Cleaner, JsonLines, LinePrefix, Lines, RawLine, Tail, TailLines, ci_prefix, clip_chars, front,
+    front_length, has_control, lossy,
 };
 use crate::transcript::{StreamEnds, Transcript};
 use buildpool_protocol::output::Stream;
@@ -27,8 +29,9 @@ use buildpool_protocol::report::GapEntry;
 use buildpool_protocol::spec::{Purpose, TemplateSpec};
 use context_lines::{ContextLines, LinesBefore};
 use dispatch::Awaited;
-use go_packages::GoPackages;
 use message::Open;
+use part_outputs::PartOutputs;
+use records::RecordPlace;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use test_output::TestOutput;
@@ -147,7 +150,7 @@ pub struct Digester {
     /// The last line below a blank one that is indented as the heading of mocha's suites is.
     suite: Option<u64>,
     test_output: TestOutput,
-    packages: GoPackages,
+    parts: PartOutputs,
     /// The total that the next line may confirm.
     awaited: Option<Awaited>,
     /// Where the test began that runs now, of a runner that runs one at a time.
@@ -184,7 +187,7 @@ impl Digester {
             order: 0,
             suite: None,
             test_output: TestOutput::default(),
-            packages: GoPackages::default(),
+            parts: PartOutputs::default(),
             awaited: None,
             test_began: None,
             last_line: Vec::new(),
@@ -215,7 +218,7 @@ impl Digester {
         let mut matcher = rules.matcher(&left_out);
         lines.skip(missing_bytes, |raw| self.raw_line(&mut matcher, stream, raw));
         self.streams[stream.index()].lines = lines;
-        self.all_packages(&mut matcher);
+        self.all_parts(&mut matcher);
         self.close(stream);
         if self.gaps.len() < GAPS_MAX {
             self.gaps.push(GapEntry { stream, offset, bytes: missing_bytes, reason: reason.to_owned() });
@@ -251,7 +254,7 @@ impl Digester {
             let mut lines = std::mem::take(&mut self.streams[stream.index()].lines);
             lines.finish(|raw| self.raw_line(&mut matcher, stream, raw));
             self.streams[stream.index()].lines = lines;
-            self.all_packages(&mut matcher);
+            self.all_parts(&mut matcher);
             self.close(stream);
         }
         self.options.roots.extend(facts.roots.iter().cloned());
@@ -259,7 +262,7 @@ impl Digester {
         let is_records = self.options.purpose == Purpose::Tests;
         let tails = Stream::ALL.map(|stream| {
             let lines = self.streams[stream.index()].tail.lines();
-            if is_records { go_packages::readable_tail(lines) } else { lines }
+            if is_records { part_outputs::readable_tail(lines) } else { lines }
         });
         let counts = Stream::ALL.map(|stream| {
             let state = &self.streams[stream.index()];
@@ -270,7 +273,7 @@ impl Digester {
             let tail = &mut self.streams[stream.index()].tail;
             let length = tail.length();
             let ends = self.transcript.ends(stream, length, tail.bytes());
-            if is_records { go_packages::readable_ends(ends) } else { ends }
+            if is_records { part_outputs::readable_ends(ends) } else { ends }
         });
         Digest::new(
             Gathered {
@@ -319,40 +322,20 @@ impl Digester {
 
     /// Takes a line without escapes: a tool's record, a document or a part of one, or text.
     fn clean_line(&mut self, matcher: &mut LineMatcher<'_>, stream: Stream, line: &[u8], from: u64, to: u64) {
-        let may_be_json = line.ends_with(b"}") || line.ends_with(b"]") || line.ends_with(b"},");
-        let (front, rest) = line.split_at(if may_be_json { front_length(line) } else { 0 });
-        let Some(Carried { text, package }) = Some(rest).filter(|_| may_be_json).and_then(carried) else {
-            let document = self.streams[stream.index()].document.line(line, from);
-            self.line(matcher, stream, line, from, to);
-            if let Some((from, text)) = document {
-                // The log has no such lines.
-                let last_line = self.last_line.clone();
-                self.carried_lines(matcher, stream, b"", &text, (from, to));
-                self.last_line = last_line;
-            }
-            return;
-        };
-        self.taken(stream, line);
-        if let Some(origin) = &package {
-            return self.package_output(matcher, (stream, from, to), front, &text, origin);
+        let (front, rest) = line.split_at(if may_be_record(line) { front_length(line) } else { 0 });
+        if let Some(events) = events(rest) {
+            self.taken(stream, line);
+            return self.events(matcher, RecordPlace { stream, front, from, to }, events);
         }
-        self.carried_lines(matcher, stream, front, &text, (from, to));
-    }
-
-    /// Takes the text of a record or of a document. Each of its lines has a place of its own in the order of lines.
-    fn carried_lines(
-        &mut self,
-        matcher: &mut LineMatcher<'_>,
-        stream: Stream,
-        front: &[u8],
-        text: &str,
-        (from, to): (u64, u64),
-    ) {
-        let mut cleaner = Cleaner::default();
-        for part in text.lines() {
-            self.order += 1;
-            let part = [front, part.as_bytes()].concat();
-            self.match_line(matcher, stream, cleaner.clean(&part), from, to);
+        let document = self.streams[stream.index()].document.line(line, from);
+        self.line(matcher, stream, line, from, to);
+        if let Some((from, document)) = document
+            && let Some(events) = document_events(&document)
+        {
+            // The log has no such lines.
+            let last_line = self.last_line.clone();
+            self.events(matcher, RecordPlace { stream, front: b"", from, to }, events);
+            self.last_line = last_line;
         }
     }
 
@@ -441,9 +424,9 @@ impl Digester {
     }
 }
 
-/// Replaces records of `go test -json` in lines of a test run's log by their text.
+/// Replaces records of test output in lines of a test run's log by their text.
 pub fn readable(lines: Vec<String>) -> Vec<String> {
-    go_packages::readable(lines, |line| line.as_bytes(), |_, part| part.to_owned())
+    part_outputs::readable(lines, |line| line.as_bytes(), |_, part| part.to_owned())
 }
 
 /// All that the log gave.

@@ -27,6 +27,7 @@ pub mod manifest;
 mod noise;
 mod prompts;
 mod reason;
+mod records;
 mod render;
 mod reports;
 mod standing_error;

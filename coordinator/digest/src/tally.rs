@@ -312,6 +312,11 @@ impl Tally {
         }
     }
 
+    /// Announces the total of a document, which needs no heading.
+    pub(crate) fn announces_total(&mut self, tool: ToolId, at: Standing) {
+        self.accounts.entry(tool).or_default().heading = Some(at.number);
+    }
+
     /// Marks the total: something besides its tests failed, so its other lines are not a success.
     pub(crate) fn amiss(&mut self, tool: ToolId) {
         self.accounts.entry(tool).or_default().amiss = true;

@@ -1,16 +1,13 @@
 //! Text of a log: bytes into lines, lines into the text that a terminal would show.
 
 mod clean;
-mod json_document;
 mod json_lines;
-mod json_record;
 mod line_prefix;
 mod lines;
 mod tail;
 
 pub(crate) use clean::{Cleaner, ci_prefix, clip_chars, has_control, lossy, stamp_length};
 pub(crate) use json_lines::JsonLines;
-pub(crate) use json_record::{Carried, PackageOutput, carried, document};
 pub(crate) use line_prefix::{LinePrefix, front, front_length};
 pub(crate) use lines::{Lines, RawLine};
 pub(crate) use tail::{Tail, TailLines};

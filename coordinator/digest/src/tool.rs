@@ -1,5 +1,6 @@
 //! Properties of the tools that the digest recognizes.
 
+use crate::records::RecordFormat;
 use crate::rules::Rule;
 pub(crate) use crate::tools::ToolId;
 
@@ -44,6 +45,8 @@ pub(crate) enum Includes {
 pub(crate) struct Tool {
     /// What its lines mean.
     pub(crate) rules: &'static [Rule],
+    /// What its records and documents in JSON mean.
+    pub(crate) records: &'static [RecordFormat],
     /// Its name in answers.
     pub(crate) name: &'static str,
     /// Its names in command lines. A second word must be among the arguments. Empty: only its name.
@@ -138,6 +141,7 @@ impl Tool {
     pub(crate) const fn named(name: &'static str) -> Self {
         Self {
             rules: &[],
+            records: &[],
             name,
             commands: &[],
             program: None,

@@ -62,7 +62,7 @@ mod jasmine;
 mod java;
 mod jest;
 mod jshint;
-pub(crate) mod json_problems;
+mod json_problems;
 mod julia;
 mod junit;
 mod karma;
@@ -166,8 +166,10 @@ mod yarn;
 mod zig;
 mod zope;
 
+use crate::records::RecordFormat;
 use crate::rules::Rule;
 use crate::tool::{Includes, Tool};
+pub(crate) use go::PART_RECORD;
 
 /// Defines an id for each tool, and the table of their properties.
 macro_rules! tools {
@@ -382,9 +384,17 @@ impl std::fmt::Display for ToolId {
 }
 
 impl ToolId {
-    /// The tool with the rule of this name.
+    /// The tool with the rule, or the format of records, of this name.
     pub(crate) fn of_rule(name: &str) -> Option<Self> {
-        Self::all().find(|tool| tool.rules.iter().any(|rule| rule.name == name))
+        Self::all().find(|tool| {
+            tool.rules.iter().any(|rule| rule.name == name)
+                || tool.records.iter().any(|format| format.name == name)
+        })
+    }
+
+    /// The formats of records of all tools, in the order of the table.
+    pub(crate) fn record_formats() -> impl Iterator<Item = &'static RecordFormat> {
+        TOOLS.iter().flat_map(|tool| tool.records)
     }
 
     /// All tools.

@@ -48,6 +48,13 @@ fn is_count(body: &[u8]) -> bool {
         && name.iter().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b' ' | b'_' | b'-' | b'\t'))
 }
 
+impl Line<'_> {
+    /// Its position, with the task that printed it.
+    fn counted(&self) -> Standing {
+        Standing { task: Task::of(&self.text[self.front.task.clone()]), ..self.standing }
+    }
+}
+
 impl Digester {
     /// Applies the effects of all matching rules to a line.
     pub(super) fn interpret(&mut self, matcher: &LineMatcher<'_>, line: &Line<'_>, part: bool) {
@@ -113,7 +120,7 @@ impl Digester {
         }
     }
 
-    fn marker(&mut self, marker: Marker, line: &Line<'_>) {
+    pub(super) fn marker(&mut self, marker: Marker, line: &Line<'_>) {
         let marker = match marker {
             Marker::TotalOfErrors(tool) if configure_probes::has_own_errors(&self.findings) => {
                 Marker::Failure(tool)
@@ -136,31 +143,15 @@ impl Digester {
     /// Applies an effect that concerns tests or runs of tools.
     fn count(&mut self, effect: Effect, groups: &Groups<'_>, line: &Line<'_>, state: &mut LineState) {
         if let Some(tool) = effect.at_work() {
-            let nested = line.body.starts_with(b"    ");
-            let suite = self.suite.filter(|_| tool.begins_at_suite && nested);
-            self.markers.runs.at_work(tool.speaker(), suite.unwrap_or(self.order));
+            self.at_work(tool, line);
         }
-        let task = &line.text[line.front.task.clone()];
-        let counted = || Standing { task: Task::of(task), ..line.standing };
         match effect {
             Effect::Test(tool, event) => {
                 let Some(test) = groups.text("t") else { return };
                 if tool.numbers_tests {
                     self.tally.numbered(tool, groups.number("k"));
                 }
-                if matches!(event, TestEvent::Passed | TestEvent::Skipped) {
-                    self.test_output.take(&test);
-                }
-                let is_own = self.tally.event(tool, &test, event);
-                if is_own && tool.begins_each {
-                    self.within_test(event);
-                }
-                if !is_own {
-                    state.problem_seen = true;
-                } else if tool.runs_them_itself && self.markers.survived() {
-                    self.findings.take_back_words(self.markers.settled(), self.order);
-                }
-                self.total(tool, self.tally.planned(tool), line);
+                state.problem_seen |= !self.test(tool, &test, event, line);
             }
             Effect::Ends(tool) => self.tally.ends(tool),
             Effect::Part(tool) => self.tally.part(tool, &groups.text("t").unwrap_or_default()),
@@ -214,11 +205,7 @@ impl Digester {
             Effect::NoMarks(tool) => self.tally.no_marks(tool, line.standing),
             Effect::Counts(tool, count) | Effect::Partial(tool, count) => {
                 let Some(counts) = count(groups) else { return };
-                self.markers.counted(counts.failed, &lossy(line.body));
-                let standing = self.tally.summary(tool, counts, counted());
-                if matches!(effect, Effect::Counts(..)) {
-                    self.total(tool, standing, line);
-                }
+                self.run_total(tool, counts, line, matches!(effect, Effect::Counts(..)));
             }
             Effect::Announced(tool, count) => {
                 let Some(counts) = count(groups) else { return };
@@ -244,7 +231,7 @@ impl Digester {
             }
             Effect::Adds(tool, count) => {
                 let Some(counts) = count(groups) else { return };
-                let standing = self.tally.adds(tool, counts, counted());
+                let standing = self.tally.adds(tool, counts, line.counted());
                 // A line that counts only passed tests must not become the evidence for failed ones.
                 let says = |all: &Counts| all.failed == 0 || counts.failed > 0;
                 self.total(tool, standing.filter(says), line);
@@ -253,19 +240,54 @@ impl Digester {
                 let standing = count(groups).and_then(|counts| self.tally.moves(tool, counts));
                 self.total(tool, standing, line);
             }
-            Effect::Session(tool) => {
-                self.tally.session(tool);
-                self.tally.expect(groups.number("n"));
-                if tool.runs_them_itself {
-                    self.markers.settle(self.order);
-                    self.markers.runs.begins(tool.speaker(), self.order);
-                }
-            }
+            Effect::Session(tool) => self.session(tool, groups.number("n")),
             Effect::Over(tool, completely) => {
                 self.tally.over(tool, completely);
                 self.markers.settle(self.order);
             }
             _ => {}
+        }
+    }
+
+    /// Records that a tool is running.
+    pub(super) fn at_work(&mut self, tool: ToolId, line: &Line<'_>) {
+        let nested = line.body.starts_with(b"    ");
+        let suite = self.suite.filter(|_| tool.begins_at_suite && nested);
+        self.markers.runs.at_work(tool.speaker(), suite.unwrap_or(self.order));
+    }
+
+    /// Records the beginning or the end of a test. Returns false if the line is a test's own output.
+    pub(super) fn test(&mut self, tool: ToolId, test: &str, event: TestEvent, line: &Line<'_>) -> bool {
+        if matches!(event, TestEvent::Passed | TestEvent::Skipped) {
+            self.test_output.take(test);
+        }
+        let is_own = self.tally.event(tool, test, event);
+        if is_own && tool.begins_each {
+            self.within_test(event);
+        }
+        if is_own && tool.runs_them_itself && self.markers.survived() {
+            self.findings.take_back_words(self.markers.settled(), self.order);
+        }
+        self.total(tool, self.tally.planned(tool), line);
+        is_own
+    }
+
+    /// Begins a session of a tool with so many tests, 0 if it does not print their number.
+    pub(super) fn session(&mut self, tool: ToolId, tests: u64) {
+        self.tally.session(tool);
+        self.tally.expect(tests);
+        if tool.runs_them_itself {
+            self.markers.settle(self.order);
+            self.markers.runs.begins(tool.speaker(), self.order);
+        }
+    }
+
+    /// Records a tool's total: of the whole run, or only of a part of it.
+    pub(super) fn run_total(&mut self, tool: ToolId, counts: Counts, line: &Line<'_>, is_whole: bool) {
+        self.markers.counted(counts.failed, &lossy(line.body));
+        let standing = self.tally.summary(tool, counts, line.counted());
+        if is_whole {
+            self.total(tool, standing, line);
         }
     }
 
@@ -313,7 +335,7 @@ impl Digester {
         }
     }
 
-    fn summary(&mut self, stream: Stream, body: &[u8], from: u64) {
+    pub(super) fn summary(&mut self, stream: Stream, body: &[u8], from: u64) {
         let text = clip_chars(&lossy(body), 600).trim_end().to_owned();
         if let Some(last) = self.summary.iter_mut().rev().take(8).find(|last| last.text == text) {
             last.repeated += 1;

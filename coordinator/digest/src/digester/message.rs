@@ -90,6 +90,7 @@ impl StreamState {
 }
 
 impl Digester {
+    /// Opens the problem that a rule finds at a line.
     pub(super) fn open(
         &mut self,
         rule: &'static Rule,
@@ -97,8 +98,6 @@ impl Digester {
         groups: &Groups<'_>,
         line: &Line<'_>,
     ) {
-        let Line { stream, text, from, to, ref front, .. } = *line;
-        self.close(stream);
         let (severity, remark) = match problem.level {
             Level::Is(severity) => (severity, false),
             Level::Word => (groups.text("s").map_or(Severity::Error, |word| severity_of_word(&word)), false),
@@ -108,20 +107,30 @@ impl Digester {
             groups.text(name).or_else(|| groups.text(other)).and_then(|text| text.parse().ok())
         };
         let diagnostic = Diagnostic {
-            lines: vec![shown(&text[front.length..])],
+            lines: vec![shown(&line.text[line.front.length..])],
             test: groups.text("t").map(|test| test.trim().to_owned()),
             file: groups.text("f").map(|file| file.trim().to_owned()),
             line: number("l", "l2"),
             column: number("c", "c2"),
-            severity: None,
-            spurious: false,
-            kind: None,
-            bare: problem.bare,
-            fails: problem.fails,
-            head: None,
-            join: None,
+            ..Diagnostic::default()
         };
-        let mut diagnostic = diagnostic;
+        let is_word = |act: &Effect| matches!(act, Effect::Marker(Marker::Crash(said)) if said.is_word());
+        let word = rule.effects.iter().any(is_word);
+        self.begin(rule.name, problem, diagnostic, (severity, remark, word), line);
+    }
+
+    /// Begins a problem. `severity`, whether it is a remark, and whether it is only a word of a crash.
+    pub(super) fn begin(
+        &mut self,
+        rule: &'static str,
+        problem: Problem,
+        diagnostic: Diagnostic,
+        (severity, remark, word): (Severity, bool, bool),
+        line: &Line<'_>,
+    ) {
+        let Line { stream, text, from, to, ref front, .. } = *line;
+        self.close(stream);
+        let mut diagnostic = Diagnostic { bare: problem.bare, fails: problem.fails, ..diagnostic };
         if diagnostic.test.is_none() && problem.kind == Kind::Test {
             diagnostic.test = self.tally.latest_running().map(str::to_owned);
         }
@@ -151,10 +160,7 @@ impl Digester {
         state.before.copy(state.recent.tail(PRE_CONTEXT_LINES));
         let found = RawFinding {
             remark,
-            word: rule
-                .effects
-                .iter()
-                .any(|act| matches!(act, Effect::Marker(Marker::Crash(said)) if said.is_word())),
+            word,
             role: problem.role,
             bare: problem.bare,
             head,
@@ -163,9 +169,9 @@ impl Digester {
             to,
             order: self.order,
             last: self.order,
-            ..RawFinding::new(rule.name, problem.kind, severity, problem.sure)
+            ..RawFinding::new(rule, problem.kind, severity, problem.sure)
         };
-        let bytes = diagnostic.lines[0].len();
+        let bytes = diagnostic.first().len();
         let task = if problem.numbered { Vec::new() } else { text[front.task.clone()].to_vec() };
         let front = lossy(&text[..front.length]).into_owned();
         state.open = Some(Open {

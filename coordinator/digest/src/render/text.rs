@@ -8,8 +8,9 @@ use crate::answer_text::counted;
 use crate::digester::SummaryLine;
 use crate::limits::SHOWN_LINE_CHARS;
 use crate::noise::is_noise;
+use crate::records;
 use crate::template::{Capture, Filtered};
-use crate::text::{clip_chars, document};
+use crate::text::clip_chars;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::Severity;
 use buildpool_protocol::spec::{TemplateSpec, Verbosity};
@@ -296,7 +297,7 @@ impl Page<'_> {
 fn unfolded(lines: Vec<String>) -> Vec<String> {
     let mut all = Vec::with_capacity(lines.len());
     for line in lines {
-        match document(line.as_bytes()) {
+        match records::shown(line.as_bytes()) {
             Some(told) => all.extend(told.lines().map(str::to_owned)),
             None => all.push(line),
         }

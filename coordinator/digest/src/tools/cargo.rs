@@ -1,12 +1,41 @@
 //! Output of cargo.
 
+use crate::records::{Event, RecordFormat};
 use crate::rules::{ERROR, Effect, Kind, Marker, Rule, problem};
 use crate::tool::{Apart, Tool, ToolId};
+use serde::Deserialize;
 
-pub(super) const TOOL: Tool =
-    Tool { apart: Apart::Always, builds: true, rules: RULES, ..Tool::named("cargo") };
+pub(super) const TOOL: Tool = Tool {
+    apart: Apart::Always,
+    builds: true,
+    rules: RULES,
+    records: &[RecordFormat { name: "cargo.record", beginnings: &[br#"{"reason":"#], read: record }],
+    ..Tool::named("cargo")
+};
 
 pub(super) const BUILD: Tool = Tool { program: Some(ToolId::Cargo), ..Tool::named("cargo build") };
+
+/// A record of `--message-format json`.
+#[derive(Debug, Deserialize)]
+struct Record {
+    reason: String,
+    message: Option<Message>,
+}
+
+/// A compiler's message with its text.
+#[derive(Debug, Deserialize)]
+struct Message {
+    rendered: Option<String>,
+}
+
+fn record(line: &[u8]) -> Option<Vec<Event>> {
+    let Record { reason, message } = serde_json::from_slice(line).ok()?;
+    match reason.as_str() {
+        "compiler-message" => Some(message?.rendered.map(Event::Text).into_iter().collect()),
+        "compiler-artifact" | "build-script-executed" => Some(Vec::new()),
+        _ => None,
+    }
+}
 
 const RULES: &[Rule] = &[
     Rule {

@@ -118,7 +118,7 @@ fn is_coded(line: &str) -> bool {
 /// A remark with a code or with the name of a rule is a linter's, which fails after each remark. Another one may be of any
 /// program, unless the log ends with it. Programs log `main.go:23: cipher ready (SHA256)` without a column, so a code alone
 /// needs one. `grep -n` prints no blank before the text.
-fn remark(diagnostic: &mut Diagnostic) {
+pub(super) fn remark(diagnostic: &mut Diagnostic) {
     let text = diagnostic.after_place();
     let first = text.split(' ').next().unwrap_or_default();
     let is_warning =

@@ -1,10 +1,12 @@
 //! Output of go test.
 
 use super::compiler::{CHILD_DIED, DIED};
+use crate::records::{Event, PartOutput, RecordFormat};
 use crate::rules::{
     Diagnostic, ERROR, Effect, FATAL, Indicator, Kind, Marker, Next, Problem, Role, Rule, TestEvent, problem,
 };
 use crate::tool::{Apart, Tool, ToolId};
+use serde::Deserialize;
 
 pub(super) const TOOL: Tool = Tool {
     apart: Apart::Always,
@@ -14,10 +16,63 @@ pub(super) const TOOL: Tool = Tool {
     shares_names_among_parts: true,
     runs_parts_at_once: true,
     rules: RULES,
+    records: &[RecordFormat { name: "go.record", beginnings: BEGINNINGS, read: record }],
     ..Tool::named("go test")
 };
 
 pub(super) const VET: Tool = Tool { apart: Apart::Always, ..Tool::named("vet") };
+
+/// Part of each record of `go test -json`.
+pub(crate) const PART_RECORD: &[u8] = br#""Action":"#;
+/// Bytes with which such records begin.
+const BEGINNINGS: &[&[u8]] = &[br#"{"Time":"#, br#"{"Action":"#, br#"{"ImportPath":"#];
+/// Values of `Action`.
+const ACTIONS: &[&str] = &[
+    "start",
+    "run",
+    "pause",
+    "cont",
+    "pass",
+    "bench",
+    "fail",
+    "skip",
+    "output",
+    "build-output",
+    "build-fail",
+];
+/// Beginnings of lines that begin or continue a test. They are needed at once, to name the running test.
+const FRAMES: &[&str] = &["=== RUN ", "=== PAUSE ", "=== CONT ", "=== NAME "];
+
+/// A record of `go test -json`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Record {
+    action: String,
+    #[serde(alias = "ImportPath")]
+    package: String,
+    #[serde(default)]
+    test: String,
+    #[serde(default)]
+    output: String,
+}
+
+/// Records of several packages are mixed.
+fn record(line: &[u8]) -> Option<Vec<Event>> {
+    let Record { action, package, test, output } = serde_json::from_slice(line).ok()?;
+    let at_once = FRAMES.iter().any(|frame| output.starts_with(frame));
+    let has_ended = matches!(action.as_str(), "pass" | "fail" | "skip");
+    ACTIONS.contains(&action.as_str()).then(|| {
+        vec![Event::Output(PartOutput {
+            tool: ToolId::GoTest,
+            part: package,
+            is_end: has_ended && !test.contains('/'),
+            at_once,
+            is_hidden: at_once || output.trim_start().starts_with("--- PASS: "),
+            test,
+            text: output,
+        })]
+    })
+}
 
 /// Returns true for the line with a test's result. `--- Expected` of testify is the title of a difference.
 fn is_result(line: &str) -> bool {

@@ -1,9 +1,16 @@
 //! Problems in a JSON document of any linter or compiler: each object with a file, a line and a message.
 
-use crate::rules::known_severity;
+use super::c::is_code;
+use super::generic::remark;
+use crate::records::{Event, RecordFormat};
+use crate::rules::{Diagnostic, Fails, Kind, Level, Problem, known_severity, problem};
+use crate::tool::ToolId;
 use buildpool_protocol::report::Severity;
 use serde_json::{Map, Value};
-use std::fmt::Write as _;
+
+/// The format of tools without a reader of their own.
+pub(super) const FORMAT: RecordFormat =
+    RecordFormat { name: "lint.record", beginnings: &[b"{\"", b"[{", b",{"], read: problems };
 
 /// Maximum number of problems of one document. A linter of a large project prints thousands, and findings have limits too.
 const PROBLEMS_MAX: usize = 500;
@@ -79,9 +86,13 @@ const CODES: &[&str] = &[
     "check_id",
     "checkId",
     "rule_code",
+    "option",
 ];
+/// Key of a place in a diagnostic of a compiler.
+const CARET: &str = "caret";
 /// Objects that hold the place of a problem.
 const PLACES: &[&str] = &[
+    CARET,
     "location",
     "range",
     "start",
@@ -102,8 +113,8 @@ const PLACES: &[&str] = &[
 /// Keys of a log's record. A program logs also harmless events with the place in its sources.
 const TIMES: &[&str] = &["time", "timestamp", "ts", "@timestamp", "datetime", "asctime", "created"];
 
-/// The text of the problems of a document. `None` if it has none.
-pub(crate) fn problems(document: &[u8]) -> Option<String> {
+/// The problems of a document. `None` if it is not a document of a linter or a compiler.
+fn problems(document: &[u8]) -> Option<Vec<Event>> {
     let has_any =
         |keys: &[&str]| keys.iter().any(|key| memchr::memmem::find(document, key.as_bytes()).is_some());
     if !has_any(&["ine\"", "row\"", "lineno\"", "ine_number\"", "ineNumber\"", "Row\""])
@@ -118,7 +129,14 @@ pub(crate) fn problems(document: &[u8]) -> Option<String> {
         serde_json::from_slice(document).or_else(|_| serde_json::from_slice(inside(document))).ok()?;
     let mut found = Vec::new();
     search(&value, None, 0, &mut found);
-    (!found.is_empty()).then(|| found.join("\n"))
+    let is_error =
+        |problem: &Problem| matches!(problem.level, Level::Is(Severity::Error)) && problem.kind == Kind::Lint;
+    let error = found.iter().find_map(|event| match event {
+        Event::Problem(problem, diagnostic) if is_error(problem) => Some(diagnostic.first().to_owned()),
+        _ => None,
+    });
+    found.extend(error.map(|error| Event::Failed(ToolId::Linter, error)));
+    (!found.is_empty()).then_some(found)
 }
 
 /// An object without the bracket or the comma of the array around it.
@@ -128,7 +146,7 @@ fn inside(document: &[u8]) -> &[u8] {
 }
 
 /// Adds the problems of a value. `file`: the file that an outer object names.
-fn search(value: &Value, file: Option<&str>, depth: usize, found: &mut Vec<String>) {
+fn search(value: &Value, file: Option<&str>, depth: usize, found: &mut Vec<Event>) {
     if depth > DEPTH_MAX || found.len() >= PROBLEMS_MAX {
         return;
     }
@@ -138,11 +156,13 @@ fn search(value: &Value, file: Option<&str>, depth: usize, found: &mut Vec<Strin
             if TIMES.iter().any(|key| object.contains_key(*key)) && text(object, MESSAGES).is_some() {
                 return;
             }
-            let own = text(object, FILES).filter(|own| is_path(own));
+            // As stylelint has it. In other documents, `source` is the code or the rule of a problem.
+            let source = object.get("source").filter(|_| object.contains_key("warnings"));
+            let own = text(object, FILES).or_else(|| source?.as_str()).filter(|own| is_path(own));
             let place = Place::of(object, 0, false);
             let file = own.or(place.file).or(file);
             if let (Some(file), Some(line), Some(message)) = (file, place.line, message(object)) {
-                found.push(problem(object, file, (line, &place), message));
+                found.push(reported(object, file, (line, &place), message));
                 return;
             }
             for (key, value) in object {
@@ -154,41 +174,85 @@ fn search(value: &Value, file: Option<&str>, depth: usize, found: &mut Vec<Strin
     }
 }
 
-fn problem(
+/// The problem of an object, with a line as compilers print it, and the lines of its notes.
+fn reported(
     object: &Map<String, Value>,
     file: &str,
     (line, place): (u64, &Place<'_>),
     message: &str,
-) -> String {
-    let mut told = format!("{file}:{line}:");
-    if let Some(column) = place.column {
-        let _ = write!(told, "{column}:");
-    }
-    // The rule for remarks needs a short extension of the file.
-    let fallback = if has_short_extension(file) { None } else { Some("warning") };
-    if let Some(severity) = severity(object, place.is_of_editor).or(fallback) {
-        let _ = write!(told, " {severity}:");
-    }
-    let message =
-        message.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
-    let _ = write!(told, " {message}");
+) -> Event {
+    // A file without a short extension may be of any program, so its problems are more than remarks.
+    let fallback = if has_short_extension(file) { None } else { Some(Severity::Warning) };
+    let severity = severity(object, place.is_of_editor).or(fallback);
     // bandit's `code` has lines of the source.
-    let is_code = |code: &&String| !code.is_empty() && !code.contains(char::is_whitespace);
+    let is_word = |code: &&String| !code.is_empty() && !code.contains(char::is_whitespace);
     let code = CODES.iter().find_map(|key| match object.get(*key)? {
-        Value::String(code) => Some(code).filter(is_code).cloned(),
+        Value::String(code) => Some(code).filter(is_word).cloned(),
         Value::Number(code) => Some(code.to_string()),
         Value::Object(code) => Some(text(code, &["value", "code", "name"])?.to_owned()),
         _ => None,
     });
-    if let Some(code) = code {
-        let _ = write!(told, " [{code}]");
+    let mut told = located(file, line, place.column);
+    if let Some(severity) = severity {
+        told.push_str(&format!(" {}:", word(severity)));
     }
-    told
+    told.push_str(&format!(" {}", in_one_line(message)));
+    if let Some(code) = &code {
+        told.push_str(&format!(" [{code}]"));
+    }
+    // mypy prints `hint` and `message`.
+    let is_of_compiler = place.is_of_compiler
+        || place.is_of_editor
+        || object.contains_key("hint") && object.contains_key("message");
+    let kind = if is_of_compiler { Kind::Build } else { Kind::Lint };
+    let found = match severity {
+        Some(Severity::Fatal | Severity::Error) => problem(Level::Is(Severity::Error), kind, 92),
+        Some(Severity::Warning) => {
+            let always = place.column.is_some() && code.as_deref().is_some_and(is_code);
+            let fails = if always { Fails::Always } else { Fails::BySeverity };
+            problem(Level::Is(Severity::Warning), kind, 60).fails(fails)
+        }
+        Some(Severity::Info) => problem(Level::Is(Severity::Info), kind, 60),
+        None => problem(Level::Remark, kind, 72).refine(remark),
+    };
+    let notes = object.get("children").and_then(Value::as_array).into_iter().flatten().filter_map(|note| {
+        let note = note.as_object()?;
+        let place = Place::of(note, 0, false);
+        let start = located(place.file?, place.line?, place.column);
+        Some(format!("{start} note: {}", in_one_line(self::message(note)?)))
+    });
+    let number = |value: u64| u32::try_from(value).ok();
+    Event::Problem(
+        found,
+        Box::new(Diagnostic {
+            lines: std::iter::once(told).chain(notes).collect(),
+            file: Some(file.to_owned()),
+            line: number(line),
+            column: place.column.and_then(number),
+            ..Diagnostic::default()
+        }),
+    )
 }
 
-/// The severity of a problem in the words of compilers. `None` without a known one: it is a remark.
-fn severity(object: &Map<String, Value>, is_of_editor: bool) -> Option<&'static str> {
-    let word = |keys: &[&str], length_min: usize| {
+fn located(file: &str, line: u64, column: Option<u64>) -> String {
+    column.map_or(format!("{file}:{line}:"), |column| format!("{file}:{line}:{column}:"))
+}
+
+const fn word(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Fatal | Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Info => "info",
+    }
+}
+
+fn in_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The severity of a problem. `None` without a known one: it is a remark.
+fn severity(object: &Map<String, Value>, is_of_editor: bool) -> Option<Severity> {
+    let named = |keys: &[&str], length_min: usize| {
         let mut words = keys.iter().filter_map(|key| object.get(*key)?.as_str());
         words.find_map(|word| match word {
             // hlint fails after a suggestion, too.
@@ -204,12 +268,7 @@ fn severity(object: &Map<String, Value>, is_of_editor: bool) -> Option<&'static 
         _ => None,
     };
     // A single letter may be a sort: `f` of a file.
-    let severity = word(SEVERITIES, 1).or_else(|| word(SORTS, 2)).or_else(number)?;
-    Some(match severity {
-        Severity::Fatal | Severity::Error => "error",
-        Severity::Warning => "warning",
-        Severity::Info => "info",
-    })
+    named(SEVERITIES, 1).or_else(|| named(SORTS, 2)).or_else(number)
 }
 
 fn has_short_extension(file: &str) -> bool {
@@ -245,6 +304,8 @@ struct Place<'a> {
     column: Option<u64>,
     /// It is in the form of the language server protocol, whose severities are numbers.
     is_of_editor: bool,
+    /// It is in the form of gcc.
+    is_of_compiler: bool,
 }
 
 impl<'a> Place<'a> {
@@ -255,6 +316,7 @@ impl<'a> Place<'a> {
             line: number(object, LINES),
             column: number(object, COLUMNS),
             is_of_editor: false,
+            is_of_compiler: object.contains_key(CARET),
         };
         if depth > 4 {
             return place;
@@ -284,6 +346,7 @@ impl<'a> Place<'a> {
             if place.line.is_none() {
                 (place.line, place.column) = (part.line, place.column.or(part.column));
                 place.is_of_editor = part.is_of_editor;
+                place.is_of_compiler |= part.is_of_compiler;
             }
         }
         place
@@ -292,7 +355,7 @@ impl<'a> Place<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::records::shown;
 
     #[test]
     fn problems_of_any_linter_are_found() {
@@ -358,8 +421,24 @@ mod tests {
                 "a.py:3: error: Shell [B602]",
             ),
             (r#"{"file":"docker/Dockerfile","line":2,"message":"Pin"}"#, "docker/Dockerfile:2: warning: Pin"),
+            (
+                r#"[{"filePath":"/w/a.js","messages":[{"ruleId":null,"fatal":true,"severity":2,"message":"Parsing error:\nno","line":2,"column":3}],"errorCount":1}]"#,
+                "/w/a.js:2:3: error: Parsing error: no",
+            ),
+            (
+                r#"[{"source":"/w/a.css","errored":true,"warnings":[{"line":1,"column":5,"rule":"no","severity":"error","text":"Bad"}]}]"#,
+                "/w/a.css:1:5: error: Bad [no]",
+            ),
+            (
+                r#"[{"kind":"error","locations":[{"caret":{"file":"a.c","line":2,"column":3}}],"message":"no","children":[{"kind":"note","locations":[{"caret":{"file":"a.c","line":1,"column":4}}],"message":"here"}]}]"#,
+                "a.c:2:3: error: no\na.c:1:4: note: here",
+            ),
+            (
+                r#"{"cell":null,"code":null,"filename":"a.py","location":{"column":8,"row":1},"message":"Expected"}"#,
+                "a.py:1:8: Expected",
+            ),
         ] {
-            assert_eq!(problems(document.as_bytes()).as_deref(), Some(expected), "{document}");
+            assert_eq!(shown(document.as_bytes()).as_deref(), Some(expected), "{document}");
         }
         for document in [
             r#"{"time":"2026-11-21","level":"error","message":"no","file":"a.go","line":4}"#,
@@ -368,7 +447,7 @@ mod tests {
             r#"{"message":"no","file":"a.go","line":"#,
             r#"{"a":1}"#,
         ] {
-            assert_eq!(problems(document.as_bytes()), None, "{document}");
+            assert_eq!(shown(document.as_bytes()), None, "{document}");
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Output of cargo test.
 
 use super::compiler::DIED;
+use crate::records::{Event, RecordFormat, failed_test};
 use crate::rules::{
     Count, Diagnostic, ERROR, Effect, Indicator, Kind, Marker, Next, Rule, TestEvent, problem,
 };
 use crate::tally::Counts;
 use crate::tool::{Tool, ToolId};
+use serde::Deserialize;
 
 pub(super) const TOOL: Tool = Tool {
     panics_are_failed_tests: true,
@@ -15,8 +17,53 @@ pub(super) const TOOL: Tool = Tool {
     shares_names_among_parts: true,
     shares_format: true,
     rules: RULES,
+    records: &[RecordFormat { name: "libtest.record", beginnings: BEGINNINGS, read: record }],
     ..Tool::named("cargo test")
 };
+
+/// Bytes with which records of `--format json` begin.
+const BEGINNINGS: &[&[u8]] = &[br#"{"type":"#, br#"{ "type":"#];
+
+/// A record of `--format json`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Record {
+    #[serde(rename = "type")]
+    kind: String,
+    event: String,
+    name: String,
+    stdout: String,
+    test_count: u64,
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+}
+
+fn record(line: &[u8]) -> Option<Vec<Event>> {
+    let record: Record = serde_json::from_slice(line).ok()?;
+    let test = |event| Event::Test(ToolId::CargoTest, record.name.clone(), event);
+    Some(match (record.kind.as_str(), record.event.as_str()) {
+        ("suite", "started") => vec![Event::Planned(ToolId::CargoTest, record.test_count)],
+        ("suite", "ok" | "failed") => {
+            let Record { event, passed, failed, ignored: skipped, .. } = record;
+            let text = format!("test result: {event}. {passed} passed; {failed} failed; {skipped} ignored");
+            vec![Event::Total(ToolId::CargoTest, Counts { passed, failed, skipped, expected: 0 }, text)]
+        }
+        ("test", _) if record.name.is_empty() => return None,
+        ("test", "started") => vec![test(TestEvent::Started)],
+        ("test", "ok") => vec![test(TestEvent::Passed)],
+        ("test", "ignored") => vec![test(TestEvent::Skipped)],
+        ("test", "failed") if record.stdout.is_empty() => {
+            let problem = problem(ERROR, Kind::Test, 90).bare();
+            vec![test(TestEvent::Failed), failed_test(problem, &record.name, "")]
+        }
+        ("test", "failed") => {
+            let problem = problem(ERROR, Kind::Test, 95).refine(panicked);
+            vec![test(TestEvent::Failed), failed_test(problem, &record.name, &record.stdout)]
+        }
+        _ => return None,
+    })
+}
 
 /// A test's captured output: up to the next one's, or the list of failures.
 fn captured(_: &[String], line: &str) -> Next {

@@ -3,8 +3,14 @@
 use crate::rules::{ERROR, Effect, Fails, Kind, Level, Marker, Next, Rule, WARNING, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
-pub(super) const TOOL: Tool =
-    Tool { apart: Apart::Always, commands: COMMANDS, lints: true, rules: RULES, ..Tool::named("linter") };
+pub(super) const TOOL: Tool = Tool {
+    apart: Apart::Always,
+    commands: COMMANDS,
+    lints: true,
+    rules: RULES,
+    records: &[super::json_problems::FORMAT],
+    ..Tool::named("linter")
+};
 
 /// Linters without rules of their own that fail after each remark.
 const COMMANDS: &[&str] = &[

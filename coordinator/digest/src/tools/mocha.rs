@@ -2,9 +2,11 @@
 
 use super::bats::numbered;
 use super::compiler::DIED;
+use crate::records::{Event, RecordFormat, failed_test};
 use crate::rules::{Count, Diagnostic, ERROR, Effect, Indicator, Kind, Marker, Next, Role, Rule, problem};
 use crate::tally::Counts;
 use crate::tool::{Announced, Tool, ToolId};
+use serde::Deserialize;
 
 pub(super) const TOOL: Tool = Tool {
     begins_in_silence: true,
@@ -13,6 +15,7 @@ pub(super) const TOOL: Tool = Tool {
     totals_begin: true,
     begins_at_suite: true,
     rules: RULES,
+    records: &[RecordFormat { name: "mocha.stream", beginnings: BEGINNINGS, read: record }],
     ..Tool::named("mocha")
 };
 
@@ -117,16 +120,33 @@ fn json_test(so_far: &[String], line: &str) -> Next {
     }
 }
 
-/// A failure in a record of mocha's stream, as mocha would have printed it.
-fn stream_failure(diagnostic: &mut Diagnostic) {
-    let record =
-        diagnostic.lines.first().and_then(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let text = |key: &str| record.as_ref()?.get(1)?.get(key)?.as_str().map(str::to_owned);
-    if let Some(said) = text("stack").or_else(|| text("err")) {
-        diagnostic.test = text("fullTitle").or(diagnostic.test.take());
-        diagnostic.lines = diagnostic.test.iter().cloned().chain(said.lines().map(str::to_owned)).collect();
-        js_place(diagnostic);
+/// Bytes with which the records of `--reporter json-stream` begin that matter.
+const BEGINNINGS: &[&[u8]] = &[br#"["fail",{"#, br#"["end",{"#];
+
+/// A record of `--reporter json-stream`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Record {
+    full_title: String,
+    err: Option<String>,
+    stack: Option<String>,
+    passes: u64,
+    pending: u64,
+    failures: u64,
+}
+
+fn record(line: &[u8]) -> Option<Vec<Event>> {
+    let (event, record): (String, Record) = serde_json::from_slice(line).ok()?;
+    if event == "fail" {
+        let message = record.stack.or(record.err).unwrap_or_default();
+        let problem = problem(ERROR, Kind::Test, 90).refine(js_place);
+        return Some(vec![failed_test(problem, &record.full_title, &message)]);
     }
+    let Record { passes: passed, failures: failed, pending: skipped, .. } = record;
+    let text = format!("{passed} passing, {failed} failing, {skipped} pending");
+    let counts = Counts { passed, failed, skipped, expected: 0 };
+    let tool = ToolId::MochaJson;
+    Some(vec![Event::Planned(tool, counts.total()), Event::Total(tool, counts, text)])
 }
 
 /// The error as mocha would have printed it. Empty if there is no error.
@@ -275,21 +295,6 @@ const RULES: &[Rule] = &[
         name: "mocha.no_files",
         pattern: r"^Error: No test files found: ",
         effects: &[Effect::Marker(Marker::Failure(ToolId::Mocha)), Effect::Summary],
-    },
-    Rule {
-        name: "mocha.stream_failed",
-        pattern: r#"^\["fail",\{"title":"(?:[^"\\]|\\.)*","fullTitle":"(?P<t>(?:[^"\\]|\\.)*)""#,
-        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 90).refine(stream_failure))],
-    },
-    Rule {
-        name: "mocha.stream_end",
-        pattern: r#"^\["end",\{"suites":\d+,"tests":\d+,"passes":(?P<passed>\d+),"pending":(?P<skipped>\d+),"failures":(?P<failed>\d+),"#,
-        effects: &[
-            Effect::Session(ToolId::MochaJson),
-            Effect::Counts(ToolId::MochaJson, JEST),
-            Effect::Summary,
-            Effect::Harmless,
-        ],
     },
     Rule {
         name: "mocha.json_stats",

@@ -1,11 +1,76 @@
 //! Output of rspec.
 
+use crate::records::{Event, RecordFormat};
 use crate::rules::{Count, Diagnostic, ERROR, Effect, Fails, Kind, Marker, Next, Rule, problem};
 use crate::tally::Counts;
 use crate::tool::{Announced, Tool, ToolId};
+use serde::Deserialize;
 
-pub(super) const TOOL: Tool =
-    Tool { always_totals: true, announces: Some(Announced::ByHeading), rules: RULES, ..Tool::named("rspec") };
+pub(super) const TOOL: Tool = Tool {
+    always_totals: true,
+    announces: Some(Announced::ByHeading),
+    rules: RULES,
+    records: &[RecordFormat { name: "rspec.report", beginnings: &[br#"{"version":""#], read: report }],
+    ..Tool::named("rspec")
+};
+
+/// Report of `--format json`.
+#[derive(Debug, Deserialize)]
+struct Report {
+    examples: Vec<Example>,
+    summary: Summary,
+    summary_line: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Example {
+    full_description: String,
+    file_path: String,
+    line_number: u32,
+    exception: Option<Exception>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Exception {
+    message: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Summary {
+    example_count: u64,
+    failure_count: u64,
+    pending_count: u64,
+    #[serde(default)]
+    errors_outside_of_examples_count: u64,
+}
+
+fn report(line: &[u8]) -> Option<Vec<Event>> {
+    let Report { examples, summary, summary_line } = serde_json::from_slice(line).ok()?;
+    let failed = examples.into_iter().filter_map(|example| {
+        let message = example.exception?.message;
+        let test = example.full_description.split_whitespace().collect::<Vec<_>>().join(" ");
+        let message = message.lines().filter(|line| !line.trim().is_empty()).map(|line| format!("  {line}"));
+        Some(Event::Problem(
+            problem(ERROR, Kind::Test, 88),
+            Box::new(Diagnostic {
+                lines: std::iter::once(test.clone()).chain(message).collect(),
+                test: Some(test),
+                file: Some(example.file_path),
+                line: Some(example.line_number),
+                ..Diagnostic::default()
+            }),
+        ))
+    });
+    let Summary { example_count, failure_count, pending_count, errors_outside_of_examples_count } = summary;
+    let counts = Counts {
+        passed: example_count.saturating_sub(failure_count + pending_count),
+        failed: failure_count + errors_outside_of_examples_count,
+        skipped: pending_count,
+        expected: 0,
+    };
+    let planned = std::iter::once(Event::Planned(ToolId::RSpec, example_count));
+    Some(planned.chain(failed).chain([Event::Total(ToolId::RSpec, counts, summary_line)]).collect())
+}
 
 const EXAMPLES: Count = |groups| {
     let (total, skipped) = (groups.number("n"), groups.number("pending"));

@@ -3,15 +3,83 @@
 use super::compiler::DIED;
 use super::mocha::{JEST, WORKER_DIED, is_message, js_place};
 use super::tap::{tap_lines, tap_place};
+use crate::records::{Event, RecordFormat, failed_test};
 use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, TestEvent, problem};
+use crate::tally::Counts;
 use crate::tool::{Announced, Apart, Tool, ToolId};
+use serde::Deserialize;
 
 pub(super) const TOOL: Tool = Tool {
     apart: Apart::Always,
     announces: Some(Announced::ByHeading),
     rules: RULES,
+    records: &[RecordFormat {
+        name: "vitest.report",
+        beginnings: &[br#"{"numTotalTestSuites":"#],
+        read: report,
+    }],
     ..Tool::named("vitest")
 };
+
+/// Report of `--reporter json`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    num_total_tests: u64,
+    num_passed_tests: u64,
+    num_failed_tests: u64,
+    num_pending_tests: u64,
+    num_todo_tests: u64,
+    test_results: Vec<TestFile>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TestFile {
+    name: String,
+    status: String,
+    message: String,
+    assertion_results: Vec<TestCase>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TestCase {
+    ancestor_titles: Vec<String>,
+    title: String,
+    status: String,
+    failure_messages: Option<Vec<String>>,
+}
+
+fn report(line: &[u8]) -> Option<Vec<Event>> {
+    let report: Report = serde_json::from_slice(line).ok()?;
+    let mut events = vec![Event::Planned(ToolId::Vitest, report.num_total_tests)];
+    let problem = problem(ERROR, Kind::Test, 93).refine(js_place);
+    for file in &report.test_results {
+        for test in file.assertion_results.iter().filter(|test| test.status == "failed") {
+            let names = test.ancestor_titles.iter().chain([&test.title]).filter(|name| !name.is_empty());
+            let name: String = names.map(|name| format!(" > {name}")).collect();
+            let messages = test.failure_messages.as_deref().unwrap_or_default().join("\n");
+            events.push(failed_test(problem, &format!("{}{name}", file.name), &messages));
+        }
+        if file.assertion_results.is_empty() && file.status == "failed" {
+            events.push(failed_test(problem, &file.name, &format!("Error: {}", file.message)));
+        }
+    }
+    if report.test_results.iter().any(|file| file.status == "failed") {
+        events.push(Event::Failed(ToolId::Vitest, "vitest reports test files that failed".to_owned()));
+    }
+    let counts = Counts {
+        passed: report.num_passed_tests,
+        failed: report.num_failed_tests,
+        skipped: report.num_pending_tests + report.num_todo_tests,
+        expected: 0,
+    };
+    let Counts { passed, failed, skipped, .. } = counts;
+    let text = format!("Tests  {failed} failed | {passed} passed | {skipped} skipped");
+    events.push(Event::Total(ToolId::Vitest, counts, text));
+    Some(events)
+}
 
 /// Limit on lines that count as output of a vitest test.
 const PRINTED_LINES_MAX: usize = 40;

@@ -1,24 +1,23 @@
-//! Output of Go packages that run at the same time: one package after the other, as without
-//! `-json`.
+//! Output of parts that run at the same time, such as packages of Go: one part after the other.
 
+use super::records::RecordPlace;
 use super::{Digester, LineMatcher};
-use crate::text::{Carried, TailLines, carried};
-use crate::text::{Cleaner, PackageOutput};
+use crate::records::{Event, PartOutput, events};
+use crate::text::{Cleaner, TailLines};
 use crate::tool::ToolId;
+use crate::tools::PART_RECORD;
 use crate::transcript::StreamEnds;
 use buildpool_protocol::output::Stream;
 use std::collections::BTreeMap;
 
 /// Limit on the output that waits for the end of its test, in bytes. Beyond it, the output of all
-/// packages is processed at once.
+/// parts is processed at once.
 const WAITING_BYTES_MAX: usize = 256 << 10;
 
-/// Part of each record of `go test -json`.
-const RECORD: &[u8] = br#""Action":"#;
-
-/// A line of a package.
+/// A line of a part.
 #[derive(Debug)]
-pub(super) struct PackageLine {
+struct PartLine {
+    tool: ToolId,
     stream: Stream,
     test: String,
     text: Vec<u8>,
@@ -27,39 +26,42 @@ pub(super) struct PackageLine {
     to: u64,
 }
 
-/// Lines that wait for the end of their test, by package.
+/// Lines that wait for the end of their test, by part.
 #[derive(Debug, Default)]
-pub(super) struct GoPackages {
-    waiting: BTreeMap<String, Vec<PackageLine>>,
+pub(super) struct PartOutputs {
+    waiting: BTreeMap<String, Vec<PartLine>>,
     bytes: usize,
 }
 
-impl GoPackages {
-    fn add(&mut self, package: &str, line: PackageLine) {
+impl PartOutputs {
+    fn add(&mut self, part: &str, line: PartLine) {
         self.bytes += line.text.len();
-        match self.waiting.get_mut(package) {
+        match self.waiting.get_mut(part) {
             Some(lines) => lines.push(line),
             None => {
-                self.waiting.insert(package.to_owned(), vec![line]);
+                self.waiting.insert(part.to_owned(), vec![line]);
             }
         }
     }
 
-    fn take(&mut self, package: &str) -> Vec<PackageLine> {
-        let lines = self.waiting.remove(package).unwrap_or_default();
+    fn take(&mut self, part: &str) -> Vec<PartLine> {
+        let lines = self.waiting.remove(part).unwrap_or_default();
         self.bytes -= lines.iter().map(|line| line.text.len()).sum::<usize>();
         lines
     }
 }
 
-/// Returns true if the line begins or continues a test. Such lines are needed at once, to name the
-/// running test.
-pub(super) fn is_frame(text: &str) -> bool {
-    ["=== RUN ", "=== PAUSE ", "=== CONT ", "=== NAME "].iter().any(|frame| text.starts_with(frame))
+/// Returns the output of a part in a record.
+fn part_output_of(line: &[u8]) -> Option<PartOutput> {
+    memchr::memmem::find(line, PART_RECORD)?;
+    match events(line)?.1.pop()? {
+        Event::Output(output) => Some(output),
+        _ => None,
+    }
 }
 
-/// Replaces each record of `go test -json` by its text, as `go test` without options prints it: one
-/// package after the other, without the lines that begin a test or report a passed one.
+/// Replaces each record of a part's output by its text: one part after the other, without the lines that begin a test or
+/// report a passed one.
 pub(super) fn readable<L>(
     lines: Vec<L>,
     text_of: impl Fn(&L) -> &[u8],
@@ -68,15 +70,17 @@ pub(super) fn readable<L>(
     let mut shown = Vec::new();
     let mut waiting: BTreeMap<String, Vec<L>> = BTreeMap::new();
     for line in lines {
-        let Some(Carried { text, package: Some(origin) }) = carried(text_of(&line)) else {
+        let Some(output) = part_output_of(text_of(&line)) else {
             shown.push(line);
             continue;
         };
-        let is_shown = |part: &&str| !is_frame(part) && !part.trim_start().starts_with("--- PASS: ");
-        let of_package = waiting.entry(origin.package.clone()).or_default();
-        of_package.extend(text.lines().filter(is_shown).map(|part| with(&line, part)));
-        if origin.is_end && origin.test.is_empty() {
-            shown.append(of_package);
+        let PartOutput { part, test, text, is_hidden, is_end, .. } = output;
+        let of_part = waiting.entry(part).or_default();
+        if !is_hidden {
+            of_part.extend(text.lines().map(|part| with(&line, part)));
+        }
+        if is_end && test.is_empty() {
+            shown.append(of_part);
         }
     }
     shown.extend(waiting.into_values().flatten());
@@ -85,7 +89,7 @@ pub(super) fn readable<L>(
 
 /// Replaces records in lines of a stream's end.
 pub(super) fn readable_tail(lines: TailLines) -> TailLines {
-    if !lines.contains(RECORD) {
+    if !lines.contains(PART_RECORD) {
         return lines;
     }
     let readable = readable(lines.last(usize::MAX), |line| line.as_bytes(), |_, part| part.to_owned());
@@ -105,51 +109,45 @@ pub(super) fn readable_ends(ends: StreamEnds) -> StreamEnds {
 }
 
 impl Digester {
-    /// Handles the text of a record of `go test -json`.
-    pub(super) fn package_output(
+    /// Handles the output of a part in a record.
+    pub(super) fn part_output(
         &mut self,
         matcher: &mut LineMatcher<'_>,
-        (stream, from, to): (Stream, u64, u64),
-        front: &[u8],
-        text: &str,
-        origin: &PackageOutput,
+        RecordPlace { stream, front, from, to }: RecordPlace<'_>,
+        output: PartOutput,
     ) {
-        let line = |part: &str| PackageLine {
-            stream,
-            test: origin.test.clone(),
-            text: [front, part.as_bytes()].concat(),
-            from,
-            to,
-        };
-        for part in text.lines() {
-            if is_frame(part) {
-                self.package_line(matcher, &origin.package, &line(part));
+        let PartOutput { tool, part, test, text, at_once, is_end, .. } = output;
+        for line in text.lines() {
+            let text = [front, line.as_bytes()].concat();
+            let line = PartLine { tool, stream, test: test.clone(), text, from, to };
+            if at_once {
+                self.part_line(matcher, &part, &line);
             } else {
-                self.packages.add(&origin.package, line(part));
+                self.parts.add(&part, line);
             }
         }
-        if self.packages.bytes > WAITING_BYTES_MAX {
-            self.all_packages(matcher);
-        } else if origin.is_end {
-            self.package(matcher, &origin.package);
+        if self.parts.bytes > WAITING_BYTES_MAX {
+            self.all_parts(matcher);
+        } else if is_end {
+            self.part(matcher, &part);
         }
     }
 
-    /// Processes the waiting lines of all packages.
-    pub(super) fn all_packages(&mut self, matcher: &mut LineMatcher<'_>) {
-        while let Some(package) = self.packages.waiting.keys().next().cloned() {
-            self.package(matcher, &package);
+    /// Processes the waiting lines of all parts.
+    pub(super) fn all_parts(&mut self, matcher: &mut LineMatcher<'_>) {
+        while let Some(part) = self.parts.waiting.keys().next().cloned() {
+            self.part(matcher, &part);
         }
     }
 
-    fn package(&mut self, matcher: &mut LineMatcher<'_>, package: &str) {
-        for line in self.packages.take(package) {
-            self.package_line(matcher, package, &line);
+    fn part(&mut self, matcher: &mut LineMatcher<'_>, part: &str) {
+        for line in self.parts.take(part) {
+            self.part_line(matcher, part, &line);
         }
     }
 
-    fn package_line(&mut self, matcher: &mut LineMatcher<'_>, package: &str, line: &PackageLine) {
-        self.tally.part(ToolId::GoTest, package);
+    fn part_line(&mut self, matcher: &mut LineMatcher<'_>, part: &str, line: &PartLine) {
+        self.tally.part(line.tool, part);
         self.test_output.set_test(&line.test);
         let mut cleaner = Cleaner::default();
         self.match_line(matcher, line.stream, cleaner.clean(&line.text), line.from, line.to);

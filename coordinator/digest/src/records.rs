@@ -1,0 +1,93 @@
+//! Records and documents in JSON, and the events that the readers of the tools make of them.
+
+use crate::rules::{Diagnostic, Problem, TestEvent};
+use crate::tally::Counts;
+use crate::tool::ToolId;
+
+/// A format of records or documents that a tool prints.
+#[derive(Debug)]
+pub(crate) struct RecordFormat {
+    /// Name of the rule in explanations: `tool.name`.
+    pub(crate) name: &'static str,
+    /// Bytes with which a line in this format begins.
+    pub(crate) beginnings: &'static [&'static [u8]],
+    /// Reads a line, or a document of several lines. Returns `None` if it is not in this format.
+    pub(crate) read: fn(&[u8]) -> Option<Vec<Event>>,
+}
+
+/// An event that a record reports.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A problem, complete with its lines.
+    Problem(Problem, Box<Diagnostic>),
+    /// A named test begins or ends.
+    Test(ToolId, String, TestEvent),
+    /// A run of so many tests begins.
+    Planned(ToolId, u64),
+    /// The run fails, whatever its total is. The text is the evidence.
+    Failed(ToolId, String),
+    /// A total of the run, and its text.
+    Total(ToolId, Counts, String),
+    /// Text of the tool inside the record. Rules match its lines.
+    Text(String),
+    /// Output of one of several parts that run at the same time.
+    Output(PartOutput),
+}
+
+/// Output of one of several parts that run at the same time. Its lines wait for the end of their test.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct PartOutput {
+    pub(crate) tool: ToolId,
+    /// The part: a package.
+    pub(crate) part: String,
+    /// The test or subtest; empty for output of the part itself.
+    pub(crate) test: String,
+    pub(crate) text: String,
+    /// It begins or continues a test, so it does not wait.
+    pub(crate) at_once: bool,
+    /// It is not shown to readers: the beginning of a test, or a test that passed.
+    pub(crate) is_hidden: bool,
+    /// The record ends the part or one of its tests, and no subtest.
+    pub(crate) is_end: bool,
+}
+
+/// Events of a line, and the name of its format.
+pub(crate) fn events(line: &[u8]) -> Option<(&'static str, Vec<Event>)> {
+    let begins = |format: &&RecordFormat| format.beginnings.iter().any(|text| line.starts_with(text));
+    let mut formats = may_be_record(line).then(ToolId::record_formats).into_iter().flatten().filter(begins);
+    formats.find_map(|format| Some((format.name, (format.read)(line)?)))
+}
+
+/// Events of a document of several lines.
+pub(crate) fn document_events(document: &[u8]) -> Option<(&'static str, Vec<Event>)> {
+    ToolId::record_formats().find_map(|format| Some((format.name, (format.read)(document)?)))
+}
+
+/// Whether a line ends as records and documents do.
+pub(crate) fn may_be_record(line: &[u8]) -> bool {
+    line.ends_with(b"}") || line.ends_with(b"]") || line.ends_with(b"},")
+}
+
+/// Text of a document that has only problems and totals, for readers.
+pub(crate) fn shown(line: &[u8]) -> Option<String> {
+    let mut lines = Vec::new();
+    for event in events(line)?.1 {
+        match event {
+            Event::Problem(_, diagnostic) => lines.extend(diagnostic.lines),
+            Event::Total(_, _, text) => lines.push(text),
+            Event::Planned(..) | Event::Failed(..) => {}
+            Event::Test(..) | Event::Text(_) | Event::Output(_) => return None,
+        }
+    }
+    Some(lines.join("\n"))
+}
+
+/// A problem of a test that failed: the name, then the message.
+pub(crate) fn failed_test(problem: Problem, test: &str, message: &str) -> Event {
+    let message = message.lines().map(str::trim_end).filter(|line| !line.is_empty());
+    let lines = std::iter::once(test).chain(message).map(str::to_owned).collect();
+    Event::Problem(
+        problem,
+        Box::new(Diagnostic { lines, test: Some(test.to_owned()), ..Diagnostic::default() }),
+    )
+}
