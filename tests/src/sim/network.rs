@@ -144,6 +144,16 @@ impl Network {
         self.forget_closed();
     }
 
+    /// Closes the connections to a coordinator that begins to lead. A worker registers after the answer to its HTTP
+    /// request, so no registration comes from the time before.
+    pub(crate) fn close_earlier(&mut self, now: Time, coordinator: usize) {
+        let all = self.connections.iter().filter(|(_, connection)| connection.coordinator == coordinator);
+        let earlier: Vec<ConnectionId> = all.map(|(id, _)| *id).collect();
+        for id in earlier {
+            self.close_coordinator(now, id, true);
+        }
+    }
+
     fn forget_closed(&mut self) {
         self.connections.retain(|_, connection| connection.worker_open || connection.coordinator_open);
     }

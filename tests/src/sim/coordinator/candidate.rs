@@ -188,6 +188,7 @@ impl Coordinator {
             let clock = candidate.clock;
             truth.counts.leaderships += 1;
             truth.note(now, || format!("c{} leads as {fence:?}", self.index));
+            truth.network.close_earlier(now, self.index);
             let running = self.restore(&disk, clock, now);
             self.running = Some(running);
             if let Some(running) = &mut self.running {
