@@ -158,17 +158,29 @@ fn throughput(c: &mut Criterion) {
     }
 }
 
-/// Waiting time of a reader after the last byte: the digest and its shortest answer.
+/// Waiting time of a reader after the last byte: the last bytes, the digest and its shortest answer.
 fn after_the_last_byte(c: &mut Criterion) {
     let mut group = c.benchmark_group("after the last byte");
-    group.sample_size(20);
-    for (name, bytes) in [("1 KB", 1 << 10), ("64 MB", 64 << 20)] {
-        let log = logs(bytes);
+    group.sample_size(10);
+    let log = logs(64 << 20);
+    for (name, bytes) in [("1 KB", 1 << 10), ("64 MB", 64 << 20), ("1 GB", 1 << 30)] {
+        // A log that is written at 100 MB/s is read as fast, so only its last chunk is left at its end.
+        let last = &log[..(64 << 10).min(bytes)];
         group.bench_function(name, |bencher| {
             bencher.iter_batched(
-                || digested(&log),
-                |digester| {
+                || {
+                    let mut digester = Digester::new(Options::default());
+                    let mut left = bytes - last.len();
+                    while left > 0 {
+                        let part = &log[..left.min(log.len())];
+                        part.chunks(64 << 10).for_each(|chunk| digester.push(Stream::Stdout, chunk));
+                        left -= part.len();
+                    }
+                    digester
+                },
+                |mut digester| {
                     let mut result = JobResult::default();
+                    digester.push(Stream::Stdout, last);
                     digester.finish(&Facts::default()).render(Verbosity::Minimal, None, None, &mut result);
                     result
                 },
