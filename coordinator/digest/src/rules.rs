@@ -9,6 +9,7 @@ mod effect;
 mod follow;
 mod group_splitter;
 mod groups;
+mod known_texts;
 mod literal_search;
 mod literals;
 mod pattern_shape;

@@ -2,7 +2,7 @@
 
 use super::Rule;
 use super::group_splitter::{GroupSplitter, Left};
-use super::pattern_shape::{after_anything, until_read};
+use super::pattern_shape::{after_anything, parsed, until_read};
 use crate::text::lossy;
 use memchr::memmem::Finder;
 use regex_automata::meta::Regex;
@@ -28,10 +28,9 @@ pub(super) struct Reading {
     places: Vec<usize>,
 }
 
-/// A rule, and what reads its pattern. It is made when a line is tried for the first time.
+/// A rule, and the reader of its pattern, which is made when a line is tried for the first time.
 pub(super) struct Compiled {
     pub(super) rule: &'static Rule,
-    pattern: Hir,
     reader: OnceLock<Reader>,
     /// Reads the whole pattern.
     #[cfg(test)]
@@ -50,11 +49,9 @@ struct Reader {
 }
 
 impl Compiled {
-    /// A rule and its pattern.
-    pub(super) const fn new(rule: &'static Rule, pattern: Hir) -> Self {
+    pub(super) const fn new(rule: &'static Rule) -> Self {
         Self {
             rule,
-            pattern,
             reader: OnceLock::new(),
             #[cfg(test)]
             whole: OnceLock::new(),
@@ -67,7 +64,7 @@ impl Compiled {
     }
 
     fn reader(&self) -> &Reader {
-        self.reader.get_or_init(|| Reader::new(&self.pattern))
+        self.reader.get_or_init(|| Reader::new(&parsed(self.rule.pattern)))
     }
 }
 
@@ -174,7 +171,7 @@ impl<'a> Groups<'a> {
 impl Groups<'_> {
     /// Returns true if the general matcher reads the same groups from the whole pattern.
     pub(super) fn are_as_in_general(&self) -> bool {
-        let whole = self.rule.whole.get_or_init(|| general(&self.rule.pattern));
+        let whole = self.rule.whole.get_or_init(|| general(&parsed(self.rule.rule.pattern)));
         let mut slots = Slots::default();
         let found = whole.search_slots(&Input::new(self.line).anchored(Anchored::Yes), &mut slots);
         // The match as a whole is no group that is read.
@@ -199,7 +196,7 @@ mod tests {
     fn what_comes_after_anything_has_the_groups_of_the_whole_pattern() {
         let pattern = r"^.*Test [Cc]ase '(?P<t>[^']+)' passed (?:on '|\()";
         let rule = crate::tools::rules().find(|rule| rule.pattern == pattern).expect("the rule is there");
-        let compiled = Compiled::new(rule, super::super::pattern_shape::parsed(pattern));
+        let compiled = Compiled::new(rule);
         assert!(compiled.reader().after.is_some());
         for (line, test) in [
             ("Test Case 'a' passed (0.1 seconds)", Some("a")),

@@ -5,7 +5,7 @@
 //! line that contains the text. The lookup of a place does not depend on the previous one, and the table rejects almost all places.
 
 use crate::hashing::ByHash;
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
 
 /// Length from which on a text has two picks. A shorter one has one, and one for each byte that may follow it.
 pub(super) const TEXT_BYTES_MIN: usize = PICKED_BYTES + 1;
@@ -28,7 +28,7 @@ pub(super) struct LiteralSearch<T> {
     picks: Vec<Pick>,
     /// Index of the first pick with each hash. Valid only if the bit of the hash is set.
     first: Vec<u32>,
-    texts: Vec<(Vec<u8>, Vec<T>)>,
+    texts: Vec<(Cow<'static, [u8]>, Vec<T>)>,
 }
 
 struct Pick {
@@ -43,11 +43,17 @@ struct Pick {
 
 impl<T: Copy + Ord> LiteralSearch<T> {
     /// Each text has at least [`PICKED_BYTES`].
-    pub(super) fn new(texts: impl IntoIterator<Item = (Vec<u8>, T)>) -> Self {
-        let mut values: BTreeMap<Vec<u8>, BTreeSet<T>> = BTreeMap::new();
-        texts.into_iter().for_each(|(text, value)| _ = values.entry(text).or_default().insert(value));
-        let texts: Vec<(_, Vec<_>)> =
-            values.into_iter().map(|(text, values)| (text, values.into_iter().collect())).collect();
+    pub(super) fn new(texts: impl IntoIterator<Item = (Cow<'static, [u8]>, T)>) -> Self {
+        let mut sought: Vec<_> = texts.into_iter().collect();
+        sought.sort_unstable();
+        sought.dedup();
+        let mut texts: Vec<(Cow<'static, [u8]>, Vec<T>)> = Vec::new();
+        for (text, value) in sought {
+            match texts.last_mut() {
+                Some((last, values)) if *last == text => values.push(value),
+                _ => texts.push((text, vec![value])),
+            }
+        }
         let mut shared = ByHash::default();
         for (text, _) in &texts {
             text.windows(TEXT_BYTES_MIN).for_each(|pick| *shared.entry(window_hash(pick)).or_default() += 1);
@@ -162,7 +168,7 @@ mod tests {
     #[test]
     fn more_texts_than_sixteen_bits_can_count_are_found() {
         let number = |number: u32| format!("<{number:05}>").into_bytes();
-        let texts = LiteralSearch::new((0..70_000).map(|value| (number(value), value)));
+        let texts = LiteralSearch::new((0..70_000).map(|value| (number(value).into(), value)));
         for value in (0..70_000).step_by(997) {
             let mut found = Vec::new();
             texts.each(&number(value), |value| found.push(value));
@@ -173,7 +179,7 @@ mod tests {
     #[test]
     fn every_occurrence_is_found() {
         let words = ["Test Case '", "error", "rror", "Killed: 9", "test", "----", "--- FAIL: "];
-        let texts = LiteralSearch::new(words.iter().map(|word| (word.as_bytes().to_vec(), *word)));
+        let texts = LiteralSearch::new(words.map(|word| (word.as_bytes().into(), word)));
         let pieces =
             ["", "x", " Test Case '", "an error: ", "terror", "-----", "--- FAIL: t", "Killed: 8", "tes"];
         for first in pieces {

@@ -7,6 +7,7 @@
 use super::Rule;
 use super::group_splitter::begins_widely;
 use super::groups::{Compiled, Groups, Reading, Slots};
+use super::known_texts::KnownTexts;
 use super::literal_search::{LiteralSearch, PICKED_BYTES, TEXT_BYTES_MIN};
 use super::literals::{required, shortest};
 use super::pattern_shape::{parsed, until_known};
@@ -19,6 +20,7 @@ use regex_automata::nfa::thompson;
 use regex_automata::util::pool::{Pool, PoolGuard};
 use regex_automata::{Anchored, Input, MatchKind};
 use regex_syntax::hir::Hir;
+use std::borrow::Cow;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, LazyLock};
 
@@ -74,25 +76,29 @@ impl RuleSet {
     }
 
     fn new() -> Self {
-        let (mut rules, mut members) = (Vec::new(), Vec::new());
-        let known =
-            |texts: &'static [&str], sought| texts.iter().map(move |text| (text.as_bytes().to_vec(), sought));
+        let mut members = Vec::new();
+        let known = |texts: &'static [&str], sought| {
+            texts.iter().map(move |text| (Cow::Borrowed(text.as_bytes()), sought))
+        };
         let mut texts: Vec<_> = known(keyword_lines::TEXTS, Sought::ErrorWord)
             .chain(known(configure_probes::PROBES, Sought::Probe))
             .collect();
+        let known_texts = KnownTexts::new();
         for (index, rule) in (0..).zip(crate::tools::rules()) {
-            let pattern = parsed(rule.pattern);
-            let is_sought = |texts: &Vec<_>| match shortest(texts) {
-                TEXT_BYTES_MIN.. => true,
-                PICKED_BYTES => texts.len() <= SHORT_TEXTS_MAX && begins_widely(&pattern),
-                _ => false,
-            };
-            match required(&pattern).filter(is_sought) {
-                Some(needs) => texts.extend(needs.into_iter().map(|text| (text, Sought::Rule(index)))),
-                None => members.push((index, until_known(&pattern))),
+            let before = texts.len();
+            let sought = |text| (text, Sought::Rule(index));
+            match known_texts.of(rule.pattern) {
+                Some(known) => texts.extend(known.map(sought)),
+                None => {
+                    let needs = search_texts(&parsed(rule.pattern)).unwrap_or_default();
+                    texts.extend(needs.into_iter().map(Cow::Owned).map(sought));
+                }
             }
-            rules.push(Compiled::new(rule, pattern));
+            if texts.len() == before {
+                members.push((index, until_known(&parsed(rule.pattern))));
+            }
         }
+        let rules: Vec<_> = crate::tools::rules().map(Compiled::new).collect();
         let automaton = Arc::new(Automaton::new(members));
         let (asked, words) = (Arc::clone(&automaton), rules.len().div_ceil(64));
         let states = Pool::new(Box::new(move || State::new(&asked, words)) as Box<_>);
@@ -116,6 +122,15 @@ impl RuleSet {
     pub(crate) fn rules(&self) -> impl Iterator<Item = &'static Rule> {
         self.rules.iter().map(|compiled| compiled.rule)
     }
+}
+
+/// Texts of which each match contains one, if they are rare enough to search for them. Other patterns are the automaton's.
+pub(super) fn search_texts(pattern: &Hir) -> Option<Vec<Vec<u8>>> {
+    required(pattern).filter(|texts| match shortest(texts) {
+        TEXT_BYTES_MIN.. => true,
+        PICKED_BYTES => texts.len() <= SHORT_TEXTS_MAX && begins_widely(pattern),
+        _ => false,
+    })
 }
 
 impl std::fmt::Debug for RuleSet {
