@@ -11,10 +11,9 @@ use std::time::{Duration, Instant};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
-    let folder = arguments.next().map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs"),
-        PathBuf::from,
-    );
+    let folder = arguments
+        .next()
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs"), PathBuf::from);
     let rounds = arguments.next().map_or(Ok(1), |rounds| rounds.parse())?;
     let mut logs = Vec::new();
     add_logs(&folder, &mut logs)?;

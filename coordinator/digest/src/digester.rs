@@ -32,6 +32,7 @@ use dispatch::Awaited;
 use message::Open;
 use part_outputs::PartOutputs;
 use records::RecordPlace;
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use test_output::TestOutput;
@@ -462,5 +463,13 @@ fn is_blank(line: &[u8]) -> bool {
 }
 
 fn shown(line: &[u8]) -> String {
-    clip_chars(&lossy(line), SHOWN_LINE_CHARS).trim_end().to_owned()
+    shown_text(line).into_owned()
+}
+
+/// As [`shown`]. Almost all lines are borrowed.
+fn shown_text(line: &[u8]) -> Cow<'_, str> {
+    match lossy(line) {
+        Cow::Borrowed(text) if text.len() <= SHOWN_LINE_CHARS => text.trim_end().into(),
+        text => clip_chars(&text, SHOWN_LINE_CHARS).trim_end().to_owned().into(),
+    }
 }

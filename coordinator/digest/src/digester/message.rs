@@ -1,6 +1,6 @@
 //! Messages of several lines: opens a problem, adds the lines that belong to it, and makes a finding of it.
 
-use super::{Digester, Line, StreamState, context_lines, is_blank, shown};
+use super::{Digester, Line, StreamState, context_lines, is_blank, shown, shown_text};
 use crate::configure_probes::{is_of_probe, is_probing};
 use crate::findings::RawFinding;
 use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_LINES_MAX};
@@ -279,7 +279,7 @@ impl Digester {
         };
         let full = open.diagnostic.lines.len() + open.maybe.len() >= MESSAGE_LINES_MAX
             || open.bytes >= MESSAGE_BYTES_MAX;
-        let text = shown(own);
+        let text = shown_text(own);
         let is_at_margin = !text.is_empty() && !text.starts_with([' ', '\t', '+', '-']);
         let is_apart = open.problem.apart_after_blank
             && is_at_margin
@@ -310,7 +310,7 @@ impl Digester {
                 }
                 open.after = After::default();
                 open.bytes += text.len();
-                open.diagnostic.lines.push(text);
+                open.diagnostic.lines.push(text.into_owned());
                 open.found.to = to;
                 open.found.last = self.order;
                 if next == Next::Last {
@@ -319,7 +319,7 @@ impl Digester {
                 true
             }
             Next::Maybe if open.maybe.len() < MAYBE_LINES_MAX && (open.problem.owns || !is_match) => {
-                open.maybe.push((text, to));
+                open.maybe.push((text.into_owned(), to));
                 open.after.pass(line, own, is_match);
                 false
             }
