@@ -17,55 +17,9 @@ const PREFIXES: &[&str] = &[
     "env", "exec", "time", "nice", "command", "timeout", "nohup", "stdbuf", "sudo", "if", "elif", "then",
     "else", "while", "until", "do", "!", "{", "(",
 ];
-/// Maven options that accept it if no test has the given name.
-const NO_MATTER_IF_NONE: &[&str] = &[
-    "-DfailIfNoTests=false",
-    "-Dsurefire.failIfNoTests=false",
-    "-DfailIfNoSpecifiedTests=false",
-    "-Dsurefire.failIfNoSpecifiedTests=false",
-    "-Dit.failIfNoSpecifiedTests=false",
-    "-Dfailsafe.failIfNoSpecifiedTests=false",
-];
-/// Options of test runners that select tests by name. Each is followed by a space or `=`.
-const SELECTIONS: &[&str] = &[
-    "-t",
-    "--testNamePattern",
-    "--test-name-pattern",
-    "-g",
-    "--grep",
-    "--match",
-    "--only",
-    "--example",
-    "-k",
-    "-run",
-    "-R",
-    "--tests-regex",
-    "--tests",
-    "--filter",
-    "--name",
-    "-Dtest",
-];
-/// Test runners. A command with one of them is a test run, also if it was not chosen by `run_tests`.
-const RUNNERS: &[&str] = &[
-    "pytest",
-    "unittest",
-    "go test",
-    "cargo test",
-    "cargo nextest",
-    "jest",
-    "vitest",
-    "mocha",
-    "ctest",
-    "node --test",
-    "swift test",
-    "rspec",
-    "dotnet test",
-];
 /// Ends of the names of test files. A line number may follow: `a_spec.rb:7`.
 const TEST_FILES: &[&str] =
     &[".py", ".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts", ".rb", ".exs", ".php", ".go"];
-/// Beginning of xcodebuild's option that selects tests.
-const ONLY_TESTING: &str = "-only-testing:";
 /// Maximum length of a command that is parsed, in bytes.
 const BYTES_MAX: usize = 16 << 10;
 
@@ -126,34 +80,20 @@ impl Command {
         self.parts.iter().any(|part| part.is_of(tools))
     }
 
-    /// Test filter of a Maven call that also accepts it if no test matches. Many modules have no
-    /// test of the given name.
-    pub(crate) fn tests_asked_of_maven(&self) -> Option<&str> {
-        self.parts.iter().filter(|part| part.is_of(ToolId::Maven.commands())).find_map(|part| {
-            let of = |starts: &[&str]| {
-                part.words.iter().find(|word| starts.iter().any(|start| word.starts_with(start)))
-            };
-            of(NO_MATTER_IF_NONE)?;
-            if of(&["-DskipTests", "-DskipITs", "-Dmaven.test.skip"]).is_some() {
-                return None;
-            }
-            of(&["-Dtest=", "-Dit.test="]).map(String::as_str)
-        })
+    /// Words of each run of this tool.
+    pub(crate) fn runs_of(&self, tools: &[&str]) -> impl Iterator<Item = &[String]> {
+        self.parts.iter().filter(|part| part.is_of(tools)).map(|part| part.words.as_slice())
     }
 
-    /// Returns true if the command selects tests by name: with an option, or with a node id of
-    /// pytest.
+    /// Returns true if the command selects tests by name.
     pub(crate) fn selects_tests(&self) -> bool {
         let is_selection = |word: &String| {
             let name = word.split('=').next().unwrap_or_default();
-            SELECTIONS.contains(&name) || word.starts_with(ONLY_TESTING) || word.contains(".py::")
+            ToolId::all().any(|tool| tool.selections.contains(&name))
         };
-        // meson's names are arguments without an option.
-        let is_meson_name =
-            |pair: &[String]| pair[0] != "-C" && !pair[1].starts_with('-') && pair[1] != "test";
         self.parts.iter().any(|part| {
             part.words.iter().skip(1).any(is_selection)
-                || part.is_of(&["meson test"]) && part.words.windows(2).any(is_meson_name)
+                || ToolId::all().any(|tool| (tool.selects_tests)(&part.words))
         })
     }
 
@@ -169,7 +109,7 @@ impl Command {
 
     /// Returns true if the command runs a test runner by itself.
     pub(crate) fn runs_tests(&self) -> bool {
-        self.runs(RUNNERS)
+        self.parts.iter().any(Simple::runs_tests)
     }
 
     /// Returns true if the command runs only this tool, apart from `cd`.
@@ -208,6 +148,11 @@ impl Simple {
         let (program, arguments) = words.split_first()?;
         let name = program.trim_start_matches('(').trim_end_matches(')');
         Some((name.rsplit('/').next().unwrap_or_default(), arguments))
+    }
+
+    /// Returns true if this part runs a test runner.
+    fn runs_tests(&self) -> bool {
+        ToolId::all().any(|tool| tool.runs_tests && self.is_of(tool.commands()))
     }
 
     /// Returns true if this part runs the tool. A tool can have a second word: `node --test`.
@@ -304,21 +249,6 @@ fn parsed(line: &str) -> Vec<Simple> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tests_that_maven_is_asked_for_are_known() {
-        let mind_none = "-Dsurefire.failIfNoSpecifiedTests=false";
-        for (line, asked) in [
-            (format!("mvn --batch-mode test -Dtest='a b' {mind_none}"), Some("-Dtest=a b")),
-            (format!("sh -c 'cd a && ./mvnw {mind_none} -Dit.test=B verify'"), Some("-Dit.test=B")),
-            ("mvn test -Dtest=A".to_owned(), None),
-            (format!("mvn test {mind_none}"), None),
-            (format!("mvn install -DskipTests -Dtest=A {mind_none}"), None),
-            (format!("gradle test -Dtest=A {mind_none}"), None),
-        ] {
-            assert_eq!(Command::new(&line).tests_asked_of_maven(), asked, "{line}");
-        }
-    }
 
     #[test]
     fn a_selection_of_tests_is_known() {

@@ -17,7 +17,6 @@ use crate::reports::{self, TestResult};
 use crate::rules::Kind;
 use crate::template::Capture;
 use crate::text::{TailLines, clip_chars, front_length};
-use crate::tool::ToolId;
 use crate::transcript::StreamEnds;
 use crate::verdict::{self, Decision, TestEvidence, VerdictInput, VerdictRow};
 use buildpool_protocol::outcome::{CrashType, Ending, ProcessState};
@@ -143,7 +142,7 @@ impl Digest {
             action_left: markers.runs.action_left(command.xcodebuild_action()),
             cut_short: markers.runs.cut_short(),
             has_pipe: command.has_pipe(),
-            xcodebuild: markers.tools.contains(&ToolId::Xcodebuild),
+            tools: markers.tools.clone(),
             last_line: last_line.as_deref(),
         };
         let decision = prompts::explained(verdict::decide(&input), &log.tails);

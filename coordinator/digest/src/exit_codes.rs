@@ -78,21 +78,12 @@ pub(crate) fn signal_named(said: &str) -> Option<&'static str> {
 }
 
 /// Usual meaning of an exit code, as the continuation of a sentence that names the code.
-pub(crate) const fn code_meaning(code: i32, xcodebuild: bool) -> Option<&'static str> {
-    Some(match (code, xcodebuild) {
-        (64, true) => ": xcodebuild did not understand its arguments",
-        (65, true) => {
-            ": xcodebuild's code for a failed build or test, a missing scheme, signing or a locked build database"
-        }
-        (66, true) => ": xcodebuild's code for an input that is not there (project, workspace or bundle)",
-        (70, true) => {
-            ": xcodebuild's code for a destination or device that was not found, or an internal error"
-        }
-        (74, true) => ": xcodebuild's code for a file that could not be read or written",
-        (124, false) => ", which `timeout` uses when the time was up: a guess",
-        (125, false) => ", which tools that run other commands use for a failure of their own",
-        (126, false) => ", as a shell does for a command that is there but not executable",
-        (127, false) => ", as a shell does for a command that was not found",
+pub(crate) const fn code_meaning(code: i32) -> Option<&'static str> {
+    Some(match code {
+        124 => ", which `timeout` uses when the time was up: a guess",
+        125 => ", which tools that run other commands use for a failure of their own",
+        126 => ", as a shell does for a command that is there but not executable",
+        127 => ", as a shell does for a command that was not found",
         _ => return None,
     })
 }

@@ -22,7 +22,11 @@ static TOTALS: LazyLock<AhoCorasick> = LazyLock::new(|| {
     totals.expect("the words are few; a test uses them")
 });
 
-/// First bytes of marks, ticks and rspec's seed.
+/// Lines with which the bare names of passed tests begin.
+static BEGINNINGS: LazyLock<Vec<&[u8]>> =
+    LazyLock::new(|| ToolId::all().filter_map(|tool| tool.bare_names_after).collect());
+
+/// First bytes of marks, ticks and such lines.
 const FIRST_BYTES: &[u8] = b".FsxE,!R\xe2";
 
 /// Layout of results.
@@ -34,7 +38,7 @@ enum Layout {
     Marks { is_cut: bool },
     /// Lines with a tick below the title of a suite: `    ✔ adds`.
     Ticks,
-    /// Indented names below the name of a group, after rspec's seed or of its command.
+    /// Indented names below the name of a group, of a tool that prints bare names.
     Names,
 }
 
@@ -44,16 +48,18 @@ pub(crate) struct MissingTotal {
     open: Option<(Layout, String)>,
     /// Indentation of the last line below a blank one.
     title: Option<usize>,
-    /// The command runs rspec.
-    is_rspec: bool,
-    /// rspec printed its seed, and no total yet.
-    has_seed: bool,
+    /// The command runs a tool that prints the bare names of passed tests.
+    runs_bare_names: bool,
+    /// Such output has begun, and has no total yet.
+    has_begun: bool,
 }
 
 impl MissingTotal {
     /// A new state for a command.
     pub(crate) fn new(command: &str) -> Self {
-        Self { is_rspec: Command::new(command).runs(ToolId::RSpec.commands()), ..Self::default() }
+        let command = Command::new(command);
+        let mut tools = ToolId::all().filter(|tool| tool.bare_names_after.is_some());
+        Self { runs_bare_names: tools.any(|tool| command.runs(tool.commands())), ..Self::default() }
     }
 
     /// Adds a line. `is_cut`: the stream ended inside it.
@@ -61,7 +67,7 @@ impl MissingTotal {
         let own = &own[..own.len().min(LOOKED_BYTES_MAX)];
         let (indent, text) = split(own);
         let Some(first) = text.first() else { return };
-        let may_count = self.open.is_some() || self.is_rspec || self.has_seed;
+        let may_count = self.open.is_some() || self.runs_bare_names || self.has_begun;
         if !may_count && !FIRST_BYTES.contains(first) {
             if after_blank {
                 self.title = Some(indent);
@@ -85,10 +91,10 @@ impl MissingTotal {
             }
             return;
         }
-        self.has_seed |= indent == 0 && text.starts_with(b"Randomized with seed ");
-        let has_names = self.is_rspec || self.has_seed;
+        self.has_begun |= indent == 0 && BEGINNINGS.iter().any(|beginning| text.starts_with(beginning));
+        let has_names = self.runs_bare_names || self.has_begun;
         if (self.open.is_some() || has_names) && is_total(text) {
-            *self = Self { is_rspec: self.is_rspec, ..Self::default() };
+            *self = Self { runs_bare_names: self.runs_bare_names, ..Self::default() };
         } else if after_blank {
             self.title = Some(indent);
         } else if has_names && indent >= 2 && self.title.is_some() && self.open.is_none() {

@@ -7,17 +7,12 @@ use crate::markers::Markers;
 use crate::ranking::last_name;
 use crate::tally::Tally;
 use crate::text::clip_chars;
+use crate::tool::ToolId;
 use buildpool_protocol::evidence::{MemoryEvidence, TestCase, TestReport, TestStatus};
 use buildpool_protocol::limits::LIST_MAX;
 use buildpool_protocol::report::{KnownFrom, Survivor, TestCounts, Verdict};
 use std::collections::BTreeSet;
 
-/// Report formats that a build without tests also writes.
-const OF_BUILDS_TOO: &[&str] = &[CARGO_JSON, BUNDLE];
-/// Format of the messages of `cargo test --message-format json`.
-const CARGO_JSON: &str = "cargo_json";
-/// Format of a result bundle, which has priority over all other formats.
-const BUNDLE: &str = "xcresult";
 /// Maximum number of tests or processes in a note.
 const NAMES_SHOWN: usize = 5;
 /// Maximum length of a test message or a process name in a note, in characters.
@@ -203,7 +198,7 @@ pub(crate) fn no_tests(tally: &Tally, facts: &Facts, markers: &Markers) -> Optio
         return (counts.total == 0).then_some((counts.source, KnownFrom::Marker));
     }
     let mut reports = believed_reports(facts);
-    let empty = reports.find(|report| !OF_BUILDS_TOO.contains(&report.format.as_str()));
+    let empty = reports.find(|report| ToolId::of_build_report(&report.format).is_none());
     let empty = empty.map(|report| (report.path.clone(), KnownFrom::Report));
     let seen = markers.no_tests.as_ref().filter(|_| !markers.has_tests);
     empty.or_else(|| Some((format!("the line `{}`", seen?.line), KnownFrom::Marker)))
@@ -245,9 +240,12 @@ pub(crate) fn unread(facts: &Facts) -> Option<&str> {
 /// Returns true if a result bundle covers the same tests. Another report of the same rank may cover
 /// a different run.
 fn is_made_up_for(report: &TestReport, facts: &Facts) -> bool {
-    let is_bundle = |report: &TestReport| report.format == BUNDLE;
+    let has_priority = |report: &TestReport| {
+        let tool = ToolId::of_build_report(&report.format);
+        tool.is_some_and(|tool| tool.build_report.as_ref().is_some_and(|format| format.has_priority))
+    };
     let by = |path: &String| facts.evidence.test_reports.iter().find(|other| other.path == *path);
-    !is_bundle(report) && report.superseded_by.as_ref().and_then(by).is_some_and(is_bundle)
+    !has_priority(report) && report.superseded_by.as_ref().and_then(by).is_some_and(has_priority)
 }
 
 fn tests(count: u64) -> String {
@@ -275,6 +273,6 @@ pub(crate) fn first_unfinished(facts: &Facts) -> Option<String> {
 /// Returns true if a panic is a failed test, by the tool that ran the tests or the format of a report. Other reports
 /// don't change this.
 pub(crate) fn panics_are_tests(tally: &Tally, facts: &Facts) -> bool {
-    tally.counting_tools().any(|tool| tool.panics_are_failed_tests)
-        || believed_reports(facts).any(|report| report.format == CARGO_JSON)
+    let of_reports = believed_reports(facts).filter_map(|report| ToolId::of_build_report(&report.format));
+    tally.counting_tools().chain(of_reports).any(|tool| tool.panics_are_failed_tests)
 }

@@ -1,5 +1,6 @@
 //! Properties of the tools that the digest recognizes.
 
+use crate::command::Command;
 use crate::records::RecordFormat;
 use crate::rules::Rule;
 pub(crate) use crate::tools::ToolId;
@@ -40,6 +41,15 @@ pub(crate) enum Includes {
     AllOthers,
 }
 
+/// A format of report files.
+#[derive(Debug)]
+pub(crate) struct ReportFormat {
+    /// Its name in the evidence of an attempt.
+    pub(crate) name: &'static str,
+    /// It has priority over reports in all other formats.
+    pub(crate) has_priority: bool,
+}
+
 /// Properties of a tool.
 #[derive(Debug)]
 pub(crate) struct Tool {
@@ -51,6 +61,22 @@ pub(crate) struct Tool {
     pub(crate) name: &'static str,
     /// Its names in command lines. A second word must be among the arguments. Empty: only its name.
     pub(crate) commands: &'static [&'static str],
+    /// A command with it is a test run, also if `run_tests` did not choose it.
+    pub(crate) runs_tests: bool,
+    /// Its options that select tests by name. A value follows after a space or `=`.
+    pub(crate) selections: &'static [&'static str],
+    /// Whether the words of a command select tests of this tool in another way.
+    pub(crate) selects_tests: fn(&[String]) -> bool,
+    /// The selection of tests in a command that accepts it if a part of the run has none of them.
+    pub(crate) optional_selection: fn(&Command) -> Option<&str>,
+    /// The format of its report files that a build without tests writes too.
+    pub(crate) build_report: Option<ReportFormat>,
+    /// Meanings of its own exit codes, as the continuation of a sentence.
+    pub(crate) code_meaning: fn(i32) -> Option<&'static str>,
+    /// It runs tests in a simulator.
+    pub(crate) uses_simulator: bool,
+    /// It prints the bare names of passed tests, indented; the line with which such output begins.
+    pub(crate) bare_names_after: Option<&'static [u8]>,
     /// The tool of the same program whose invocations these are.
     pub(crate) program: Option<ToolId>,
     /// The tool whose results these are, in another format.
@@ -144,6 +170,14 @@ impl Tool {
             records: &[],
             name,
             commands: &[],
+            runs_tests: false,
+            selections: &[],
+            selects_tests: |_| false,
+            optional_selection: |_| None,
+            build_report: None,
+            code_meaning: |_| None,
+            uses_simulator: false,
+            bare_names_after: None,
             program: None,
             said_as: None,
             apart: Apart::Never,

@@ -192,6 +192,7 @@ tools! {
     Xcodebuild => xcodebuild::TOOL,
     Fastlane => fastlane::TOOL,
     Swift => swift::TOOL,
+    SwiftTest => swift::TEST,
     Runner => runner::TOOL,
     Compiler => compiler::TOOL,
     Surefire => maven::SUREFIRE_TOOL,
@@ -390,6 +391,11 @@ impl ToolId {
             tool.rules.iter().any(|rule| rule.name == name)
                 || tool.records.iter().any(|format| format.name == name)
         })
+    }
+
+    /// The tool whose report files, which a build writes too, have this format.
+    pub(crate) fn of_build_report(format: &str) -> Option<Self> {
+        Self::all().find(|tool| tool.build_report.as_ref().is_some_and(|report| report.name == format))
     }
 
     /// The formats of records of all tools, in the order of the table.

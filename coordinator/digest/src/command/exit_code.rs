@@ -1,6 +1,6 @@
 //! Whether exit code 0 of a command shows that each of its programs succeeded.
 
-use super::{Command, RUNNERS, Simple};
+use super::{Command, Simple};
 
 /// Commands after `||` that make a failure not count.
 const PARDONS: &[&str] = &["true", ":", "echo"];
@@ -90,7 +90,7 @@ impl Command {
         let is_redirected = part.words.iter().any(|word| word.contains('>') && !word.contains(">&"));
         let is_conditional = at > 0 && matches!(self.parts[at - 1].operator.as_str(), "&&" | "||");
         let prints = part.words.first().is_some_and(|word| word == "echo" || word == "printf");
-        (prints || part.is_of(RUNNERS)) && !is_redirected && !is_conditional
+        (prints || part.runs_tests()) && !is_redirected && !is_conditional
     }
 
     /// Returns true if exit code 0 of the command does not show that this part succeeded.

@@ -51,7 +51,7 @@ pub(super) fn test_evidence(
     let counts = counts.and_then(|counts| load_failures::without(counts, files));
     let selects = command.selects_tests() || is_test_job && command.names_files();
     let has_no_tests = counts.as_ref().is_none_or(|counts| counts.total == 0);
-    let missed = command.tests_asked_of_maven().filter(|_| has_no_tests);
+    let missed = ToolId::all().filter(|tool| has_no_tests && tally.has_parts_without_tests(*tool));
     let unfinished = reports::unfinished(tally, facts);
     let running = || tally.latest_running().map(str::to_owned).or_else(|| reports::first_unfinished(facts));
     let running = if unfinished > 0 { running() } else { None };
@@ -67,7 +67,7 @@ pub(super) fn test_evidence(
         report,
         unfinished,
         running: running.or_else(|| hung_test(&classified.findings, facts)),
-        missed: missed.filter(|_| tally.has_parts_without_tests(ToolId::Surefire)).map(str::to_owned),
+        missed: { missed }.find_map(|tool| (tool.optional_selection)(command)).map(str::to_owned),
         without_total: without_total.map(str::to_owned),
         none: reports::no_tests(tally, facts, markers),
         fails_without: markers.fails_without_tests,

@@ -4,7 +4,7 @@ use super::mocha::{JEST, is_message};
 use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, problem};
 use crate::tool::{Tool, ToolId};
 
-pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("ava") };
+pub(super) const TOOL: Tool = Tool { selections: &["--match"], rules: RULES, ..Tool::named("ava") };
 
 /// Lines above the location of an ava failure.
 fn ava_title(line: &str) -> bool {

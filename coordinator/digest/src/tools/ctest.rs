@@ -9,6 +9,8 @@ use crate::tool::{Includes, Tool, ToolId};
 pub(super) const TOOL: Tool = Tool {
     drives: true,
     includes: Includes::AllOthers,
+    runs_tests: true,
+    selections: &["-R", "--tests-regex"],
     begins_in_common_words: true,
     totals_begin: true,
     shares_names_among_parts: true,

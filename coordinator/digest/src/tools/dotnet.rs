@@ -7,8 +7,13 @@ use crate::rules::{
 use crate::tally::Counts;
 use crate::tool::{Tool, ToolId};
 
-pub(super) const TEST: Tool =
-    Tool { program: Some(ToolId::Dotnet), drives: true, ..Tool::named("dotnet test") };
+pub(super) const TEST: Tool = Tool {
+    runs_tests: true,
+    selections: &["--filter"],
+    program: Some(ToolId::Dotnet),
+    drives: true,
+    ..Tool::named("dotnet test")
+};
 
 pub(super) const TOOL: Tool = Tool { drives: true, rules: RULES, ..Tool::named("dotnet") };
 

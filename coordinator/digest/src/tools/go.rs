@@ -9,6 +9,8 @@ use crate::tool::{Apart, Tool, ToolId};
 use serde::Deserialize;
 
 pub(super) const TOOL: Tool = Tool {
+    runs_tests: true,
+    selections: &["-run"],
     apart: Apart::Always,
     by_test: true,
     begins_each: true,

@@ -7,6 +7,7 @@ use crate::tally::Counts;
 use crate::tool::{Apart, Includes, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
+    selections: &["--tests"],
     apart: Apart::Always,
     builds: true,
     drives: true,

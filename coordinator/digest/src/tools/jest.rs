@@ -5,8 +5,14 @@ use super::mocha::{JEST, WORKER_DIED, js_place};
 use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, problem};
 use crate::tool::{Announced, Apart, Tool, ToolId};
 
-pub(super) const TOOL: Tool =
-    Tool { apart: Apart::Always, announces: Some(Announced::ByHeading), rules: RULES, ..Tool::named("jest") };
+pub(super) const TOOL: Tool = Tool {
+    runs_tests: true,
+    selections: &["-t", "--testNamePattern"],
+    apart: Apart::Always,
+    announces: Some(Announced::ByHeading),
+    rules: RULES,
+    ..Tool::named("jest")
+};
 
 /// A jest failure: from its bullet to the next one, or the suite's end.
 fn jest(_: &[String], line: &str) -> Next {

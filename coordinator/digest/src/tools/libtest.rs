@@ -6,10 +6,12 @@ use crate::rules::{
     Count, Diagnostic, ERROR, Effect, Indicator, Kind, Marker, Next, Rule, TestEvent, problem,
 };
 use crate::tally::Counts;
-use crate::tool::{Tool, ToolId};
+use crate::tool::{ReportFormat, Tool, ToolId};
 use serde::Deserialize;
 
 pub(super) const TOOL: Tool = Tool {
+    runs_tests: true,
+    build_report: Some(ReportFormat { name: "cargo_json", has_priority: false }),
     panics_are_failed_tests: true,
     program: Some(ToolId::Cargo),
     announces_in_common_words: true,

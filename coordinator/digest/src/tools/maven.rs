@@ -5,6 +5,7 @@ use super::gradle::SUREFIRE;
 use super::java::stack_any;
 use super::junit::java_place;
 use super::node::stack;
+use crate::command::Command;
 use crate::rules::{
     ERROR, Effect, Kind, Level, Marker, Next, Role, Rule, TestEvent, WARNING, indented, problem,
 };
@@ -14,17 +15,43 @@ pub(super) const SUREFIRE_TOOL: Tool = Tool {
     program: Some(ToolId::Maven),
     begins_in_common_words: true,
     names_parts: true,
+    optional_selection: selection,
     ..Tool::named("maven surefire")
 };
 
 pub(super) const TOOL: Tool = Tool {
-    commands: &["mvn", "mvnw", "mvnd"],
+    commands: COMMANDS,
+    selections: &["-Dtest"],
     apart: Apart::Always,
     builds: true,
     drives: true,
     rules: RULES,
     ..Tool::named("maven")
 };
+
+const COMMANDS: &[&str] = &["mvn", "mvnw", "mvnd"];
+/// Options that accept it if no test has the given name.
+const NO_MATTER_IF_NONE: &[&str] = &[
+    "-DfailIfNoTests=false",
+    "-Dsurefire.failIfNoTests=false",
+    "-DfailIfNoSpecifiedTests=false",
+    "-Dsurefire.failIfNoSpecifiedTests=false",
+    "-Dit.failIfNoSpecifiedTests=false",
+    "-Dfailsafe.failIfNoSpecifiedTests=false",
+];
+
+/// The test filter of a call that also accepts it if no test matches. Many modules have no test of the given name.
+fn selection(command: &Command) -> Option<&str> {
+    command.runs_of(COMMANDS).find_map(|words| {
+        let of =
+            |starts: &[&str]| words.iter().find(|word| starts.iter().any(|start| word.starts_with(start)));
+        of(NO_MATTER_IF_NONE)?;
+        if of(&["-DskipTests", "-DskipITs", "-Dmaven.test.skip"]).is_some() {
+            return None;
+        }
+        of(&["-Dtest=", "-Dit.test="]).map(String::as_str)
+    })
+}
 
 /// maven's lines about a dead test process: its command, its exit code, its test class.
 fn forked(so_far: &[String], line: &str) -> Next {
@@ -259,3 +286,23 @@ const RULES: &[Rule] = &[
         effects: &[Effect::Problem(problem(WARNING, Kind::Build, 50).follow(indented))],
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_that_maven_is_asked_for_are_known() {
+        let mind_none = "-Dsurefire.failIfNoSpecifiedTests=false";
+        for (line, asked) in [
+            (format!("mvn --batch-mode test -Dtest='a b' {mind_none}"), Some("-Dtest=a b")),
+            (format!("sh -c 'cd a && ./mvnw {mind_none} -Dit.test=B verify'"), Some("-Dit.test=B")),
+            ("mvn test -Dtest=A".to_owned(), None),
+            (format!("mvn test {mind_none}"), None),
+            (format!("mvn install -DskipTests -Dtest=A {mind_none}"), None),
+            (format!("gradle test -Dtest=A {mind_none}"), None),
+        ] {
+            assert_eq!(selection(&Command::new(&line)), asked, "{line}");
+        }
+    }
+}

@@ -3,7 +3,16 @@
 use crate::rules::{ERROR, Effect, Kind, Marker, Rule, SORTS, problem};
 use crate::tool::{Tool, ToolId};
 
-pub(super) const TOOL: Tool = Tool { totals_begin: true, rules: RULES, ..Tool::named("meson test") };
+pub(super) const TOOL: Tool =
+    Tool { selects_tests, totals_begin: true, rules: RULES, ..Tool::named("meson test") };
+
+/// Names of tests are arguments without an option.
+fn selects_tests(words: &[String]) -> bool {
+    let program = words.iter().position(|word| word.rsplit('/').next() == Some("meson"));
+    let arguments = program.map_or(&[][..], |at| &words[at..]);
+    let is_name = |pair: &[String]| pair[0] != "-C" && !pair[1].starts_with('-') && pair[1] != "test";
+    arguments.iter().any(|word| word == "test") && arguments.windows(2).any(is_name)
+}
 
 const RULES: &[Rule] = &[
     Rule {

@@ -5,7 +5,7 @@ use super::dotnet::MINITEST;
 use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, TestEvent, problem};
 use crate::tool::{Tool, ToolId};
 
-pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("minitest") };
+pub(super) const TOOL: Tool = Tool { selections: &["--name"], rules: RULES, ..Tool::named("minitest") };
 
 fn minitest_lines(so_far: &[String], line: &str) -> Next {
     let named = so_far.len() > 1 || line.contains('#');

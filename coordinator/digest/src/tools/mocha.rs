@@ -9,6 +9,8 @@ use crate::tool::{Announced, Tool, ToolId};
 use serde::Deserialize;
 
 pub(super) const TOOL: Tool = Tool {
+    runs_tests: true,
+    selections: &["-g", "--grep"],
     begins_in_silence: true,
     always_totals: true,
     announces: Some(Announced::ByBlankLine),

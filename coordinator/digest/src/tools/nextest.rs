@@ -7,6 +7,7 @@ use crate::tally::Counts;
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
+    runs_tests: true,
     panics_are_failed_tests: true,
     program: Some(ToolId::Cargo),
     hosts: Some(ToolId::CargoTest),

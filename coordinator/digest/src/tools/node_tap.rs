@@ -4,8 +4,12 @@ use super::mocha::JEST;
 use crate::rules::{Effect, Rule};
 use crate::tool::{Includes, Tool, ToolId};
 
-pub(super) const TOOL: Tool =
-    Tool { includes: Includes::Only(ToolId::Tap), rules: RULES, ..Tool::named("node-tap") };
+pub(super) const TOOL: Tool = Tool {
+    selections: &["--only"],
+    includes: Includes::Only(ToolId::Tap),
+    rules: RULES,
+    ..Tool::named("node-tap")
+};
 
 const RULES: &[Rule] = &[Rule {
     // The files that it counts in TAP are not tests.

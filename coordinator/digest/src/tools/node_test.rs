@@ -5,6 +5,8 @@ use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, problem}
 use crate::tool::{Includes, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
+    runs_tests: true,
+    selections: &["--test-name-pattern"],
     program: Some(ToolId::Node),
     begins_in_silence: true,
     includes: Includes::Only(ToolId::Tap),

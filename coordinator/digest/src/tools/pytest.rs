@@ -10,6 +10,9 @@ use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
     commands: &["pytest", "py.test"],
+    runs_tests: true,
+    selections: &["-k"],
+    selects_tests: |words| words.iter().any(|word| word.contains(".py::")),
     apart: Apart::Always,
     begins_in_silence: true,
     always_totals: true,

@@ -7,6 +7,9 @@ use crate::tool::{Announced, Tool, ToolId};
 use serde::Deserialize;
 
 pub(super) const TOOL: Tool = Tool {
+    runs_tests: true,
+    selections: &["--example"],
+    bare_names_after: Some(b"Randomized with seed "),
     always_totals: true,
     announces: Some(Announced::ByHeading),
     rules: RULES,

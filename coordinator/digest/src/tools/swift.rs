@@ -5,6 +5,8 @@ use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("swift build") };
 
+pub(super) const TEST: Tool = Tool { runs_tests: true, ..Tool::named("swift test") };
+
 const RULES: &[Rule] = &[
     Rule {
         // SwiftPM 6, of the process that ran the tests.

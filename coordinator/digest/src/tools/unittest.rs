@@ -7,6 +7,7 @@ use crate::tally::Counts;
 use crate::tool::{Announced, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
+    runs_tests: true,
     begins_in_silence: true,
     always_totals: true,
     announces: Some(Announced::ByHeading),

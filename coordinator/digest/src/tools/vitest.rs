@@ -10,6 +10,7 @@ use crate::tool::{Announced, Apart, Tool, ToolId};
 use serde::Deserialize;
 
 pub(super) const TOOL: Tool = Tool {
+    runs_tests: true,
     apart: Apart::Always,
     announces: Some(Announced::ByHeading),
     rules: RULES,

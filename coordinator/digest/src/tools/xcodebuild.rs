@@ -3,10 +3,32 @@
 use crate::rules::{
     ERROR, Effect, FATAL, Indicator, Kind, Marker, Next, Rule, WARNING, indented, indented_or_blank, problem,
 };
-use crate::tool::{Stage, Tool, ToolId};
+use crate::tool::{ReportFormat, Stage, Tool, ToolId};
 
-pub(super) const TOOL: Tool =
-    Tool { drives: true, units_of_command: true, stage, rules: RULES, ..Tool::named("xcodebuild") };
+pub(super) const TOOL: Tool = Tool {
+    selects_tests: |words| words.iter().any(|word| word.starts_with("-only-testing:")),
+    build_report: Some(ReportFormat { name: "xcresult", has_priority: true }),
+    code_meaning,
+    uses_simulator: true,
+    drives: true,
+    units_of_command: true,
+    stage,
+    rules: RULES,
+    ..Tool::named("xcodebuild")
+};
+
+const fn code_meaning(code: i32) -> Option<&'static str> {
+    Some(match code {
+        64 => ": xcodebuild did not understand its arguments",
+        65 => {
+            ": xcodebuild's code for a failed build or test, a missing scheme, signing or a locked build database"
+        }
+        66 => ": xcodebuild's code for an input that is not there (project, workspace or bundle)",
+        70 => ": xcodebuild's code for a destination or device that was not found, or an internal error",
+        74 => ": xcodebuild's code for a file that could not be read or written",
+        _ => return None,
+    })
+}
 
 /// `** TEST BUILD FAILED **`. After a failed build it prints `TEST FAILED` as well.
 fn stage(line: &str) -> Stage {

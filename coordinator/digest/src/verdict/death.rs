@@ -68,7 +68,9 @@ fn death_type(case: &VerdictInput<'_>) -> CrashType {
         CrashType::OutOfMemory
     } else if has(Indicator::Killed) {
         CrashType::Killed
-    } else if case.xcodebuild && case.crashes.iter().any(|seen| is_runner_death(seen.what)) {
+    } else if case.tools.iter().any(|tool| tool.uses_simulator)
+        && case.crashes.iter().any(|seen| is_runner_death(seen.what))
+    {
         CrashType::SimulatorCrash
     } else {
         CrashType::Unknown

@@ -324,7 +324,7 @@ fn without_errors(code: i32, kind: CrashType, case: &VerdictInput<'_>) -> Decisi
         );
         return decision(VerdictRow::CodeWarnings, Verdict::Failed, kind, KnownFrom::Marker, text);
     }
-    let meaning = crate::exit_codes::code_meaning(code, case.xcodebuild).unwrap_or_default();
+    let meaning = case.meaning_of(code);
     let said = match case.last_line {
         None => " The command printed nothing.".to_owned(),
         Some(line) => format!(" No known error message was found. The last line is: {line}"),

@@ -7,6 +7,7 @@ use crate::tool::ToolId;
 use buildpool_protocol::evidence::MemoryEvidence;
 use buildpool_protocol::outcome::{Acted, Ending, SetupOutcome};
 use buildpool_protocol::report::{CrashReport, KnownFrom, TestCounts};
+use std::collections::BTreeSet;
 
 /// Input of the verdict.
 #[derive(Clone, Debug, Default)]
@@ -29,13 +30,19 @@ pub(crate) struct VerdictInput<'a> {
     pub(crate) cut_short: Option<ToolId>,
     /// The command has a pipe, which hides the exit codes of all programs except the last.
     pub(crate) has_pipe: bool,
-    /// xcodebuild ran. Its exit codes have their own meanings.
-    pub(crate) xcodebuild: bool,
+    /// Tools whose lines are in the log.
+    pub(crate) tools: BTreeSet<ToolId>,
     /// Last meaningful line of the output.
     pub(crate) last_line: Option<&'a str>,
 }
 
 impl VerdictInput<'_> {
+    /// Usual meaning of an exit code, as the continuation of a sentence. A tool can have codes of its own.
+    pub(crate) fn meaning_of(&self, code: i32) -> &'static str {
+        let own = self.tools.iter().find_map(|tool| (tool.code_meaning)(code));
+        own.or_else(|| crate::exit_codes::code_meaning(code)).unwrap_or_default()
+    }
+
     /// Text with limit and peak, if the kernel reported that the job ran out of memory.
     pub(crate) fn out_of_memory(&self) -> Option<String> {
         self.memory.filter(|memory| memory.oom_killed).map(memory_words)

@@ -8,6 +8,7 @@ use buildpool_protocol::evidence::MemoryEvidence;
 use buildpool_protocol::outcome::{Acted, OutputHeld, SetupOutcome, StartFailure};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{CrashReport, TestCounts};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 fn seen<T>(what: T, line: &str) -> MarkerLine<T> {
@@ -334,7 +335,8 @@ fn zero_passes_only_with_nothing_against_it() {
     let good = VerdictInput { log: succeeded(&success), ..zero.clone() };
     check(&good, "zero", Verdict::Passed, CrashType::None);
     let crashes = [seen(Indicator::RestartedAfterCrash, "Restarting after unexpected exit")];
-    let case = VerdictInput { crashes: &crashes, xcodebuild: true, ..good.clone() };
+    let case =
+        VerdictInput { crashes: &crashes, tools: BTreeSet::from([ToolId::Xcodebuild]), ..good.clone() };
     check(&case, "zero_runner_crash", Verdict::Crashed, CrashType::SimulatorCrash);
     let report = CrashReport { signal: Some("SIGTRAP".into()), ..CrashReport::default() };
     let crashes = [seen(Indicator::FatalError, "Fatal error: no")];
