@@ -5,7 +5,6 @@ mod exit_code;
 mod readers;
 
 use crate::tool::ToolId;
-use crate::xcodebuild;
 
 /// Programs that run the program named in their arguments.
 const CARRIERS: &[&str] = &[
@@ -56,12 +55,6 @@ impl Command {
             command.errexit |= word == "errexit" || word.starts_with('-') && word.contains('e');
         }
         command
-    }
-
-    /// Last action of the last xcodebuild call.
-    pub(crate) fn xcodebuild_action(&self) -> Option<&'static str> {
-        let last = self.parts.iter().rev().find(|part| part.is_of(ToolId::Xcodebuild.commands()))?;
-        xcodebuild::last_action(last.words.iter().map(String::as_str))
     }
 
     /// Returns true if the command is not known.

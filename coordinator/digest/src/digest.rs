@@ -6,7 +6,6 @@ mod explanation;
 mod verdict_input;
 
 use crate::attempt_facts::Facts;
-use crate::command::Command;
 use crate::corrections::Corrections;
 use crate::digester::{Gathered, Options, SummaryLine};
 use crate::markers::Markers;
@@ -17,6 +16,7 @@ use crate::reports::{self, TestResult};
 use crate::rules::Kind;
 use crate::template::Capture;
 use crate::text::{TailLines, clip_chars, front_length};
+use crate::tool::ToolId;
 use crate::transcript::StreamEnds;
 use crate::verdict::{self, Decision, TestEvidence, VerdictInput, VerdictRow};
 use buildpool_protocol::outcome::{CrashType, Ending, ProcessState};
@@ -108,7 +108,7 @@ impl Digest {
     /// `docs/digest.md` has a diagram.
     pub(crate) fn new(log: Gathered, facts: &Facts) -> Self {
         let (options, tally) = (&log.options, &log.tally);
-        let command = Command::new(&options.command);
+        let command = log.command;
         let is_test_job = options.purpose == Purpose::Tests;
         let markers = log.markers.resolved(&command, tally, facts, log.last_text);
         let classified = classified(log.findings, &markers, tally, facts);
@@ -139,7 +139,7 @@ impl Digest {
             log: log_result(&markers, &crashes, facts),
             errors: error_evidence(&ranking, &tests, &markers, facts, &command, log.last_text),
             tests,
-            action_left: markers.runs.action_left(command.xcodebuild_action()),
+            action_left: ToolId::all().find_map(|tool| (tool.missing_result)(&log.machines, &command)),
             cut_short: markers.runs.cut_short(),
             has_pipe: command.has_pipe(),
             tools: markers.tools.clone(),

@@ -8,10 +8,12 @@ mod records;
 mod test_output;
 
 use crate::attempt_facts::Facts;
+use crate::command::Command;
 use crate::digest::Digest;
 use crate::findings::{Findings, Slot};
 use crate::keyword_lines::KeywordLines;
 use crate::limits::{SCANNED_BYTES_MAX, SHOWN_LINE_CHARS};
+use crate::machines::Machines;
 use crate::markers::Markers;
 use crate::missing_total::MissingTotal;
 use crate::noise::is_noise;
@@ -28,7 +30,6 @@ use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::GapEntry;
 use buildpool_protocol::spec::{Purpose, TemplateSpec};
 use context_lines::{ContextLines, LinesBefore};
-use dispatch::Awaited;
 use message::Open;
 use part_outputs::PartOutputs;
 use records::RecordPlace;
@@ -130,6 +131,7 @@ struct Line<'l> {
 #[derive(Debug)]
 pub struct Digester {
     options: Options,
+    command: Command,
     rules: Arc<RuleSet>,
     /// Indices of the rules that are left out.
     left_out: Arc<[u16]>,
@@ -152,8 +154,7 @@ pub struct Digester {
     suite: Option<u64>,
     test_output: TestOutput,
     parts: PartOutputs,
-    /// The total that the next line may confirm.
-    awaited: Option<Awaited>,
+    machines: Machines,
     /// Where the test began that runs now, of a runner that runs one at a time.
     test_began: Option<u64>,
     last_line: Vec<u8>,
@@ -167,9 +168,11 @@ impl Digester {
         let rules = RuleSet::all();
         let left_out = options.without_rules.as_deref().map_or_else(Vec::new, |name| rules.named(name));
         let capture = options.template.as_ref().and_then(Capture::new);
-        let missing_total = MissingTotal::new(&options.command);
+        let command = Command::new(&options.command);
+        let missing_total = MissingTotal::new(&command);
         Self {
             options,
+            command,
             matched_rules: vec![false; rules.rules().count()],
             left_out: left_out.into(),
             rules,
@@ -189,7 +192,7 @@ impl Digester {
             suite: None,
             test_output: TestOutput::default(),
             parts: PartOutputs::default(),
-            awaited: None,
+            machines: Machines::default(),
             test_began: None,
             last_line: Vec::new(),
             last_text: 0,
@@ -279,6 +282,8 @@ impl Digester {
         Digest::new(
             Gathered {
                 options: self.options,
+                command: self.command,
+                machines: self.machines,
                 findings: self.findings.into_ordered(),
                 keyword_lines: self.keyword_lines,
                 missing_total: self.missing_total,
@@ -434,6 +439,8 @@ pub fn readable(lines: Vec<String>) -> Vec<String> {
 #[derive(Debug)]
 pub(crate) struct Gathered {
     pub(crate) options: Options,
+    pub(crate) command: Command,
+    pub(crate) machines: Machines,
     pub(crate) findings: Findings,
     pub(crate) keyword_lines: KeywordLines,
     pub(crate) missing_total: MissingTotal,

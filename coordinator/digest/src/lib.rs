@@ -23,6 +23,7 @@ mod left_behind;
 pub mod limits;
 mod load_failures;
 mod machine_faults;
+mod machines;
 pub mod manifest;
 mod noise;
 mod prompts;
@@ -46,7 +47,6 @@ mod tool;
 mod tools;
 mod transcript;
 mod verdict;
-mod xcodebuild;
 
 pub use answer_text::{COMMAND_CHARS_MAX, TextForm, TextPage, text, text_as};
 pub use attempt_facts::{Facts, History};

@@ -38,8 +38,6 @@ pub(crate) struct Markers {
     pub(crate) no_tests: Option<MarkerLine<()>>,
     /// A test runner failed because it found no tests.
     pub(crate) fails_without_tests: bool,
-    /// A line about missing tests that counts only if this tool ran.
-    no_tests_under: Option<(ToolId, MarkerLine<()>)>,
     /// A part of the run had tests.
     pub(crate) has_tests: bool,
     /// Order of the last line in which a tool ignores the failure of a command.
@@ -87,12 +85,9 @@ impl Markers {
                     self.add(Marker::Failure(tool), place, is_shown);
                 }
             }
-            Marker::StillFailure(tool) => {
-                self.runs.fails_still(tool, 0, order);
-            }
             Marker::TakesBack(tool) => self.runs.takes_back(tool),
-            // The digester resolves these before it adds a marker.
-            Marker::TotalOfErrors(_) | Marker::FailureUnder(_) => {}
+            // The digester resolves it before it adds a marker.
+            Marker::TotalOfErrors(_) => {}
             Marker::Tool(tool) => {
                 self.tools.insert(tool);
             }
@@ -102,13 +97,6 @@ impl Markers {
                 let line = line.trim().to_owned();
                 self.no_tests.get_or_insert(MarkerLine { what: (), line, stream, from, order, last: order });
             }
-            Marker::FailsWithoutTestsUnder(tool) => {
-                let line = line.trim().to_owned();
-                let seen = MarkerLine { what: (), line, stream, from, order, last: order };
-                self.no_tests_under.get_or_insert((tool, seen));
-            }
-            Marker::IgnoresFailure => self.ignored = order,
-            Marker::SomeTests => self.has_tests = true,
             Marker::CrashUnder(tool, what) => {
                 self.under.get_or_insert((tool, MarkerLine { what, line, stream, from, order, last: order }));
             }
@@ -202,12 +190,6 @@ impl Markers {
         }
         if facts.exited_zero() {
             self.runs.accepts_failures_of(|tool| tool.lints && command.accepts_remarks_of(tool.commands()));
-        }
-        if let Some((tool, seen)) = self.no_tests_under.take()
-            && (self.tools.contains(&tool.speaker()) || tally.knows(tool) || command.runs(tool.commands()))
-        {
-            self.fails_without_tests = true;
-            self.no_tests.get_or_insert(seen);
         }
         let ended_badly = facts.ending.as_ref().map(|_| !facts.exited_zero());
         self.complete(|tool| tally.knows(tool), ended_badly, last_text);

@@ -56,8 +56,7 @@ pub(crate) struct MissingTotal {
 
 impl MissingTotal {
     /// A new state for a command.
-    pub(crate) fn new(command: &str) -> Self {
-        let command = Command::new(command);
+    pub(crate) fn new(command: &Command) -> Self {
         let mut tools = ToolId::all().filter(|tool| tool.bare_names_after.is_some());
         Self { runs_bare_names: tools.any(|tool| command.runs(tool.commands())), ..Self::default() }
     }
@@ -155,7 +154,7 @@ mod tests {
     use super::*;
 
     fn result(log: &str, command: &str) -> Option<String> {
-        let mut missing_total = MissingTotal::new(command);
+        let mut missing_total = MissingTotal::new(&Command::new(command));
         let mut after_blank = false;
         for line in log.split_inclusive('\n') {
             missing_total.line(line.as_bytes(), after_blank, !line.ends_with('\n'));

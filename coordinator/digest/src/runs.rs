@@ -72,12 +72,6 @@ pub(crate) struct Runs {
     units: BTreeMap<ToolId, BTreeSet<u64>>,
     /// The command line that the log announced last.
     command: Option<AnnouncedCommand>,
-    /// The last action of a command line, until the log has its result.
-    asked: Option<&'static str>,
-    /// Actions whose results are in the log.
-    results: BTreeSet<&'static str>,
-    /// An action without a result before the next command line.
-    left: Option<&'static str>,
     /// Tools whose failed tests did not all pass later.
     of_others: BTreeSet<ToolId>,
     /// The only tool that the command runs.
@@ -121,26 +115,6 @@ impl Runs {
     /// Records a command line that the log announces.
     pub(crate) fn announces(&mut self, command: &str, order: u64) {
         self.command = Some((hashed(command), order));
-    }
-
-    /// Records the last action of an xcodebuild command line.
-    pub(crate) fn asks_for(&mut self, action: Option<&'static str>) {
-        self.left = self.left.or(self.asked);
-        self.asked = action;
-    }
-
-    /// Records that the log has the result of an action.
-    pub(crate) fn has_result_of(&mut self, action: &'static str) {
-        self.results.insert(action);
-        if self.asked == Some(action) {
-            self.asked = None;
-        }
-    }
-
-    /// Returns a requested action without a result, if other actions have results.
-    pub(crate) fn action_left(&self, asked_by_command: Option<&'static str>) -> Option<&'static str> {
-        let missing = asked_by_command.filter(|action| !self.results.contains(action));
-        self.left.or(self.asked).or(missing).filter(|_| !self.results.is_empty())
     }
 
     /// Ends the run under way and gives its scope. A result may have several lines: a later one without a run of its own is of

@@ -25,9 +25,6 @@ use tool_counts::ToolCounts;
 /// Limit on lines between a heading and its total.
 const HEADING_LINES_MAX: u64 = 4;
 
-/// Limit on lines between a program's header and its first marks. Settings stand between them.
-const HEADER_LINES_MAX: u64 = 10;
-
 /// Returns the key of a test, of a part of a run if tests of several parts share names.
 fn test_key(tool: ToolId, part: Option<u64>, name: &str) -> u64 {
     let mut hasher = FastHasher::default();
@@ -182,9 +179,9 @@ impl Tally {
     }
 
     /// Counts of Bazel's targets, without those whose own tests are counted.
-    fn targets_alone(&self, mut counts: Counts) -> Counts {
+    fn targets_alone(&self, tool: ToolId, mut counts: Counts) -> Counts {
         for (target, has_failures) in self.targets.of_tests(self.inside_targets()) {
-            let id = test_key(ToolId::BazelTest, None, target);
+            let id = test_key(tool, None, target);
             let Some((event, _)) = self.last.get(&id) else { continue };
             if (*event != TestEvent::Failed || has_failures)
                 && let Some(slot) = counts.slot(*event)
@@ -422,43 +419,22 @@ impl Tally {
         }
     }
 
-    /// Records the header of a program that may run tests.
-    pub(crate) fn header(&mut self, tool: ToolId, at: Standing) {
+    /// Records that a test of a tool ran, so that a total must follow.
+    pub(crate) fn expects_total(&mut self, tool: ToolId) {
         let account = self.accounts.entry(tool).or_default();
-        (account.header, account.has_settings) = (Some(at.number), false);
+        account.announced = account.announced.saturating_add(1);
+        account.known = true;
     }
 
-    /// Records that the new program printed its test settings.
-    pub(crate) fn settings(&mut self, tool: ToolId) {
-        if let Some(account) = self.accounts.get_mut(&tool) {
-            account.has_settings = account.header.is_some();
-        }
+    /// Takes such a record back: the line was not of a test.
+    pub(crate) fn expects_no_total(&mut self, tool: ToolId) {
+        let account = self.accounts.entry(tool).or_default();
+        account.announced = account.announced.saturating_sub(1);
     }
 
-    /// Handles a line of marks: a test ran, and a total follows, if such a program has just begun. A total may be missing after
-    /// all tests ran without a failure.
-    pub(crate) fn marks(&mut self, tool: ToolId, marks: &str, is_last: bool, at: Standing) {
-        let Some(account) = self.accounts.get_mut(&tool) else { return };
-        let is_first = (at.after_blank || account.has_settings)
-            && account.header.take().is_some_and(|header| at.number - header <= HEADER_LINES_MAX);
-        if is_first {
-            account.announced = account.announced.saturating_add(1);
-            account.known = true;
-            account.marks_fail = false;
-            account.lone_mark = (marks == "." && !account.has_settings).then_some(at.number);
-        }
-        account.marks_fail |= marks.contains(['F', 'E']);
-        if is_last && !account.marks_fail {
-            account.told();
-        }
-    }
-
-    /// Drops the mark on the line before if it was a single one: it was not a test's mark.
-    pub(crate) fn no_marks(&mut self, tool: ToolId, at: Standing) {
-        let Some(account) = self.accounts.get_mut(&tool) else { return };
-        if account.lone_mark.take().is_some_and(|mark| mark + 1 == at.number) {
-            account.announced = account.announced.saturating_sub(1);
-        }
+    /// Records that all tests of a tool ran without a failure: its total may be missing.
+    pub(crate) fn all_passed(&mut self, tool: ToolId) {
+        self.accounts.entry(tool).or_default().told();
     }
 
     /// Records a plan: the number of tests whose results follow one by one.

@@ -1,6 +1,7 @@
 //! Properties of the tools that the digest recognizes.
 
 use crate::command::Command;
+use crate::machines::Machines;
 use crate::records::RecordFormat;
 use crate::rules::Rule;
 pub(crate) use crate::tools::ToolId;
@@ -73,6 +74,8 @@ pub(crate) struct Tool {
     pub(crate) build_report: Option<ReportFormat>,
     /// Meanings of its own exit codes, as the continuation of a sentence.
     pub(crate) code_meaning: fn(i32) -> Option<&'static str>,
+    /// A part of the command line without a result, although another part has one.
+    pub(crate) missing_result: fn(&Machines, &Command) -> Option<String>,
     /// It runs tests in a simulator.
     pub(crate) uses_simulator: bool,
     /// It prints the bare names of passed tests, indented; the line with which such output begins.
@@ -176,6 +179,7 @@ impl Tool {
             optional_selection: |_| None,
             build_report: None,
             code_meaning: |_| None,
+            missing_result: |_, _| None,
             uses_simulator: false,
             bare_names_after: None,
             program: None,

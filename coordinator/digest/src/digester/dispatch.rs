@@ -3,27 +3,15 @@
 use super::{Digester, Line, SummaryLine};
 use crate::configure_probes;
 use crate::limits::SUMMARY_LINES_MAX;
+use crate::machines::{MatchedLine, OwnTotal};
 use crate::rules::{Effect, Groups, Indicator, LineMatcher, Marker, Rule, TestEvent};
 use crate::tally::{Counts, Standing, Task};
 use crate::text::{clip_chars, lossy};
 use crate::tool::ToolId;
-use crate::xcodebuild;
 use buildpool_protocol::output::Stream;
 
 /// Marker that a child process of a tool died. The line may name the signal.
 const CHILD_DIED: Marker = Marker::Crash(Indicator::ChildDied(""));
-
-/// Text of a line, its stream, its byte offset in the stream, and its order.
-type Said = (String, Stream, u64, u64);
-
-/// A total that counts only if the next line confirms that the tool printed it.
-#[derive(Debug)]
-pub(super) struct Awaited {
-    tool: ToolId,
-    counts: Counts,
-    place: Said,
-    standing: Standing,
-}
 
 /// State shared by the rules that match one line, in rule order.
 struct LineState {
@@ -31,11 +19,6 @@ struct LineState {
     problem_seen: bool,
     /// The remaining rules are skipped.
     settled: bool,
-}
-
-/// Name of a run's unit: a package, or a goal in a project.
-fn unit(groups: &Groups<'_>) -> String {
-    format!("{} {}", groups.text("u").unwrap_or_default(), groups.text("w").unwrap_or_default())
 }
 
 /// Whether a line is only a count, such as `FAIL: 0` or `errors = 3`. A count is not a message.
@@ -68,6 +51,9 @@ impl Digester {
             }
             self.matched_rules[index] = true;
             for effect in rule.effects {
+                if matches!(effect, Effect::IfKnown(tool) if !self.knows(*tool)) {
+                    break;
+                }
                 self.effect(*effect, rule, groups, line, &mut state);
             }
         });
@@ -125,8 +111,7 @@ impl Digester {
             Marker::TotalOfErrors(tool) if configure_probes::has_own_errors(&self.findings) => {
                 Marker::Failure(tool)
             }
-            Marker::FailureUnder(tool) if self.tally.knows(tool) => Marker::Failure(tool.speaker()),
-            Marker::TotalOfErrors(_) | Marker::FailureUnder(_) => return,
+            Marker::TotalOfErrors(_) => return,
             marker => marker,
         };
         let is_shown = matches!(marker, Marker::Failure(_)) && self.has_shown_error();
@@ -153,35 +138,25 @@ impl Digester {
                 }
                 state.problem_seen |= !self.test(tool, &test, event, line);
             }
-            Effect::Ends(tool) => self.tally.ends(tool),
-            Effect::Part(tool) => self.tally.part(tool, &groups.text("t").unwrap_or_default()),
-            Effect::FailedPart(tool) => {
-                let named = |name| groups.text(name).unwrap_or_default();
-                self.tally.failed_part(tool, &format!("{} @ {}", named("goal"), named("project")));
-            }
-            Effect::RerunsFailed(tool) => self.tally.reruns_failed(tool),
-            Effect::Unit(tool) => {
-                self.markers.runs.at_work(tool, self.order);
-                self.markers.runs.works_on(tool, &unit(groups));
-            }
-            Effect::FailedUnit(tool) => self.markers.runs.fails_at(tool, &unit(groups)),
-            Effect::TriesAgain(tool) => self.markers.runs.tries_again(tool, self.order),
-            Effect::Command => self.markers.runs.announces(&groups.text("m").unwrap_or_default(), self.order),
-            Effect::XcodebuildCommand => {
-                let command = groups.text("m").unwrap_or_default();
-                self.markers.runs.announces(&command, self.order);
-                self.markers.runs.asks_for(xcodebuild::last_action(command.split_whitespace()));
-            }
-            Effect::ActionResult => {
-                if let Some(action) = groups.text("u").and_then(|result| xcodebuild::action_of(&result)) {
-                    self.markers.runs.works_on(ToolId::Xcodebuild, action);
-                    self.markers.runs.has_result_of(action);
+            Effect::Own(change) => {
+                let mut matched = MatchedLine {
+                    groups,
+                    body: line.body,
+                    stream: line.stream,
+                    from: line.from,
+                    order: self.order,
+                    standing: line.standing,
+                    tally: &mut self.tally,
+                    markers: &mut self.markers,
+                    machines: &mut self.machines,
+                    own_total: None,
+                };
+                change(&mut matched);
+                if let Some(total) = matched.own_total.take() {
+                    self.own_total(total);
                 }
             }
-            Effect::TargetOutput => self.tally.opens_target(&groups.text("t").unwrap_or_default()),
-            Effect::TellsPasses(tool) => self.tally.tells_passes(tool),
-            Effect::Flaky => self.tally.names_flaky(&groups.text("t").unwrap_or_default()),
-            Effect::Cut(tool) => self.tally.cut(tool),
+            Effect::Part(tool) => self.tally.part(tool, &groups.text("t").unwrap_or_default()),
             Effect::Plan(tool) => {
                 self.tally.plan(tool, groups.number("n"));
                 self.total(tool, self.tally.planned(tool), line);
@@ -195,39 +170,9 @@ impl Digester {
                 self.tally.amiss(tool);
                 self.marker(Marker::Failure(tool.speaker()), line);
             }
-            Effect::Header(tool) => self.tally.header(tool, line.standing),
-            Effect::Settings(tool) => self.tally.settings(tool),
-            Effect::Marks(tool) => {
-                let marks = groups.text("marks").unwrap_or_default();
-                let is_last = groups.number("n") > 0 && groups.number("k") == groups.number("n");
-                self.tally.marks(tool, &marks, is_last, line.standing);
-            }
-            Effect::NoMarks(tool) => self.tally.no_marks(tool, line.standing),
             Effect::Counts(tool, count) | Effect::Partial(tool, count) => {
                 let Some(counts) = count(groups) else { return };
                 self.run_total(tool, counts, line, matches!(effect, Effect::Counts(..)));
-            }
-            Effect::Announced(tool, count) => {
-                let Some(counts) = count(groups) else { return };
-                if self.tally.is_announced(tool, line.standing) {
-                    let text = lossy(line.body).into_owned();
-                    self.own_total(tool, counts, (text, line.stream, line.from, self.order), line.standing);
-                }
-            }
-            Effect::Awaits(tool, count) => {
-                let Some(counts) = count(groups) else { return };
-                let place = (lossy(line.body).into_owned(), line.stream, line.from, self.order);
-                self.awaited = Some(Awaited { tool, counts, place, standing: line.standing });
-            }
-            Effect::Confirms(tool) => {
-                let is_above = |awaited: &Awaited| {
-                    awaited.tool == tool
-                        && awaited.place.1 == line.stream
-                        && awaited.standing.number + 1 == line.standing.number
-                };
-                if let Some(awaited) = self.awaited.take().filter(is_above) {
-                    self.own_total(tool, awaited.counts, awaited.place, awaited.standing);
-                }
             }
             Effect::Adds(tool, count) => {
                 let Some(counts) = count(groups) else { return };
@@ -305,14 +250,16 @@ impl Digester {
         }
     }
 
-    /// Records a confirmed total of a tool as a session of its own.
-    fn own_total(
-        &mut self,
-        tool: ToolId,
-        counts: Counts,
-        (text, stream, from, order): Said,
-        standing: Standing,
-    ) {
+    /// Whether the command or a line before shows that this tool runs.
+    fn knows(&self, tool: ToolId) -> bool {
+        self.tally.knows(tool)
+            || self.markers.tools.contains(&tool.speaker())
+            || self.command.runs(tool.commands())
+    }
+
+    /// Records a total that its tool certainly printed, as a session of its own.
+    fn own_total(&mut self, total: OwnTotal) {
+        let OwnTotal { tool, counts, text, stream, from, order, standing } = total;
         self.markers.counted(counts.failed, &text);
         self.tally.session(tool);
         if let Some(counts) = self.tally.summary(tool, counts, standing) {

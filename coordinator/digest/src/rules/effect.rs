@@ -2,6 +2,7 @@
 
 use super::{Groups, Problem};
 use crate::exit_codes::signal_named;
+use crate::machines::MatchedLine;
 use crate::tally::Counts;
 use crate::tool::ToolId;
 
@@ -26,28 +27,18 @@ pub(crate) enum Marker {
     Failure(ToolId),
     /// A known tool reports failure in passing. Its earlier report is its last word.
     FailureToo(ToolId),
-    /// A tool reports failure with a single word. It counts if the tool has reported failure before.
-    StillFailure(ToolId),
     /// A tool reports a number of errors. It counts if a build error was found.
     TotalOfErrors(ToolId),
-    /// A tool reports failure with words that other programs use too. They count if another line shows this tool.
-    FailureUnder(ToolId),
     /// A tool withdraws its earlier report of failure. It is not a result of the run.
     TakesBack(ToolId),
     /// A tool is running. It is not a result.
     Tool(ToolId),
     /// A run of a tool begins. Its earlier run has ended.
     Begins(ToolId),
-    /// A tool ignores the failure of the command that it ran last.
-    IgnoresFailure,
     /// A test runner found no tests.
     NoTests,
     /// A test runner found no tests, and fails for it.
     FailsWithoutTests,
-    /// The same in words that other programs use too. They count if another line shows this runner.
-    FailsWithoutTestsUnder(ToolId),
-    /// A part of a run had tests, so that its other parts may have none.
-    SomeTests,
     /// A crash indicator.
     Crash(Indicator),
     /// A crash indicator if this tool is running, by its own lines before or after.
@@ -140,16 +131,12 @@ pub(crate) enum Effect {
     Problem(Problem),
     /// Reports an event of the test in group `t`.
     Test(ToolId, TestEvent),
-    /// Ends the test that began last. The line does not name it.
-    Ends(ToolId),
     /// A tool's summary of its tests, which is a result of the run.
     Counts(ToolId, Count),
-    /// A summary if the next line is the tool's own, because other programs may print the same words.
-    Awaits(ToolId, Count),
-    /// The tool's own line directly below its summary.
-    Confirms(ToolId),
-    /// A summary if another line announced it a few lines before.
-    Announced(ToolId, Count),
+    /// The following effects of the rule count only if this tool is known: by the command, or by a line before.
+    IfKnown(ToolId),
+    /// A change that only this rule needs, in the file of its tool.
+    Own(fn(&mut MatchedLine<'_>)),
     /// A summary of a part of the tests, or of the tests so far. It is not a result of the run.
     Partial(ToolId, Count),
     /// This tool is running.
@@ -163,51 +150,18 @@ pub(crate) enum Effect {
     Plan(ToolId),
     /// Number of tests (`n`, or `selected` of them) that run now; a total follows after them.
     Announces(ToolId),
-    /// This tool begins. It may run tests or other work.
-    Header(ToolId),
-    /// A line of the program that has just begun, which shows that it runs tests.
-    Settings(ToolId),
-    /// Marks of finished tests (`marks`), below a blank line if no settings came before. The run began with a header just
-    /// before, and a total follows. The line may have the number of finished tests (`k`) of all (`n`).
-    Marks(ToolId),
-    /// The list of a directory. The line before it looks like the mark of a test.
-    NoMarks(ToolId),
     /// Adds to the summary before it: `3 failing`.
     Adds(ToolId, Count),
     /// Number of tests of the summary before it that did not simply pass: `FAILED (failures=3)`.
     Moves(ToolId, Count),
-    /// The current run of this tool works on the unit in group `u`, in that of group `w` if present.
-    Unit(ToolId),
-    /// The current run failed at that unit.
-    FailedUnit(ToolId),
-    /// The same process tries the failed part again.
-    TriesAgain(ToolId),
-    /// Announces the command line in group `m`.
-    Command,
-    /// Announces a command line of xcodebuild, in group `m`.
-    XcodebuildCommand,
-    /// Reports the result of the action in group `u`.
-    ActionResult,
-    /// The next total of this tool is of the tests that failed before.
-    RerunsFailed(ToolId),
     /// Begins a test session. Later counts belong to this session.
     Session(ToolId),
     /// This tool has ended, completely if all its tests passed.
     Over(ToolId, bool),
-    /// The output of the target of Bazel in group `t` follows.
-    TargetOutput,
-    /// The current program reports each passed test.
-    TellsPasses(ToolId),
     /// The tests of a part of the run follow, named by group `t`. Only tests of the same part are the same tests.
     Part(ToolId),
-    /// A part of the run failed; groups `goal` and `project` name it.
-    FailedPart(ToolId),
-    /// Tests of a tool that began and have not ended will never end, even if the program later reports otherwise.
-    Cut(ToolId),
     /// Names the file (`f`) of the failures after it.
     File,
-    /// A runner names the test in group `t` as one that passed only after a failure.
-    Flaky,
     /// Later output belongs to the test in group `t`.
     Speaks,
     /// The line belongs to that test's output; the failure of the test contains it.

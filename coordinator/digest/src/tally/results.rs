@@ -132,7 +132,7 @@ impl Tally {
     fn counted(&self) -> impl Iterator<Item = (ToolId, Counts)> {
         self.tools().filter_map(|(tool, account)| {
             let believed = account.believed(tool);
-            let believed = if tool.counts_targets { self.targets_alone(believed) } else { believed };
+            let believed = if tool.counts_targets { self.targets_alone(tool, believed) } else { believed };
             let is_told = account.summaries() > 0 && self.targets.is_empty();
             (believed.total() > 0 || is_told).then_some((tool, believed))
         })

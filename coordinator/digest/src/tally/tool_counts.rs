@@ -168,14 +168,6 @@ pub(super) struct ToolCounts {
     pub(super) heading: Option<u64>,
     /// The open total, or the next one, reports a failure outside its tests.
     pub(super) amiss: bool,
-    /// Number of the line at which a program began that has reported no test yet.
-    pub(super) header: Option<u64>,
-    /// That program printed its test settings.
-    pub(super) has_settings: bool,
-    /// The marks of the current program include a failure.
-    pub(super) marks_fail: bool,
-    /// The number of the line with the first mark of a program, if it stands alone.
-    pub(super) lone_mark: Option<u64>,
     /// A line that only this tool prints was seen, so ambiguous lines count as its own too.
     pub(super) known: bool,
     /// Tests that the tool says it will run: the last plan, with those before it that were not complete.

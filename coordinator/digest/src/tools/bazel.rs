@@ -30,12 +30,12 @@ const RULES: &[Rule] = &[
     Rule {
         name: "bazel.target",
         pattern: r"^INFO: Analyzed target (?P<u>\S+) \(",
-        effects: &[Effect::Unit(ToolId::Bazel)],
+        effects: &[Effect::Own(|line| line.works_on(ToolId::Bazel))],
     },
     Rule {
         name: "bazel.output",
         pattern: r"^={20} Test output for (?P<t>@?@?\w*//[^\s:]*:[^\s:]+)(?: \(.*\))?:$",
-        effects: &[Effect::TargetOutput],
+        effects: &[Effect::Own(|line| line.tally.opens_target(&line.text("t")))],
     },
     Rule {
         name: "bazel.test_passed",

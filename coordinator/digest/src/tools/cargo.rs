@@ -41,12 +41,12 @@ const RULES: &[Rule] = &[
     Rule {
         name: "cargo.unit",
         pattern: r"^\s+(?:Compiling|Checking|Documenting) (?P<u>\S+) v\d",
-        effects: &[Effect::Unit(ToolId::CargoBuild)],
+        effects: &[Effect::Own(|line| line.works_on(ToolId::CargoBuild))],
     },
     Rule {
         name: "cargo.failed_unit",
         pattern: r"^error: could not (?:compile|document) `(?P<u>[^`]+)`",
-        effects: &[Effect::FailedUnit(ToolId::CargoBuild)],
+        effects: &[Effect::Own(|line| line.fails_at(ToolId::CargoBuild))],
     },
     Rule {
         // The total of the tests has this information too.

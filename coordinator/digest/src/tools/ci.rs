@@ -24,7 +24,7 @@ const RULES: &[Rule] = &[
         // A shell that traces its commands, yarn, and GitHub's runner.
         name: "ci.command",
         pattern: r"^(?:\+{1,3} |\$ |##\[command\]|\[command\])(?P<m>\S.*)$",
-        effects: &[Effect::Command],
+        effects: &[Effect::Own(|line| line.markers.runs.announces(&line.text("m"), line.order))],
     },
     Rule {
         name: "ci.annotation_exit",

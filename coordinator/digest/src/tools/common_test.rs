@@ -1,5 +1,6 @@
 //! Output of Common Test.
 
+use crate::machines::MatchedLine;
 use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, TOTAL, problem, set_place};
 use crate::tally::Counts;
 use crate::tool::{Tool, ToolId};
@@ -32,6 +33,15 @@ fn erlang_frame(diagnostic: &mut Diagnostic) {
     }
 }
 
+/// A total counts below the line of a case, because other programs print the same words.
+fn good(line: &mut MatchedLine<'_>) {
+    if let Some(counts) = TOTAL(line.groups)
+        && line.tally.is_announced(ToolId::CommonTest, line.standing)
+    {
+        line.own_total = Some(line.total(ToolId::CommonTest, counts));
+    }
+}
+
 const RULES: &[Rule] = &[
     Rule {
         name: "common_test.failed",
@@ -49,7 +59,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "common_test.good",
         pattern: r"^All (?P<n>\d+) tests passed\. ?$",
-        effects: &[Effect::Announced(ToolId::CommonTest, TOTAL)],
+        effects: &[Effect::Own(good)],
     },
     Rule {
         name: "common_test.total",

@@ -271,7 +271,9 @@ const RULES: &[Rule] = &[
     Rule {
         name: "go.failed",
         pattern: r"^FAIL$",
-        effects: &[Effect::Marker(Marker::StillFailure(ToolId::GoTest))],
+        effects: &[Effect::Own(|line| {
+            let _found = line.markers.runs.fails_still(ToolId::GoTest, 0, line.order);
+        })],
     },
     Rule {
         name: "go.package_ok",
@@ -287,7 +289,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "go.some_tests",
         pattern: r"^ok\s+\S+\s+(?:[\d.]+s|\(cached\))(?:\s+coverage: \S+ of statements(?: in \S+)?)?$",
-        effects: &[Effect::Marker(Marker::SomeTests)],
+        effects: &[Effect::Own(|line| line.markers.has_tests = true)],
     },
     Rule {
         name: "go.panic",

@@ -157,7 +157,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "gradle.passed",
         pattern: r"^(?P<t>\S.* > .+?) PASSED(?: \([\d.]+m?s\))?$",
-        effects: &[Effect::TellsPasses(ToolId::Gradle)],
+        effects: &[Effect::Own(|line| line.tally.tells_passes(ToolId::Gradle))],
     },
     Rule {
         name: "gradle.test",

@@ -86,7 +86,11 @@ const RULES: &[Rule] = &[
         // A failure outside of tests: printed only after a failure. Other runners end with this line without one.
         name: "gtest.failed_outside",
         pattern: r"^(?:\d+: )?\s+0 FAILED TESTS$",
-        effects: &[Effect::Marker(Marker::FailureUnder(ToolId::GoogleTest)), Effect::Summary],
+        effects: &[
+            Effect::Summary,
+            Effect::IfKnown(ToolId::GoogleTest),
+            Effect::Marker(Marker::Failure(ToolId::GoogleTest)),
+        ],
     },
     Rule {
         name: "gtest.failures",

@@ -25,7 +25,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "make.ignored",
         pattern: r"^g?n?make(?:\[\d+\])?: (?:\*\*\* )?\[.*\] .*\(ignored\)$",
-        effects: &[Effect::Marker(Marker::IgnoresFailure), Effect::Harmless, Effect::Alone],
+        effects: &[Effect::Own(|line| line.markers.ignored = line.order), Effect::Harmless, Effect::Alone],
     },
     Rule {
         // It is no consequence of a recipe.

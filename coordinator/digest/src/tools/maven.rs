@@ -6,6 +6,7 @@ use super::java::stack_any;
 use super::junit::java_place;
 use super::node::stack;
 use crate::command::Command;
+use crate::machines::MatchedLine;
 use crate::rules::{
     ERROR, Effect, Kind, Level, Marker, Next, Role, Rule, TestEvent, WARNING, indented, problem,
 };
@@ -51,6 +52,12 @@ fn selection(command: &Command) -> Option<&str> {
         }
         of(&["-Dtest=", "-Dit.test="]).map(String::as_str)
     })
+}
+
+/// A failed goal names the part of the run in which tests failed.
+fn failed_goal(line: &mut MatchedLine<'_>) {
+    let part = format!("{} @ {}", line.text("goal"), line.text("project"));
+    line.tally.failed_part(ToolId::Surefire, &part);
 }
 
 /// maven's lines about a dead test process: its command, its exit code, its test class.
@@ -139,12 +146,12 @@ const RULES: &[Rule] = &[
     Rule {
         name: "maven.goal",
         pattern: r"^\[INFO\] --- \S+:(?P<u>[^\s:]+ \(\S+\)) @ (?P<w>\S+) ---$",
-        effects: &[Effect::Unit(ToolId::Maven)],
+        effects: &[Effect::Own(|line| line.works_on(ToolId::Maven))],
     },
     Rule {
         name: "maven.failed_unit",
         pattern: r"^\[ERROR\] Failed to execute goal \S+:(?P<u>[^\s:]+ \(\S+\)) on project (?P<w>[^\s:]+):",
-        effects: &[Effect::FailedUnit(ToolId::Maven)],
+        effects: &[Effect::Own(|line| line.fails_at(ToolId::Maven))],
     },
     Rule {
         name: "maven.success",
@@ -184,7 +191,7 @@ const RULES: &[Rule] = &[
         // A quiet run names the goal and the module only here.
         name: "surefire.failed_goal",
         pattern: r"^\[ERROR\] Failed to execute goal \S*(?:surefire|failsafe)\S*:(?P<goal>[^\s:]+ \(\S+\)) on project (?P<project>[^\s:]+): ",
-        effects: &[Effect::FailedPart(ToolId::Surefire)],
+        effects: &[Effect::Own(failed_goal)],
     },
     Rule {
         name: "surefire.heading",
@@ -204,7 +211,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "surefire.ended_unnamed",
         pattern: r"^(?:\[\w+\] )?Tests run: \d+, .*Time elapsed: [\d.,]+ s(?:ec)?(?: <<< (?:FAILURE|ERROR)!)?$",
-        effects: &[Effect::Ends(ToolId::Surefire)],
+        effects: &[Effect::Own(|line| line.tally.ends(ToolId::Surefire))],
     },
     Rule {
         name: "maven.test",
@@ -222,7 +229,10 @@ const RULES: &[Rule] = &[
         // Surefire ended the tests itself; where failures are ignored it goes on to its success.
         name: "surefire.timeout",
         pattern: r"^\[ERROR\] (?:Failed to execute goal .*: )?There was a timeout (?:or other error )?in the fork",
-        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 93)), Effect::Cut(ToolId::Surefire)],
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Test, 93)),
+            Effect::Own(|line| line.tally.cut(ToolId::Surefire)),
+        ],
     },
     Rule {
         name: "maven.unresolved",
@@ -278,7 +288,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "surefire.flake",
         pattern: r"^\[WARNING\] (?P<t>(?:[a-z]\w*\.)*[A-Z][\w$]*\.[a-z_]\w*)(?:\([\w.$]+\))?$",
-        effects: &[Effect::Flaky, Effect::Harmless],
+        effects: &[Effect::Own(|line| line.tally.names_flaky(&line.text("t"))), Effect::Harmless],
     },
     Rule {
         name: "maven.warning",

@@ -2,10 +2,66 @@
 
 use super::bats::place;
 use super::dotnet::{MINITEST, after_in};
+use crate::machines::MatchedLine;
 use crate::rules::{Diagnostic, ERROR, Effect, Kind, Level, Marker, Next, Rule, TestEvent, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("PHPUnit") };
+
+/// Limit on lines between a program's header and its first marks. Settings stand between them.
+const HEADER_LINES_MAX: u64 = 10;
+
+/// The program that began last, which runs tests if marks follow.
+#[derive(Debug)]
+struct Program {
+    /// Number of the line with its header, until its first marks.
+    header: Option<u64>,
+    /// It printed its test settings.
+    has_settings: bool,
+    /// Its marks include a failure.
+    fails: bool,
+    /// Number of the line with its first mark, if it stands alone.
+    lone_mark: Option<u64>,
+}
+
+fn header(line: &mut MatchedLine<'_>) {
+    let header = Some(line.standing.number);
+    let last = line.machines.take::<Program>();
+    let (fails, lone_mark) = last.map_or((false, None), |last| (last.fails, last.lone_mark));
+    line.machines.set(Program { header, has_settings: false, fails, lone_mark });
+}
+
+fn settings(line: &mut MatchedLine<'_>) {
+    if let Some(program) = line.machines.get_mut::<Program>() {
+        program.has_settings = program.header.is_some();
+    }
+}
+
+/// A test ran, and a total follows, if the program has just begun. The total may be missing after all tests ran without a
+/// failure. The line may have the number of finished tests (`k`) of all (`n`).
+fn marks(line: &mut MatchedLine<'_>) {
+    let (marks, all, at) = (line.text("marks"), line.groups.number("n"), line.standing);
+    let Some(program) = line.machines.get_mut::<Program>() else { return };
+    let is_first = (at.after_blank || program.has_settings)
+        && program.header.take().is_some_and(|header| at.number - header <= HEADER_LINES_MAX);
+    if is_first {
+        line.tally.expects_total(ToolId::PhpUnit);
+        program.fails = false;
+        program.lone_mark = (marks == "." && !program.has_settings).then_some(at.number);
+    }
+    program.fails |= marks.contains(['F', 'E']);
+    if all > 0 && line.groups.number("k") == all && !program.fails {
+        line.tally.all_passed(ToolId::PhpUnit);
+    }
+}
+
+/// The list of a directory, below a header: its first line looks like the mark of a test.
+fn no_marks(line: &mut MatchedLine<'_>) {
+    let Some(program) = line.machines.get_mut::<Program>() else { return };
+    if program.lone_mark.take().is_some_and(|mark| mark + 1 == line.standing.number) {
+        line.tally.expects_no_total(ToolId::PhpUnit);
+    }
+}
 
 /// PHPUnit's failures: up to the next number or the last word.
 fn phpunit_lines(so_far: &[String], line: &str) -> Next {
@@ -52,23 +108,19 @@ const RULES: &[Rule] = &[
     Rule {
         name: "phpunit.header",
         pattern: r"^PHPUnit \S+ by Sebastian Bergmann(?: and contributors)?\.$",
-        effects: &[Effect::Header(ToolId::PhpUnit)],
+        effects: &[Effect::Own(header)],
     },
-    Rule {
-        name: "phpunit.runtime",
-        pattern: r"^Runtime: +PHP \d",
-        effects: &[Effect::Settings(ToolId::PhpUnit)],
-    },
+    Rule { name: "phpunit.runtime", pattern: r"^Runtime: +PHP \d", effects: &[Effect::Own(settings)] },
     Rule {
         // Output of `ls -a` and `find .` after the header of `phpunit --version`: its first line is a mark, too.
         name: "phpunit.no_marks",
         pattern: r"^\.(?:\.$|/)",
-        effects: &[Effect::NoMarks(ToolId::PhpUnit)],
+        effects: &[Effect::Own(no_marks)],
     },
     Rule {
         name: "phpunit.marks",
         pattern: r"^(?P<marks>[.FEWIRSDN]+)(?: +(?P<k>\d+) / (?P<n>\d+) \( *\d+%\))?$",
-        effects: &[Effect::Marks(ToolId::PhpUnit)],
+        effects: &[Effect::Own(marks)],
     },
     Rule {
         name: "phpunit.begun",

@@ -154,7 +154,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "pytest.reruns",
         pattern: r"^run-last-failure: rerun previous \d+ failures?",
-        effects: &[Effect::RerunsFailed(ToolId::Pytest)],
+        effects: &[Effect::Own(|line| line.tally.reruns_failed(ToolId::Pytest))],
     },
     Rule {
         // A quiet run has no head: its dots after another run's total are the next one's.
@@ -259,9 +259,10 @@ const RULES: &[Rule] = &[
         pattern: r"^ERROR: (?:file or directory )?not found: ",
         effects: &[
             Effect::Problem(problem(ERROR, Kind::Runtime, 90).follow(crate::rules::indented)),
-            Effect::Marker(Marker::FailureUnder(ToolId::Pytest)),
-            Effect::Marker(Marker::FailsWithoutTestsUnder(ToolId::Pytest)),
             Effect::Summary,
+            Effect::IfKnown(ToolId::Pytest),
+            Effect::Marker(Marker::Failure(ToolId::Pytest)),
+            Effect::Marker(Marker::FailsWithoutTests),
         ],
     },
     Rule {
@@ -283,6 +284,6 @@ const RULES: &[Rule] = &[
     Rule {
         name: "pytest.ended",
         pattern: r"^.*(?:PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)(?: \(.*\))? +\[ *\d+%\]$",
-        effects: &[Effect::Ends(ToolId::Pytest)],
+        effects: &[Effect::Own(|line| line.tally.ends(ToolId::Pytest))],
     },
 ];

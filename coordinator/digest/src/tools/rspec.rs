@@ -120,7 +120,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "rspec.reruns",
         pattern: r"^Run options: include \{:?last_run_status(?:=>|: )\x22failed\x22\}",
-        effects: &[Effect::RerunsFailed(ToolId::RSpec)],
+        effects: &[Effect::Own(|line| line.tally.reruns_failed(ToolId::RSpec))],
     },
     Rule {
         name: "rspec.outside",

@@ -50,7 +50,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "tsc.again",
         pattern: r"^(?:\[?\d+:\d+:\d+(?: [AP]M)?\]? ?(?:- )?)?(?:[AP]M\]? )?(?:- )?File change detected\.",
-        effects: &[Effect::TriesAgain(ToolId::Tsc)],
+        effects: &[Effect::Own(|line| line.markers.runs.tries_again(ToolId::Tsc, line.order))],
     },
     Rule {
         name: "tsc.clean",

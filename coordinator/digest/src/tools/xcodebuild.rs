@@ -1,5 +1,7 @@
 //! Output of xcodebuild.
 
+mod actions;
+
 use crate::rules::{
     ERROR, Effect, FATAL, Indicator, Kind, Marker, Next, Rule, WARNING, indented, indented_or_blank, problem,
 };
@@ -9,6 +11,7 @@ pub(super) const TOOL: Tool = Tool {
     selects_tests: |words| words.iter().any(|word| word.starts_with("-only-testing:")),
     build_report: Some(ReportFormat { name: "xcresult", has_priority: true }),
     code_meaning,
+    missing_result: actions::missing_result,
     uses_simulator: true,
     drives: true,
     units_of_command: true,
@@ -50,7 +53,7 @@ const RULES: &[Rule] = &[
         name: "xcodebuild.succeeded",
         pattern: r"^\*\* (?P<u>BUILD|TEST|TEST BUILD|TEST EXECUTE|ARCHIVE|CLEAN|ANALYZE|INSTALL|EXPORT|DOCBUILD) SUCCEEDED \*\*",
         effects: &[
-            Effect::ActionResult,
+            Effect::Own(actions::result),
             Effect::Marker(Marker::Success(ToolId::Xcodebuild)),
             Effect::Marker(Marker::Tool(ToolId::Xcodebuild)),
             Effect::Summary,
@@ -60,7 +63,7 @@ const RULES: &[Rule] = &[
         name: "xcodebuild.failed",
         pattern: r"^\*\* (?P<u>BUILD|TEST|TEST BUILD|TEST EXECUTE|ARCHIVE|CLEAN|ANALYZE|INSTALL|EXPORT|DOCBUILD) (?:FAILED|INTERRUPTED) \*\*",
         effects: &[
-            Effect::ActionResult,
+            Effect::Own(actions::result),
             Effect::Marker(Marker::Failure(ToolId::Xcodebuild)),
             Effect::Marker(Marker::Tool(ToolId::Xcodebuild)),
             Effect::Summary,
@@ -103,7 +106,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "xcodebuild.invocation",
         pattern: r"^\s+(?:/\S+/)?xcodebuild (?P<m>\S.*)$",
-        effects: &[Effect::XcodebuildCommand],
+        effects: &[Effect::Own(actions::command)],
     },
     Rule {
         name: "xcodebuild.command_died",

@@ -44,12 +44,10 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
         );
         return contradiction(VerdictRow::ZeroWithoutTotal, text);
     }
-    if let (Some(action), None) = (case.action_left, case.log.failure()) {
+    if let (Some(action), None) = (&case.action_left, case.log.failure()) {
         return contradiction(
             VerdictRow::ZeroActionLeft,
-            format!(
-                "The command exited 0, but the log has no result of `xcodebuild {action}`: it is not complete."
-            ),
+            format!("The command exited 0, but the log has no result of `{action}`: it is not complete."),
         );
     }
     if let (Some(tool), None) = (case.cut_short, case.log.failure()) {

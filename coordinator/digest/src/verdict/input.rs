@@ -24,8 +24,8 @@ pub(crate) struct VerdictInput<'a> {
     pub(crate) log: LogResult<'a>,
     pub(crate) tests: TestEvidence,
     pub(crate) errors: ErrorEvidence<'a>,
-    /// Requested xcodebuild action without a result, although another action has one.
-    pub(crate) action_left: Option<&'a str>,
+    /// A part of the command line without a result, although another part has one: `xcodebuild archive`.
+    pub(crate) action_left: Option<String>,
     /// Tool that printed its start and not its end.
     pub(crate) cut_short: Option<ToolId>,
     /// The command has a pipe, which hides the exit codes of all programs except the last.

@@ -103,9 +103,9 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
             let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
             return decision(VerdictRow::LogNoTests, inconclusive, CrashType::Unknown, marker, text);
         }
-        if let Some(action) = case.action_left {
+        if let Some(action) = &case.action_left {
             let text = format!(
-                "{} reported success (`{}`), but the log has no result of `xcodebuild {action}`.",
+                "{} reported success (`{}`), but the log has no result of `{action}`.",
                 success.what,
                 success.line.trim()
             );

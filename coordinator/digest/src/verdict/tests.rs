@@ -417,7 +417,7 @@ fn zero_passes_only_with_nothing_against_it() {
     check(&case, "zero_standing_error", Verdict::Inconclusive, CrashType::Unknown);
     let case = VerdictInput { cut_short: Some(ToolId::Scons), ..zero.clone() };
     check(&case, "zero_cut_short", Verdict::Inconclusive, CrashType::Unknown);
-    let case = VerdictInput { action_left: Some("archive"), ..good };
+    let case = VerdictInput { action_left: Some("xcodebuild archive".to_owned()), ..good };
     check(&case, "zero_action_left", Verdict::Inconclusive, CrashType::Unknown);
 }
 
@@ -449,7 +449,7 @@ fn a_log_alone_passes_on_a_last_word_only() {
     let tests = TestEvidence { only_in_test_runs: true, ..no_tests("XCTest output", TestRun::No) };
     let case = VerdictInput { log: succeeded(&tested), tests, ..good.clone() };
     check(&case, "log_no_tests", Verdict::Inconclusive, CrashType::Unknown);
-    let case = VerdictInput { action_left: Some("archive"), ..good.clone() };
+    let case = VerdictInput { action_left: Some("xcodebuild archive".to_owned()), ..good.clone() };
     check(&case, "log_action_left", Verdict::Inconclusive, CrashType::Unknown);
     let case = VerdictInput { tests: failed(1), ..log.clone() };
     check(&case, "log_tests_failed", Verdict::Failed, CrashType::TestFailure);

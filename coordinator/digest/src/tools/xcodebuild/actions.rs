@@ -1,5 +1,51 @@
 //! Actions of xcodebuild in command lines and in result markers.
 
+use crate::command::Command;
+use crate::machines::{Machines, MatchedLine};
+use crate::tool::ToolId;
+use std::collections::BTreeSet;
+
+/// Actions of the command lines in the log, and their results.
+#[derive(Debug, Default)]
+struct Actions {
+    /// The last action of a command line, until the log has its result.
+    asked: Option<&'static str>,
+    /// An action without a result before the next command line.
+    left: Option<&'static str>,
+    /// Actions whose results are in the log.
+    results: BTreeSet<&'static str>,
+}
+
+/// An announced command line.
+pub(super) fn command(line: &mut MatchedLine<'_>) {
+    let command = line.text("m");
+    line.markers.runs.announces(&command, line.order);
+    let mut actions = line.machines.take::<Actions>().unwrap_or_default();
+    actions.left = actions.left.or(actions.asked);
+    actions.asked = last_action(command.split_whitespace());
+    line.machines.set(actions);
+}
+
+/// The result of an action.
+pub(super) fn result(line: &mut MatchedLine<'_>) {
+    let Some(action) = action_of(&line.text("u")) else { return };
+    line.markers.runs.works_on(ToolId::Xcodebuild, action);
+    let mut actions = line.machines.take::<Actions>().unwrap_or_default();
+    actions.results.insert(action);
+    actions.asked = actions.asked.filter(|asked| *asked != action);
+    line.machines.set(actions);
+}
+
+/// A requested action without a result, if other actions have results. The last action of the command counts too.
+pub(super) fn missing_result(machines: &Machines, command: &Command) -> Option<String> {
+    let Actions { asked, left, results } = machines.get::<Actions>()?;
+    let last = command.runs_of(&["xcodebuild"]).last();
+    let missing = last.and_then(|words| last_action(words.iter().map(String::as_str)));
+    let missing = missing.filter(|action| !results.contains(action));
+    let action = left.or(*asked).or(missing).filter(|_| !results.is_empty())?;
+    Some(format!("xcodebuild {action}"))
+}
+
 /// Actions and the names in their result markers.
 const ACTIONS: &[(&str, &str)] = &[
     ("clean", "CLEAN"),
@@ -37,7 +83,7 @@ const BARE_OPTIONS: &[&str] = &[
 ];
 
 /// Last action in a command line. None if it prints no results, or has no action.
-pub(crate) fn last_action<'w>(words: impl Iterator<Item = &'w str>) -> Option<&'static str> {
+fn last_action<'w>(words: impl Iterator<Item = &'w str>) -> Option<&'static str> {
     let (mut last, mut is_value) = (None, false);
     for word in words {
         if word == "-quiet" {
@@ -52,7 +98,7 @@ pub(crate) fn last_action<'w>(words: impl Iterator<Item = &'w str>) -> Option<&'
 }
 
 /// Action of a result marker such as `** ARCHIVE SUCCEEDED **`.
-pub(crate) fn action_of(result: &str) -> Option<&'static str> {
+fn action_of(result: &str) -> Option<&'static str> {
     ACTIONS.iter().find(|(_, name)| *name == result).map(|(action, _)| *action)
 }
 
