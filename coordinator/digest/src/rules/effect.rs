@@ -107,21 +107,23 @@ impl Indicator {
 /// Reads counts from a summary line.
 pub(crate) type Count = fn(&Groups<'_>) -> Option<Counts>;
 
-/// Each kind of test has its own number.
+/// Each kind of test has its own number. A line may have several numbers of a kind: `skipped`, `skipped2`.
 pub(crate) const SORTS: Count = |groups| {
+    let sum = |names: &[&str]| names.iter().map(|name| groups.number(name)).fold(0, u64::saturating_add);
     Some(Counts {
-        passed: groups.number("passed"),
-        failed: groups.number("failed") + groups.number("errors"),
-        skipped: groups.number("skipped"),
+        passed: sum(&["passed", "passed2"]),
+        failed: sum(&["failed", "failed2", "errors"]),
+        skipped: sum(&["skipped", "skipped2", "skipped3"]),
         expected: groups.number("expected"),
     })
 };
 
-/// The rest of a total passed.
+/// The rest of a total, which is in one of two groups, passed.
 pub(crate) const TOTAL: Count = |groups| {
-    let (total, skipped) = (groups.number("n"), groups.number("skipped"));
-    let failed = groups.number("failed") + groups.number("errors");
-    Some(Counts { passed: total.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
+    let counts = SORTS(groups)?;
+    let total = groups.number("n").saturating_add(groups.number("n2"));
+    let others = counts.failed.saturating_add(counts.skipped).saturating_add(counts.expected);
+    Some(Counts { passed: total.saturating_sub(others), ..counts })
 };
 
 /// Effect of a matched line.

@@ -1,7 +1,7 @@
 //! Output of ava.
 
-use super::mocha::{JEST, is_message};
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, problem};
+use super::mocha::is_message;
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, SORTS, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { selections: &["--match"], rules: RULES, ..Tool::named("ava") };
@@ -92,7 +92,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "ava.counts",
         pattern: r"^\s+(?:(?P<failed>\d+) tests? (?:failed|remained pending after a timeout)|(?P<passed>\d+) tests? passed|(?P<skipped>\d+) tests? (?:skipped|todo)|(?P<expected>\d+) known failures?)$",
-        effects: &[Effect::Adds(ToolId::Ava, JEST)],
+        effects: &[Effect::Adds(ToolId::Ava, SORTS)],
     },
     Rule {
         name: "ava.amiss",

@@ -1,20 +1,13 @@
 //! Output of bazel test.
 
 use super::compiler::{CHILD_DIED, DIED};
-use crate::rules::{Count, ERROR, Effect, Kind, Marker, Rule, TestEvent, indented, problem};
-use crate::tally::Counts;
+use crate::rules::{ERROR, Effect, Kind, Marker, Rule, SORTS, TestEvent, indented, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TEST: Tool =
     Tool { program: Some(ToolId::Bazel), by_test: true, counts_targets: true, ..Tool::named("bazel test") };
 
 pub(super) const TOOL: Tool = Tool { drives: true, rules: RULES, ..Tool::named("bazel") };
-
-const BAZEL: Count = |groups| {
-    let failed = groups.number("failed") + groups.number("failed2");
-    let skipped = groups.number("skipped");
-    Some(Counts { passed: groups.number("passed"), failed, skipped, expected: 0 })
-};
 
 const RULES: &[Rule] = &[
     Rule {
@@ -56,7 +49,7 @@ const RULES: &[Rule] = &[
         pattern: r"^Executed \d+ out of (?P<n>\d+) tests?: (?:(?P<passed>\d+) tests? pass(?:es)?|(?P<failed>\d+) fails?(?: to build| locally| remotely)?)(?:,? (?:and )?(?:(?P<failed2>\d+) fails?(?: to build| locally| remotely)?|(?P<skipped>\d+) (?:was|were) skipped))*\.",
         effects: &[
             Effect::Session(ToolId::BazelTest),
-            Effect::Counts(ToolId::BazelTest, BAZEL),
+            Effect::Counts(ToolId::BazelTest, SORTS),
             Effect::Summary,
         ],
     },

@@ -1,8 +1,7 @@
 //! Output of Common Test.
 
 use crate::machines::MatchedLine;
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, TOTAL, problem, set_place};
-use crate::tally::Counts;
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, SORTS, TOTAL, problem, set_place};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Common Test") };
@@ -63,17 +62,10 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "common_test.total",
-        pattern: r"^(?:Failed (?P<failed>\d+) tests\. (?:Skipped (?P<skipped>\d+) \(\d+, \d+\) tests\. )?|Skipped (?P<skipped_only>\d+) \(\d+, \d+\) tests\. )Passed (?P<passed>\d+) tests\. ?$",
+        pattern: r"^(?:Failed (?P<failed>\d+) tests\. (?:Skipped (?P<skipped>\d+) \(\d+, \d+\) tests\. )?|Skipped (?P<skipped2>\d+) \(\d+, \d+\) tests\. )Passed (?P<passed>\d+) tests\. ?$",
         effects: &[
             Effect::Session(ToolId::CommonTest),
-            Effect::Counts(ToolId::CommonTest, |groups| {
-                Some(Counts {
-                    passed: groups.number("passed"),
-                    failed: groups.number("failed"),
-                    skipped: groups.number("skipped") + groups.number("skipped_only"),
-                    expected: 0,
-                })
-            }),
+            Effect::Counts(ToolId::CommonTest, SORTS),
             Effect::Summary,
         ],
     },

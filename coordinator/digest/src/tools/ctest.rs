@@ -1,7 +1,7 @@
 //! Output of ctest.
 
 use crate::rules::{
-    Count, Diagnostic, ERROR, Effect, FATAL, Indicator, Kind, Marker, Next, Rule, TestEvent, problem,
+    Count, Diagnostic, ERROR, Effect, FATAL, Indicator, Kind, Marker, Next, Rule, TOTAL, TestEvent, problem,
 };
 use crate::tally::Counts;
 use crate::tool::{Includes, Tool, ToolId};
@@ -21,11 +21,6 @@ pub(super) const TOOL: Tool = Tool {
 fn list(_: &[String], line: &str) -> Next {
     if line.starts_with([' ', '\t']) && !line.trim().is_empty() { Next::Part } else { Next::Beyond }
 }
-
-const CTEST: Count = |groups| {
-    let (failed, total) = (groups.number("failed"), groups.number("n"));
-    Some(Counts { passed: total.saturating_sub(failed), failed, skipped: 0, expected: 0 })
-};
 
 const ONE_SKIPPED: Count = |_| Some(Counts { passed: 0, failed: 0, skipped: 1, expected: 0 });
 
@@ -92,7 +87,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "ctest.summary",
         pattern: r"^\d+% tests passed(?:, (?P<failed>\d+) tests? failed)? out of (?P<n>\d+)",
-        effects: &[Effect::Session(ToolId::CTest), Effect::Counts(ToolId::CTest, CTEST), Effect::Summary],
+        effects: &[Effect::Session(ToolId::CTest), Effect::Counts(ToolId::CTest, TOTAL), Effect::Summary],
     },
     Rule {
         name: "ctest.skipped",

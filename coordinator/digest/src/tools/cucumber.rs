@@ -1,16 +1,9 @@
 //! Output of cucumber.
 
-use crate::rules::{Count, Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, SORTS, problem, set_place};
-use crate::tally::Counts;
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, SORTS, problem, set_place};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("cucumber") };
-
-/// cucumber has several sorts of those that did not run.
-const SCENARIOS: Count = |groups| {
-    let skipped = groups.number("skipped") + groups.number("undefined") + groups.number("pending");
-    SORTS(groups).map(|counts| Counts { skipped, ..counts })
-};
 
 /// The first frame: `./features/steps.rb:1:in …`
 fn step_place(diagnostic: &mut Diagnostic) {
@@ -36,10 +29,10 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "cucumber.summary",
-        pattern: r"^\d+ scenarios? \((?:(?:(?P<failed>\d+) failed|(?P<errors>\d+) ambiguous|(?P<skipped>\d+) skipped|(?P<undefined>\d+) undefined|(?P<pending>\d+) pending|(?P<passed>\d+) passed)(?:, )?)+\)$",
+        pattern: r"^\d+ scenarios? \((?:(?:(?P<failed>\d+) failed|(?P<errors>\d+) ambiguous|(?P<skipped>\d+) skipped|(?P<skipped2>\d+) undefined|(?P<skipped3>\d+) pending|(?P<passed>\d+) passed)(?:, )?)+\)$",
         effects: &[
             Effect::Session(ToolId::Cucumber),
-            Effect::Counts(ToolId::Cucumber, SCENARIOS),
+            Effect::Counts(ToolId::Cucumber, SORTS),
             Effect::Summary,
         ],
     },

@@ -2,9 +2,8 @@
 
 use super::compiler::DIED;
 use crate::rules::{
-    Count, Diagnostic, ERROR, Effect, FATAL, Kind, Marker, Next, Rule, always, indented, problem,
+    Diagnostic, ERROR, Effect, FATAL, Kind, Marker, Next, Rule, TOTAL, always, indented, problem,
 };
-use crate::tally::Counts;
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TEST: Tool = Tool {
@@ -18,14 +17,6 @@ pub(super) const TEST: Tool = Tool {
 pub(super) const TOOL: Tool = Tool { drives: true, rules: RULES, ..Tool::named("dotnet") };
 
 pub(super) const BUILD: Tool = Tool::named("build");
-
-pub(super) const MINITEST: Count = |groups| {
-    let failed = groups.number("failed") + groups.number("errors");
-    let (total, skipped) = (groups.number("n") + groups.number("all"), groups.number("skipped"));
-    let others = groups.number("ignored") + groups.number("pending") + groups.number("incomplete");
-    let skipped = skipped + others;
-    Some(Counts { passed: total.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
-};
 
 /// A stack in the words of .NET, Elixir or Lua: indented lines, its heading included.
 pub(super) fn stack(so_far: &[String], line: &str) -> Next {
@@ -58,11 +49,11 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "dotnet.summary",
-        pattern: r"^(?:(?:Failed!|Passed!|Skipped!)\s+- Failed:\s+(?P<failed>\d+), Passed:\s+\d+, Skipped:\s+(?P<skipped>\d+), Total:\s+(?P<n>\d+)(?:, Duration: .* - (?P<t>\S+\.dll(?: \(\S+\))?)$)?|Test summary: total: (?P<all>\d+), failed: (?P<errors>\d+), succeeded: \d+, skipped: (?P<ignored>\d+))",
+        pattern: r"^(?:(?:Failed!|Passed!|Skipped!)\s+- Failed:\s+(?P<failed>\d+), Passed:\s+\d+, Skipped:\s+(?P<skipped>\d+), Total:\s+(?P<n>\d+)(?:, Duration: .* - (?P<t>\S+\.dll(?: \(\S+\))?)$)?|Test summary: total: (?P<n2>\d+), failed: (?P<errors>\d+), succeeded: \d+, skipped: (?P<skipped2>\d+))",
         effects: &[
             Effect::Session(ToolId::DotnetTest),
             Effect::Part(ToolId::DotnetTest),
-            Effect::Counts(ToolId::DotnetTest, MINITEST),
+            Effect::Counts(ToolId::DotnetTest, TOTAL),
             Effect::Summary,
         ],
     },

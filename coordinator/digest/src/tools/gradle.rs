@@ -2,8 +2,7 @@
 
 use super::compiler::{CHILD_DIED, DIED};
 use super::junit::java_place;
-use crate::rules::{Count, ERROR, Effect, Kind, Marker, Next, Rule, TestEvent, indented, problem};
-use crate::tally::Counts;
+use crate::rules::{ERROR, Effect, Kind, Marker, Next, Rule, TOTAL, TestEvent, indented, problem};
 use crate::tool::{Apart, Includes, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
@@ -23,12 +22,6 @@ pub(super) const OR_ANT: Tool = Tool {
     builds: true,
     drives: true,
     ..Tool::named("gradle or ant")
-};
-
-pub(super) const SUREFIRE: Count = |groups| {
-    let (run, failed) = (groups.number("n"), groups.number("failed") + groups.number("errors"));
-    let skipped = groups.number("skipped");
-    Some(Counts { passed: run.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
 };
 
 /// Gradle's paragraphs `* What went wrong:`.
@@ -167,10 +160,6 @@ const RULES: &[Rule] = &[
     Rule {
         name: "gradle.tests",
         pattern: r"^(?P<n>\d+) tests? completed, (?P<failed>\d+) failed(?:, (?P<skipped>\d+) skipped)?",
-        effects: &[
-            Effect::Session(ToolId::Gradle),
-            Effect::Counts(ToolId::Gradle, SUREFIRE),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Session(ToolId::Gradle), Effect::Counts(ToolId::Gradle, TOTAL), Effect::Summary],
     },
 ];

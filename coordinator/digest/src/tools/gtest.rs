@@ -1,7 +1,6 @@
 //! Output of GoogleTest.
 
-use crate::rules::{Count, ERROR, Effect, Kind, Marker, Next, Rule, TestEvent, problem};
-use crate::tally::Counts;
+use crate::rules::{ERROR, Effect, Kind, Marker, Next, Rule, SORTS, TestEvent, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
@@ -24,15 +23,6 @@ pub(super) fn gtest_lines(so_far: &[String], line: &str) -> Next {
         Next::Part
     }
 }
-
-const SKIPPED: Count =
-    |groups| Some(Counts { passed: 0, failed: 0, skipped: groups.number("n"), expected: 0 });
-
-const FAILED: Count =
-    |groups| Some(Counts { passed: 0, failed: groups.number("n"), skipped: 0, expected: 0 });
-
-const GTEST_PASSED: Count =
-    |groups| Some(Counts { passed: groups.number("n"), failed: 0, skipped: 0, expected: 0 });
 
 const RULES: &[Rule] = &[
     Rule {
@@ -79,8 +69,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "gtest.passed",
-        pattern: r"^(?:\d+: )?\[  PASSED  \] (?P<n>\d+) test(?:s|\(s\))?\.",
-        effects: &[Effect::Counts(ToolId::GoogleTest, GTEST_PASSED), Effect::Summary],
+        pattern: r"^(?:\d+: )?\[  PASSED  \] (?P<passed>\d+) test(?:s|\(s\))?\.",
+        effects: &[Effect::Counts(ToolId::GoogleTest, SORTS), Effect::Summary],
     },
     Rule {
         // A failure outside of tests: printed only after a failure. Other runners end with this line without one.
@@ -94,12 +84,12 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "gtest.failures",
-        pattern: r"^(?:\d+: )?\s*(?P<n>[1-9]\d*) FAILED TEST(?:S|\(S\))?$",
-        effects: &[Effect::Adds(ToolId::GoogleTest, FAILED), Effect::Summary],
+        pattern: r"^(?:\d+: )?\s*(?P<failed>[1-9]\d*) FAILED TEST(?:S|\(S\))?$",
+        effects: &[Effect::Adds(ToolId::GoogleTest, SORTS), Effect::Summary],
     },
     Rule {
         name: "gtest.skips",
-        pattern: r"^(?:\d+: )?\[  SKIPPED \] (?:\S.*: )?(?P<n>\d+) test(?:s|\(s\))?, listed below:$",
-        effects: &[Effect::Adds(ToolId::GoogleTest, SKIPPED)],
+        pattern: r"^(?:\d+: )?\[  SKIPPED \] (?:\S.*: )?(?P<skipped>\d+) test(?:s|\(s\))?, listed below:$",
+        effects: &[Effect::Adds(ToolId::GoogleTest, SORTS)],
     },
 ];

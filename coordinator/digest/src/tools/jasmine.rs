@@ -1,8 +1,7 @@
 //! Output of jasmine.
 
 use super::mocha::js_place;
-use crate::rules::{Count, Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, problem};
-use crate::tally::Counts;
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, TOTAL, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("jasmine") };
@@ -22,11 +21,6 @@ fn jasmine(diagnostic: &mut Diagnostic) {
     js_place(diagnostic);
 }
 
-const SPECS: Count = |groups| {
-    let (total, failed, skipped) = (groups.number("n"), groups.number("failed"), groups.number("skipped"));
-    Some(Counts { passed: total.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
-};
-
 const RULES: &[Rule] = &[
     Rule {
         name: "jasmine.failed",
@@ -38,7 +32,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "jasmine.summary",
         pattern: r"^(?P<n>\d+) specs?, (?P<failed>\d+) failures?(?:, (?P<skipped>\d+) pending specs?)?$",
-        effects: &[Effect::Session(ToolId::Jasmine), Effect::Counts(ToolId::Jasmine, SPECS), Effect::Summary],
+        effects: &[Effect::Session(ToolId::Jasmine), Effect::Counts(ToolId::Jasmine, TOTAL), Effect::Summary],
     },
     Rule {
         // jasmine exits with 2 for it, however its specs ended.

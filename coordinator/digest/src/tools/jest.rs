@@ -1,8 +1,8 @@
 //! Output of jest.
 
 use super::compiler::DIED;
-use super::mocha::{JEST, WORKER_DIED, js_place};
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, problem};
+use super::mocha::{WORKER_DIED, js_place};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, SORTS, problem};
 use crate::tool::{Announced, Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
@@ -81,8 +81,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "jest.tests",
-        pattern: r"^Tests:\s+(?:(?:(?P<failed>\d+) failed|(?P<skipped>\d+) skipped|(?P<todo>\d+) todo|(?P<passed>\d+) passed)(?:, )?)+(?:, )?\d+ total",
-        effects: &[Effect::Counts(ToolId::Jest, JEST), Effect::Summary],
+        pattern: r"^Tests:\s+(?:(?:(?P<failed>\d+) failed|(?P<skipped>\d+) skipped|(?P<skipped2>\d+) todo|(?P<passed>\d+) passed)(?:, )?)+(?:, )?\d+ total",
+        effects: &[Effect::Counts(ToolId::Jest, SORTS), Effect::Summary],
     },
     Rule { name: "jest.suites", pattern: r"^Test Suites: +\d+ ", effects: &[Effect::Heading(ToolId::Jest)] },
     Rule {

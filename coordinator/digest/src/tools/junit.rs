@@ -1,8 +1,7 @@
 //! Output of JUnit.
 
 use super::java::stack_any;
-use crate::rules::{Count, Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, SORTS, indented, problem};
-use crate::tally::Counts;
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, SORTS, TOTAL, indented, problem};
 use crate::tool::{Announced, Apart, Tool, ToolId};
 use buildpool_protocol::java;
 
@@ -20,12 +19,6 @@ pub(super) const CONTAINERS: Tool = Tool {
 
 /// Maximum number of lines of a JUnitCore failure: its stacks are complete.
 const FAILURE_LINES_MAX: usize = 80;
-
-/// JUnitCore counts those that ran, and of them those that failed.
-const CORE: Count = |groups| {
-    let (run, failed) = (groups.number("n") + groups.number("n2"), groups.number("failed"));
-    Some(Counts { passed: run.saturating_sub(failed), failed, ..Counts::default() })
-};
 
 /// The test and its location: the two lines above the exception.
 fn console_lead(line: &str) -> bool {
@@ -158,7 +151,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "junit4.counts",
         pattern: r"^(?:Tests run: (?P<n>\d+),  Failures: (?P<failed>\d+)|OK \((?P<n2>\d+) tests?\))$",
-        effects: &[Effect::Counts(ToolId::JUnit4, CORE), Effect::Summary],
+        effects: &[Effect::Counts(ToolId::JUnit4, TOTAL), Effect::Summary],
     },
     Rule {
         // A report that is printed and not written.

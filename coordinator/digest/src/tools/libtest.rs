@@ -3,7 +3,7 @@
 use super::compiler::DIED;
 use crate::records::{Event, RecordFormat, failed_test};
 use crate::rules::{
-    Count, Diagnostic, ERROR, Effect, Indicator, Kind, Marker, Next, Rule, TestEvent, problem,
+    Diagnostic, ERROR, Effect, Indicator, Kind, Marker, Next, Rule, SORTS, TestEvent, problem,
 };
 use crate::tally::Counts;
 use crate::tool::{ReportFormat, Tool, ToolId};
@@ -99,15 +99,6 @@ pub(super) fn panicked(diagnostic: &mut Diagnostic) {
     }
 }
 
-const LIBTEST: Count = |groups| {
-    Some(Counts {
-        passed: groups.number("passed"),
-        failed: groups.number("failed"),
-        skipped: groups.number("ignored"),
-        expected: 0,
-    })
-};
-
 const RULES: &[Rule] = &[
     Rule {
         name: "libtest.died",
@@ -160,12 +151,12 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "libtest.ok",
-        pattern: r"^test result: ok\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; (?P<ignored>\d+) ignored",
-        effects: &[Effect::Counts(ToolId::CargoTest, LIBTEST)],
+        pattern: r"^test result: ok\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; (?P<skipped>\d+) ignored",
+        effects: &[Effect::Counts(ToolId::CargoTest, SORTS)],
     },
     Rule {
         name: "libtest.result",
-        pattern: r"^test result: FAILED\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; (?P<ignored>\d+) ignored",
-        effects: &[Effect::Counts(ToolId::CargoTest, LIBTEST), Effect::Summary],
+        pattern: r"^test result: FAILED\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; (?P<skipped>\d+) ignored",
+        effects: &[Effect::Counts(ToolId::CargoTest, SORTS), Effect::Summary],
     },
 ];

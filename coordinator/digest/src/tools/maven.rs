@@ -1,14 +1,13 @@
 //! Output of maven surefire.
 
 use super::compiler::{CHILD_DIED, DIED};
-use super::gradle::SUREFIRE;
 use super::java::stack_any;
 use super::junit::java_place;
 use super::node::stack;
 use crate::command::Command;
 use crate::machines::MatchedLine;
 use crate::rules::{
-    ERROR, Effect, Kind, Level, Marker, Next, Role, Rule, TestEvent, WARNING, indented, problem,
+    ERROR, Effect, Kind, Level, Marker, Next, Role, Rule, TOTAL, TestEvent, WARNING, indented, problem,
 };
 use crate::tool::{Apart, Tool, ToolId};
 
@@ -172,7 +171,7 @@ const RULES: &[Rule] = &[
         pattern: r"^\[(?:INFO|ERROR|WARNING)\] Tests run: (?P<n>\d+), Failures: (?P<failed>\d+), Errors: (?P<errors>\d+), Skipped: (?P<skipped>\d+)(?:, Flakes: \d+)?$",
         effects: &[
             Effect::Session(ToolId::Surefire),
-            Effect::Counts(ToolId::Surefire, SUREFIRE),
+            Effect::Counts(ToolId::Surefire, TOTAL),
             Effect::Summary,
             Effect::Harmless,
         ],

@@ -1,8 +1,7 @@
 //! Output of minitest.
 
 use super::bats::place;
-use super::dotnet::MINITEST;
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, TestEvent, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, TOTAL, TestEvent, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { selections: &["--name"], rules: RULES, ..Tool::named("minitest") };
@@ -45,10 +44,10 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "minitest.summary",
-        pattern: r"^(?P<n>\d+) (?:runs|tests), \d+ assertions, (?P<failed>\d+) failures, (?P<errors>\d+) errors(?:, (?P<skipped>\d+) skips|, (?P<pending>\d+) pendings, (?P<ignored>\d+) omissions)?",
+        pattern: r"^(?P<n>\d+) (?:runs|tests), \d+ assertions, (?P<failed>\d+) failures, (?P<errors>\d+) errors(?:, (?P<skipped>\d+) skips|, (?P<skipped2>\d+) pendings, (?P<skipped3>\d+) omissions)?",
         effects: &[
             Effect::Session(ToolId::Minitest),
-            Effect::Counts(ToolId::Minitest, MINITEST),
+            Effect::Counts(ToolId::Minitest, TOTAL),
             Effect::Summary,
         ],
     },

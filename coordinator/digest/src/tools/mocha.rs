@@ -3,7 +3,7 @@
 use super::bats::numbered;
 use super::compiler::DIED;
 use crate::records::{Event, RecordFormat, failed_test};
-use crate::rules::{Count, Diagnostic, ERROR, Effect, Indicator, Kind, Marker, Next, Role, Rule, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Indicator, Kind, Marker, Next, Role, Rule, SORTS, problem};
 use crate::tally::Counts;
 use crate::tool::{Announced, Tool, ToolId};
 use serde::Deserialize;
@@ -171,24 +171,6 @@ pub(super) fn is_message(line: &str) -> bool {
     (name.ends_with("Error") || name.ends_with("Exception")) && name.chars().all(char::is_alphanumeric)
 }
 
-pub(super) const JEST: Count = |groups| {
-    Some(Counts {
-        passed: groups.number("passed"),
-        failed: groups.number("failed"),
-        skipped: groups.number("skipped") + groups.number("todo"),
-        expected: groups.number("expected"),
-    })
-};
-
-pub(super) const FAILING: Count =
-    |groups| Some(Counts { passed: 0, failed: groups.number("n"), skipped: 0, expected: 0 });
-
-pub(super) const PENDING: Count =
-    |groups| Some(Counts { passed: 0, failed: 0, skipped: groups.number("n"), expected: 0 });
-
-pub(super) const PASSING: Count =
-    |groups| Some(Counts { passed: groups.number("n"), failed: 0, skipped: 0, expected: 0 });
-
 /// A numbered line without anything under it is a line of a spec report, not the failure's own block.
 fn mocha_only(diagnostic: &mut Diagnostic) {
     // RSpec's text under a pending example begins like a comment.
@@ -264,18 +246,18 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "mocha.passing",
-        pattern: r"^\s+(?P<n>\d+) passing \(",
-        effects: &[Effect::Counts(ToolId::Mocha, PASSING), Effect::Summary],
+        pattern: r"^\s+(?P<passed>\d+) passing \(",
+        effects: &[Effect::Counts(ToolId::Mocha, SORTS), Effect::Summary],
     },
     Rule {
         name: "mocha.pending",
-        pattern: r"^\s+(?P<n>[1-9]\d*) pending$",
-        effects: &[Effect::Adds(ToolId::Mocha, PENDING), Effect::Summary],
+        pattern: r"^\s+(?P<skipped>[1-9]\d*) pending$",
+        effects: &[Effect::Adds(ToolId::Mocha, SORTS), Effect::Summary],
     },
     Rule {
         name: "mocha.failing",
-        pattern: r"^\s+(?P<n>[1-9]\d*) failing$",
-        effects: &[Effect::Adds(ToolId::Mocha, FAILING), Effect::Summary],
+        pattern: r"^\s+(?P<failed>[1-9]\d*) failing$",
+        effects: &[Effect::Adds(ToolId::Mocha, SORTS), Effect::Summary],
     },
     Rule {
         // Of a file that it could not load. No test ran then, and no total follows.
@@ -301,12 +283,12 @@ const RULES: &[Rule] = &[
     Rule {
         name: "mocha.json_stats",
         pattern: r#"^  "stats": \{$"#,
-        effects: &[Effect::Session(ToolId::MochaJson), Effect::Partial(ToolId::MochaJson, JEST)],
+        effects: &[Effect::Session(ToolId::MochaJson), Effect::Partial(ToolId::MochaJson, SORTS)],
     },
     Rule {
         name: "mocha.json_counts",
         pattern: r#"^    "(?:passes": (?P<passed>\d+)|failures": (?P<failed>\d+)|pending": (?P<skipped>\d+)),$"#,
-        effects: &[Effect::Adds(ToolId::MochaJson, JEST), Effect::Harmless],
+        effects: &[Effect::Adds(ToolId::MochaJson, SORTS), Effect::Harmless],
     },
     Rule {
         name: "mocha.json_test",

@@ -2,8 +2,7 @@
 
 use super::compiler::CHILD_DIED;
 use super::libtest::panicked;
-use crate::rules::{Count, Diagnostic, ERROR, Effect, Groups, Kind, Next, Rule, TestEvent, problem};
-use crate::tally::Counts;
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, SORTS, TestEvent, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
@@ -57,11 +56,6 @@ fn nextest_words(diagnostic: &mut Diagnostic) {
     diagnostic.bare = false;
 }
 
-const NEXTEST: Count = |groups: &Groups<'_>| {
-    let failed = groups.number("failed") + groups.number("timed");
-    Some(Counts { passed: groups.number("passed"), failed, skipped: groups.number("skipped"), expected: 0 })
-};
-
 const RULES: &[Rule] = &[
     Rule {
         name: "nextest.died",
@@ -90,7 +84,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "nextest.summary",
-        pattern: r"^\s+Summary \[\s*[\d.]+s\]\s+\d+(?:/\d+)? tests? run: (?P<passed>\d+) passed(?: \([^)]*\))?(?:, (?P<failed>\d+) failed)?(?:, (?P<timed>\d+) timed out)?(?:, (?P<skipped>\d+) skipped)?",
-        effects: &[Effect::Counts(ToolId::Nextest, NEXTEST), Effect::Summary],
+        pattern: r"^\s+Summary \[\s*[\d.]+s\]\s+\d+(?:/\d+)? tests? run: (?P<passed>\d+) passed(?: \([^)]*\))?(?:, (?P<failed>\d+) failed)?(?:, (?P<failed2>\d+) timed out)?(?:, (?P<skipped>\d+) skipped)?",
+        effects: &[Effect::Counts(ToolId::Nextest, SORTS), Effect::Summary],
     },
 ];

@@ -1,7 +1,6 @@
 //! Output of node-tap.
 
-use super::mocha::JEST;
-use crate::rules::{Effect, Rule};
+use crate::rules::{Effect, Rule, SORTS};
 use crate::tool::{Includes, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
@@ -14,6 +13,6 @@ pub(super) const TOOL: Tool = Tool {
 const RULES: &[Rule] = &[Rule {
     // The files that it counts in TAP are not tests.
     name: "node_tap.total",
-    pattern: r"^# \{ total: \d+(?:, (?:pass: (?P<passed>\d+)|fail: (?P<failed>\d+)|todo: (?P<todo>\d+)|skip: (?P<skipped>\d+)))* \}$",
-    effects: &[Effect::Session(ToolId::NodeTap), Effect::Counts(ToolId::NodeTap, JEST), Effect::Summary],
+    pattern: r"^# \{ total: \d+(?:, (?:pass: (?P<passed>\d+)|fail: (?P<failed>\d+)|todo: (?P<skipped2>\d+)|skip: (?P<skipped>\d+)))* \}$",
+    effects: &[Effect::Session(ToolId::NodeTap), Effect::Counts(ToolId::NodeTap, SORTS), Effect::Summary],
 }];

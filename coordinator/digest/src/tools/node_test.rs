@@ -1,7 +1,7 @@
 //! Output of node --test.
 
-use super::mocha::{FAILING, PASSING, PENDING, WORKER_DIED, js_place};
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, problem};
+use super::mocha::{WORKER_DIED, js_place};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, SORTS, problem};
 use crate::tool::{Includes, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
@@ -101,18 +101,18 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "node_test.pass",
-        pattern: r"^(?:# |\xe2\x84\xb9 )pass (?P<n>\d+)$",
-        effects: &[Effect::Adds(ToolId::NodeTest, PASSING), Effect::Summary],
+        pattern: r"^(?:# |\xe2\x84\xb9 )pass (?P<passed>\d+)$",
+        effects: &[Effect::Adds(ToolId::NodeTest, SORTS), Effect::Summary],
     },
     Rule {
         name: "node_test.skipped",
-        pattern: r"^(?:# |\xe2\x84\xb9 )(?:skipped|todo) (?P<n>[1-9]\d*)$",
-        effects: &[Effect::Adds(ToolId::NodeTest, PENDING)],
+        pattern: r"^(?:# |\xe2\x84\xb9 )(?:skipped|todo) (?P<skipped>[1-9]\d*)$",
+        effects: &[Effect::Adds(ToolId::NodeTest, SORTS)],
     },
     Rule {
         name: "node_test.fail",
         // A test that is cancelled did not end, or not in its time.
-        pattern: r"^(?:# |\xe2\x84\xb9 )(?:fail|cancelled) (?P<n>[1-9]\d*)$",
-        effects: &[Effect::Adds(ToolId::NodeTest, FAILING), Effect::Summary],
+        pattern: r"^(?:# |\xe2\x84\xb9 )(?:fail|cancelled) (?P<failed>[1-9]\d*)$",
+        effects: &[Effect::Adds(ToolId::NodeTest, SORTS), Effect::Summary],
     },
 ];

@@ -1,9 +1,9 @@
 //! Output of PHPUnit.
 
 use super::bats::place;
-use super::dotnet::{MINITEST, after_in};
+use super::dotnet::after_in;
 use crate::machines::MatchedLine;
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Level, Marker, Next, Rule, TestEvent, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Level, Marker, Next, Rule, TOTAL, TestEvent, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("PHPUnit") };
@@ -151,12 +151,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "phpunit.summary",
-        pattern: r"^(?:Tests: (?P<n>\d+), Assertions: \d+(?:, Errors: (?P<errors>\d+))?(?:, Failures: (?P<failed>\d+))?(?:, .*?Skipped: (?P<skipped>\d+))?(?:, .*?Incomplete: (?P<incomplete>\d+))?|OK \((?P<all>\d+) tests?, \d+ assertions?\)$)",
-        effects: &[
-            Effect::Session(ToolId::PhpUnit),
-            Effect::Counts(ToolId::PhpUnit, MINITEST),
-            Effect::Summary,
-        ],
+        pattern: r"^(?:Tests: (?P<n>\d+), Assertions: \d+(?:, Errors: (?P<errors>\d+))?(?:, Failures: (?P<failed>\d+))?(?:, .*?Skipped: (?P<skipped>\d+))?(?:, .*?Incomplete: (?P<skipped2>\d+))?|OK \((?P<n2>\d+) tests?, \d+ assertions?\)$)",
+        effects: &[Effect::Session(ToolId::PhpUnit), Effect::Counts(ToolId::PhpUnit, TOTAL), Effect::Summary],
     },
     Rule {
         name: "phpunit.bad",

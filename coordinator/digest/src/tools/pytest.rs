@@ -3,9 +3,8 @@
 use super::compiler::DIED;
 use super::mocha::WORKER_DIED;
 use crate::rules::{
-    Count, Diagnostic, ERROR, Effect, Indicator, Join, Kind, Marker, Next, Rule, TestEvent, problem,
+    Diagnostic, ERROR, Effect, Indicator, Join, Kind, Marker, Next, Rule, SORTS, TestEvent, problem,
 };
-use crate::tally::Counts;
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
@@ -95,24 +94,6 @@ fn conftest(diagnostic: &mut Diagnostic) {
 pub(super) fn stack(so_far: &[String], line: &str) -> Next {
     if so_far.len() < 60 && !line.trim().is_empty() { Next::Part } else { Next::Beyond }
 }
-
-const PYTEST: Count = |groups| {
-    Some(Counts {
-        passed: groups.number("passed") + groups.number("xpassed"),
-        failed: groups.number("failed") + groups.number("errors"),
-        skipped: groups.number("skipped"),
-        expected: groups.number("xfailed"),
-    })
-};
-
-const SUGAR: Count = |groups| {
-    Some(Counts {
-        passed: groups.number("passed"),
-        failed: groups.number("failed") + groups.number("errors"),
-        skipped: groups.number("skipped"),
-        expected: groups.number("expected"),
-    })
-};
 
 /// That pytest stopped follows from the errors above it, unless someone interrupted it.
 fn interrupted(diagnostic: &mut Diagnostic) {
@@ -214,8 +195,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "pytest.summary",
-        pattern: r"^=* ?(?:(?:no tests (?:ran|collected)|(?P<failed>\d+) failed|(?P<passed>\d+) passed|(?P<skipped>\d+) skipped|(?P<errors>\d+) errors?|(?P<xfailed>\d+) xfailed|(?P<xpassed>\d+) xpassed|\d+ (?:deselected|warnings?|rerun|reruns|retried|subtests \w+))(?:, )?)+ in [\d.]+ ?s(?:econds)?(?: \(.*\))? ?=*$",
-        effects: &[Effect::Counts(ToolId::Pytest, PYTEST), Effect::Summary],
+        pattern: r"^=* ?(?:(?:no tests (?:ran|collected)|(?P<failed>\d+) failed|(?P<passed>\d+) passed|(?P<skipped>\d+) skipped|(?P<errors>\d+) errors?|(?P<expected>\d+) xfailed|(?P<passed2>\d+) xpassed|\d+ (?:deselected|warnings?|rerun|reruns|retried|subtests \w+))(?:, )?)+ in [\d.]+ ?s(?:econds)?(?: \(.*\))? ?=*$",
+        effects: &[Effect::Counts(ToolId::Pytest, SORTS), Effect::Summary],
     },
     Rule {
         name: "pytest.none",
@@ -273,7 +254,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "sugar.count",
         pattern: r"^ {7}(?:(?P<passed>\d+) (?:passed|xpassed)|(?P<failed>\d+) failed|(?P<errors>\d+) errors?|(?P<skipped>\d+) skipped|(?P<expected>\d+) xfailed)$",
-        effects: &[Effect::Adds(ToolId::Pytest, SUGAR), Effect::Summary, Effect::Harmless],
+        effects: &[Effect::Adds(ToolId::Pytest, SORTS), Effect::Summary, Effect::Harmless],
     },
     Rule {
         name: "pytest.running",

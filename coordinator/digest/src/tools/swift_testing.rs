@@ -1,16 +1,11 @@
 //! Output of Swift Testing.
 
-use crate::rules::{Count, ERROR, Effect, Kind, Marker, Next, Rule, TestEvent, problem};
+use crate::rules::{Count, ERROR, Effect, Kind, Marker, Next, Rule, TOTAL, TestEvent, problem};
 use crate::tally::Counts;
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool =
     Tool { only_in_test_runs: true, totals_only: true, rules: RULES, ..Tool::named("Swift Testing") };
-
-const SWIFT_RUN: Count = |groups| {
-    let total = groups.number("n");
-    Some(Counts { passed: total, failed: 0, skipped: 0, expected: 0 })
-};
 
 /// How many failed is known from their own lines; that some did is known here.
 const SWIFT_RUN_FAILED: Count = |groups| {
@@ -75,7 +70,7 @@ const RULES: &[Rule] = &[
         name: "swift_testing.run_passed",
         pattern: r"^\S+ +Test run with (?P<n>\d+) tests?(?: in \d+ suites?)? passed after",
         effects: &[
-            Effect::Partial(ToolId::SwiftTesting, SWIFT_RUN),
+            Effect::Partial(ToolId::SwiftTesting, TOTAL),
             Effect::Session(ToolId::SwiftTesting),
             Effect::Marker(Marker::Success(ToolId::SwiftTesting)),
             Effect::Summary,

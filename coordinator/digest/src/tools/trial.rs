@@ -1,7 +1,6 @@
 //! Output of trial.
 
-use super::unittest::UNITTEST_REST;
-use crate::rules::{Effect, Rule};
+use crate::rules::{Effect, Rule, SORTS};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("trial") };
@@ -10,5 +9,5 @@ const RULES: &[Rule] = &[Rule {
     // An unexpected success does not count as a failure, in its text and in its exit code.
     name: "trial.passed",
     pattern: r"^PASSED \((?:(?:skips=(?P<skipped>\d+)|expectedFailures=(?P<expected>\d+)|(?:unexpectedSuccesses|successes)=\d+)(?:, )?)+\)$",
-    effects: &[Effect::Moves(ToolId::Unittest, UNITTEST_REST), Effect::Summary],
+    effects: &[Effect::Moves(ToolId::Unittest, SORTS), Effect::Summary],
 }];

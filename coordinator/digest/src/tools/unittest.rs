@@ -2,8 +2,7 @@
 
 use super::compiler::DIED;
 use super::pytest::last_place;
-use crate::rules::{Count, ERROR, Effect, Indicator, Kind, Marker, Next, Rule, TestEvent, problem};
-use crate::tally::Counts;
+use crate::rules::{ERROR, Effect, Indicator, Kind, Marker, Next, Rule, SORTS, TestEvent, problem};
 use crate::tool::{Announced, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
@@ -32,19 +31,6 @@ fn unittest(so_far: &[String], line: &str) -> Next {
         Next::Part
     }
 }
-
-const UNITTEST: Count =
-    |groups| Some(Counts { passed: groups.number("n"), failed: 0, skipped: 0, expected: 0 });
-
-pub(super) const UNITTEST_REST: Count = |groups| {
-    // The names of green's counts come in any order.
-    Some(Counts {
-        passed: 0,
-        failed: groups.number("failed") + groups.number("errors") + groups.number("unexpected"),
-        skipped: groups.number("skipped"),
-        expected: groups.number("expected"),
-    })
-};
 
 const RULES: &[Rule] = &[
     Rule {
@@ -96,18 +82,18 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "unittest.ran",
-        pattern: r"^Ran (?P<n>\d+) tests? in [\d.]+s",
-        effects: &[Effect::Partial(ToolId::Unittest, UNITTEST), Effect::Summary],
+        pattern: r"^Ran (?P<passed>\d+) tests? in [\d.]+s",
+        effects: &[Effect::Partial(ToolId::Unittest, SORTS), Effect::Summary],
     },
     Rule {
         name: "unittest.failed",
-        pattern: r"^FAILED \((?:(?:failures=(?P<failed>\d+)|errors=(?P<errors>\d+)|skip(?:ped|s)=(?P<skipped>\d+)|expected(?:[ _]f|F)ailures=(?P<expected>\d+)|unexpected[ _]successes=(?P<unexpected>\d+)|(?:passes|unexpectedSuccesses|successes)=\d+)(?:, )?)+\)",
-        effects: &[Effect::Moves(ToolId::Unittest, UNITTEST_REST), Effect::Summary, Effect::Harmless],
+        pattern: r"^FAILED \((?:(?:failures=(?P<failed>\d+)|errors=(?P<errors>\d+)|skip(?:ped|s)=(?P<skipped>\d+)|expected(?:[ _]f|F)ailures=(?P<expected>\d+)|unexpected[ _]successes=(?P<failed2>\d+)|(?:passes|unexpectedSuccesses|successes)=\d+)(?:, )?)+\)",
+        effects: &[Effect::Moves(ToolId::Unittest, SORTS), Effect::Summary, Effect::Harmless],
     },
     Rule {
         name: "unittest.ok",
         pattern: r"^OK(?: \((?:(?:skip(?:ped|s)=(?P<skipped>\d+)|expected[ _]failures=(?P<expected>\d+)|unexpected successes=\d+|passes=\d+)(?:, )?)+\))?$",
-        effects: &[Effect::Moves(ToolId::Unittest, UNITTEST_REST)],
+        effects: &[Effect::Moves(ToolId::Unittest, SORTS)],
     },
     Rule {
         name: "unittest.unexpected",

@@ -1,10 +1,10 @@
 //! Output of vitest.
 
 use super::compiler::DIED;
-use super::mocha::{JEST, WORKER_DIED, is_message, js_place};
+use super::mocha::{WORKER_DIED, is_message, js_place};
 use super::tap::{tap_lines, tap_place};
 use crate::records::{Event, RecordFormat, failed_test};
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, TestEvent, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, SORTS, TestEvent, problem};
 use crate::tally::Counts;
 use crate::tool::{Announced, Apart, Tool, ToolId};
 use serde::Deserialize;
@@ -179,8 +179,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "vitest.tests",
-        pattern: r"^\s*Tests  +(?:(?:(?P<failed>\d+) failed|(?P<passed>\d+) passed|(?P<expected>\d+) expected fail|(?P<skipped>\d+) skipped|(?P<todo>\d+) todo)(?: \| )?)+ \(\d+\)",
-        effects: &[Effect::Counts(ToolId::Vitest, JEST), Effect::Summary],
+        pattern: r"^\s*Tests  +(?:(?:(?P<failed>\d+) failed|(?P<passed>\d+) passed|(?P<expected>\d+) expected fail|(?P<skipped>\d+) skipped|(?P<skipped2>\d+) todo)(?: \| )?)+ \(\d+\)",
+        effects: &[Effect::Counts(ToolId::Vitest, SORTS), Effect::Summary],
     },
     Rule {
         name: "vitest.run",
