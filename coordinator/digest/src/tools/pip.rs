@@ -24,8 +24,18 @@ const RULES: &[Rule] = &[
         )],
     },
     Rule {
+        name: "pip.installs",
+        pattern: r"^Installing collected packages: ",
+        effects: &[Effect::Marker(Marker::Tool(ToolId::Pip))],
+    },
+    Rule {
+        // buck prints these words too.
         name: "pip.installed",
         pattern: r"^Successfully installed ",
-        effects: &[Effect::Marker(Marker::Success(ToolId::Pip)), Effect::Summary],
+        effects: &[
+            Effect::Summary,
+            Effect::IfKnown(ToolId::Pip),
+            Effect::Marker(Marker::Success(ToolId::Pip)),
+        ],
     },
 ];

@@ -12,8 +12,17 @@ const RULES: &[Rule] = &[
         effects: &[Effect::Marker(Marker::Failure(ToolId::Prove)), Effect::Summary],
     },
     Rule {
+        name: "prove.files",
+        pattern: r"^Files=\d+, Tests=\d+, ",
+        effects: &[Effect::Marker(Marker::Tool(ToolId::Prove))],
+    },
+    Rule {
         name: "prove.good",
         pattern: r"^Result: PASS$",
-        effects: &[Effect::Marker(Marker::Success(ToolId::Prove)), Effect::Summary],
+        effects: &[
+            Effect::Summary,
+            Effect::IfKnown(ToolId::Prove),
+            Effect::Marker(Marker::Success(ToolId::Prove)),
+        ],
     },
 ];

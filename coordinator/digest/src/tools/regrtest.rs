@@ -1,7 +1,6 @@
 //! Output of regrtest.
 
-use crate::rules::{Effect, Marker, Rule};
-use crate::tally::Counts;
+use crate::rules::{Effect, Marker, Rule, TOTAL};
 use crate::tool::{Includes, Tool, ToolId};
 
 pub(super) const TOOL: Tool =
@@ -10,8 +9,17 @@ pub(super) const TOOL: Tool =
 const RULES: &[Rule] = &[
     Rule {
         name: "regrtest.success",
-        pattern: r"^(?:== Tests result: SUCCESS ==|Result: SUCCESS|Tests result: SUCCESS)",
+        pattern: r"^(?:== )?Tests result: SUCCESS",
         effects: &[Effect::Marker(Marker::Success(ToolId::Regrtest)), Effect::Summary],
+    },
+    Rule {
+        name: "regrtest.result",
+        pattern: r"^Result: SUCCESS",
+        effects: &[
+            Effect::Summary,
+            Effect::IfKnown(ToolId::Regrtest),
+            Effect::Marker(Marker::Success(ToolId::Regrtest)),
+        ],
     },
     Rule {
         name: "regrtest.failure",
@@ -23,11 +31,7 @@ const RULES: &[Rule] = &[
         pattern: r"^Total tests: run=(?P<n>[\d,]+)(?: failures=(?P<failed>[\d,]+))?(?: skipped=(?P<skipped>[\d,]+))?",
         effects: &[
             Effect::Session(ToolId::Regrtest),
-            Effect::Counts(ToolId::Regrtest, |groups| {
-                let (run, failed, skipped) =
-                    (groups.number("n"), groups.number("failed"), groups.number("skipped"));
-                Some(Counts { passed: run.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
-            }),
+            Effect::Counts(ToolId::Regrtest, TOTAL),
             Effect::Summary,
         ],
     },

@@ -17,8 +17,17 @@ const RULES: &[Rule] = &[
         effects: &[Effect::Marker(Marker::Failure(ToolId::Sphinx)), Effect::Summary],
     },
     Rule {
+        name: "sphinx.begun",
+        pattern: r"^Running Sphinx v\d",
+        effects: &[Effect::Marker(Marker::Tool(ToolId::Sphinx))],
+    },
+    Rule {
         name: "sphinx.passed",
         pattern: r"^build succeeded(?:, \d+ warnings?)?\.$",
-        effects: &[Effect::Marker(Marker::Success(ToolId::Sphinx)), Effect::Summary],
+        effects: &[
+            Effect::Summary,
+            Effect::IfKnown(ToolId::Sphinx),
+            Effect::Marker(Marker::Success(ToolId::Sphinx)),
+        ],
     },
 ];

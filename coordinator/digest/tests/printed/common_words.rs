@@ -3,6 +3,11 @@ use super::*;
 /// Runs with common words that a known tool prints for a failure or a start. Any program can print
 /// them.
 pub(crate) const COMMON_WORDS: &[Run] = &[
+    Run { what: "a success of buck in the words of pip", log: "BUILDING: FINISHED IN 5.7s (100%) 6/6 JOBS, 6 UPDATED\nSuccessfully installed //app:tests. (Use `buck install -r //app:tests` to run.)\n", verdicts: [Passed, Inconclusive], ..RUN },
+    Run { what: "pip with its own line before", log: "Collecting requests\nInstalling collected packages: requests\nSuccessfully installed requests-2.31.0\n", verdicts: [Passed, Passed], ..RUN },
+    Run { what: "a script that ends in the words of prove", log: "deployed\nResult: PASS\n", verdicts: [Passed, Inconclusive], ..RUN },
+    Run { what: "a script that ends in the words of regrtest", log: "deployed\nResult: SUCCESS\n", verdicts: [Passed, Inconclusive], ..RUN },
+    Run { what: "a script that ends in the words of Sphinx", log: "compiling\nbuild succeeded.\n", verdicts: [Passed, Inconclusive], ..RUN },
     Run { what: "a runner of one's own that counts its failures as GoogleTest does", log: "PASS a\nPASS b\n12 PASSED TESTS\n0 FAILED TESTS\n", verdicts: [Passed, Inconclusive], ..RUN },
     Run { what: "a runner of one's own that counts its failures in columns", log: "12 PASSED TESTS\n 0 FAILED TESTS\n", verdicts: [Passed, Inconclusive], ..RUN },
     Run { what: "GoogleTest, and a runner of one's own", log: "[==========] Running 1 test from 1 test suite.\n[ RUN      ] A.a\n[       OK ] A.a (0 ms)\n[==========] 1 test from 1 test suite ran. (0 ms total)\n[  PASSED  ] 1 test.\n12 PASSED TESTS\n0 FAILED TESTS\n", tests: Some([1, 0, 0, 0]), ..RUN },
