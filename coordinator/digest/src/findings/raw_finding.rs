@@ -6,6 +6,9 @@ use crate::rules::{Fails, Join, Kind, Role, after_text};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{Location, Severity};
 
+/// Length from which on a word of hexadecimal digits is a number.
+const HEXADECIMAL_BYTES_MIN: usize = 8;
+
 /// One finding in the log or in a report.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RawFinding {
@@ -161,28 +164,86 @@ impl RawFinding {
 
 /// Replaces the parts of a line that differ from run to run: numbers, hexadecimal and directories.
 pub(crate) fn normalised(line: &str) -> String {
-    let mut out = String::with_capacity(line.len() + 1);
     if line.is_ascii() {
-        let mut rest = line;
-        while let Some(blank) = rest.bytes().position(|byte| matches!(byte, b' ' | b'\t'..=b'\r')) {
-            if blank > 0 {
-                normalise(&rest[..blank], &mut out);
-            }
-            rest = &rest[blank + 1..];
-        }
-        if !rest.is_empty() {
-            normalise(rest, &mut out);
-        }
-    } else {
-        line.split_whitespace().for_each(|word| normalise(word, &mut out));
+        return normalised_ascii(line.as_bytes());
     }
+    let mut out = String::with_capacity(line.len() + 1);
+    line.split_whitespace().for_each(|word| normalise(word, &mut out));
     out
+}
+
+/// Kinds of bytes, as bits.
+const DIGIT: u8 = 1;
+const HEXADECIMAL: u8 = 2;
+const BLANK: u8 = 4;
+const SLASH: u8 = 8;
+
+/// The kinds of each byte. A hyphen counts as hexadecimal.
+const KINDS: [u8; 256] = {
+    let mut kinds = [0; 256];
+    let mut byte = 0_u8;
+    while byte < 0x80 {
+        kinds[byte as usize] = match byte {
+            b'0'..=b'9' => DIGIT | HEXADECIMAL,
+            b'a'..=b'f' | b'A'..=b'F' | b'-' => HEXADECIMAL,
+            b' ' | b'\t'..=b'\r' => BLANK,
+            b'/' => SLASH,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    kinds
+};
+
+/// The words of a line as [`normalise`] writes them, in one pass: most lines are ASCII.
+fn normalised_ascii(line: &[u8]) -> String {
+    // No word becomes longer, and a blank follows each.
+    let mut out = vec![0; line.len() + 1];
+    let mut end = 0;
+    let mut rest = line;
+    loop {
+        let blanks = rest.iter().take_while(|byte| KINDS[usize::from(**byte)] & BLANK != 0).count();
+        rest = &rest[blanks..];
+        if rest.is_empty() {
+            break;
+        }
+        let start = end;
+        let (mut length, mut word_kinds, mut before) = (0, HEXADECIMAL, 0);
+        let mut read = 0;
+        for byte in rest {
+            let kinds = KINDS[usize::from(*byte)];
+            if kinds & (BLANK | SLASH) == 0 {
+                // Of a number, only the first digit is written.
+                if kinds & before & DIGIT == 0 {
+                    out[end] = if kinds & DIGIT == 0 { *byte } else { b'#' };
+                    end += 1;
+                }
+                (length, word_kinds, before) = (length + 1, word_kinds & kinds, kinds);
+            } else if kinds & BLANK != 0 {
+                break;
+            } else {
+                (end, length, word_kinds, before) = (start, 0, HEXADECIMAL, 0);
+            }
+            read += 1;
+        }
+        if length >= HEXADECIMAL_BYTES_MIN && word_kinds & HEXADECIMAL != 0 {
+            out[start] = b'#';
+            end = start + 1;
+        }
+        out[end] = b' ';
+        end += 1;
+        rest = &rest[read..];
+    }
+    out.truncate(end);
+    String::from_utf8(out).unwrap_or_default()
 }
 
 /// Adds a word of a line.
 fn normalise(word: &str, out: &mut String) {
     let word = &word[memchr::memrchr(b'/', word.as_bytes()).map_or(0, |at| at + 1)..];
-    if word.len() >= 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') {
+    if word.len() >= HEXADECIMAL_BYTES_MIN
+        && word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+    {
         out.push('#');
     } else {
         let mut rest = word;
@@ -195,4 +256,25 @@ fn normalise(word: &str, out: &mut String) {
         out.push_str(rest);
     }
     out.push(' ');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ascii_line_is_normalised_as_any_other() {
+        let pieces = ["", " ", "/", "a/", "12", "x9", "deadbeef", "0a1b-2c3d", "a.c:3:4", "\t", "-"];
+        for first in pieces {
+            for second in pieces {
+                for third in pieces {
+                    let line = [first, second, " ", third, second].concat();
+                    let mut expected = String::new();
+                    line.split_whitespace().for_each(|word| normalise(word, &mut expected));
+                    assert_eq!(normalised(&line), expected, "{line:?}");
+                }
+            }
+        }
+        assert_eq!(normalised("/src/a.c:12:3: error 7 in 0123abcd"), "a.c:#:#: error # in # ");
+    }
 }
