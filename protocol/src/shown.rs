@@ -9,12 +9,16 @@ use std::fmt::Write;
 pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(character) = rest.chars().next() {
+    loop {
+        // Almost all text is plain.
+        let (plain, other) = rest.split_at(plain_length(rest.as_bytes()));
+        out.push_str(plain);
+        rest = other;
+        let Some(character) = rest.chars().next() else { return out };
         let mut length = character.len_utf8();
         match character {
             '\u{1b}' => length = sequence_length(rest.as_bytes()),
             '\r' if rest[length..].starts_with('\n') => {}
-            '\n' | '\t' => out.push(character),
             // Vertical tab, form feed, next line, line and paragraph separators end a line for some
             // readers.
             '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => out.push('\n'),
@@ -22,7 +26,11 @@ pub fn printable(text: &str) -> String {
         }
         rest = &rest[length..];
     }
-    out
+}
+
+/// Number of bytes at the start that are printable ASCII characters, tabs or line feeds.
+fn plain_length(bytes: &[u8]) -> usize {
+    bytes.iter().position(|byte| !matches!(byte, b'\t' | b'\n' | 0x20..=0x7e)).unwrap_or(bytes.len())
 }
 
 /// Returns log bytes as text without hidden characters. Escapes (`\x1b`, `\u{202e}`, `\xff`)
@@ -31,11 +39,14 @@ pub fn printable(text: &str) -> String {
 pub fn escaped(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            match character {
-                '\n' | '\t' => out.push(character),
-                c => push_escaped(&mut out, c),
-            }
+        let mut rest = chunk.valid();
+        loop {
+            let (plain, other) = rest.split_at(plain_length(rest.as_bytes()));
+            out.push_str(plain);
+            let mut characters = other.chars();
+            let Some(character) = characters.next() else { break };
+            push_escaped(&mut out, character);
+            rest = characters.as_str();
         }
         for byte in chunk.invalid() {
             // Writing to a String cannot fail.
@@ -64,7 +75,7 @@ pub fn one_line(text: &str) -> String {
 /// Returns true if [`printable`] leaves these bytes unchanged. It checks bytes, not characters, so
 /// it returns false for all text that is not ASCII.
 pub fn is_plain(bytes: &[u8]) -> bool {
-    bytes.iter().all(|byte| matches!(byte, b'\t' | b'\n' | 0x20..=0x7e))
+    plain_length(bytes) == bytes.len()
 }
 
 /// Matches direction marks, tags and zero-width characters.
