@@ -2,7 +2,9 @@
 
 use crate::answer_text::counted;
 use crate::text::clip_chars;
+use aho_corasick::{AhoCorasick, MatchKind};
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// Minimum number of characters that identify a finding.
 pub(super) const KEY_CHARS_MIN: usize = 40;
@@ -16,7 +18,7 @@ const FOREIGN_RANK: u8 = 6;
 /// A message with a limit below this number of lines loses lines of [`FOREIGN_RANK`].
 const FOREIGN_FROM_LINES: usize = 20;
 
-/// Paths in system and third-party sources, which matter less than the project's own.
+/// Texts of lines that matter less than those about the project's own sources.
 const FOREIGN: &[&str] = &[
     "/usr/",
     "/Applications/",
@@ -29,7 +31,14 @@ const FOREIGN: &[&str] = &[
     "<frozen ",
     "java.base/",
     "node:internal",
+    // Compilers list these by the dozen.
+    "note: candidate",
 ];
+
+static FOREIGN_FINDER: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    let finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(FOREIGN);
+    finder.expect("the texts are few; a test uses them")
+});
 
 pub(super) fn clip_middle(text: &str, chars: usize) -> &str {
     match text.char_indices().nth(chars.saturating_sub(2)) {
@@ -88,7 +97,7 @@ pub(super) fn cut_lines(lines: &[String], head: usize, lines_max: usize, chars_m
         let rank = rank_line(lines, index, head);
         if compared[index] { rank.min(COMPARED_RANK) } else { rank }
     };
-    order.sort_by_key(|index| (rank(*index), *index));
+    order.sort_by_cached_key(|index| (rank(*index), *index));
     let mut kept = BTreeMap::new();
     let mut left = chars_max.max(60);
     for index in order {
@@ -167,7 +176,7 @@ fn rank_line(lines: &[String], index: usize, head: usize) -> u8 {
         return u8::from(index != head) * 3;
     }
     let outer = !line.starts_with([' ', '\t']) && !line.trim().is_empty();
-    let foreign = FOREIGN.iter().any(|part| line.contains(part)) || line.contains("note: candidate");
+    let foreign = FOREIGN_FINDER.is_match(line);
     let place = line.as_bytes().windows(2).any(|pair| pair[0] == b':' && pair[1].is_ascii_digit());
     let after_head = index > head && index <= head + 2;
     if index == head {
