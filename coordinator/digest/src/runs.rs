@@ -90,6 +90,11 @@ impl Runs {
         self.began.entry(tool).or_insert(order);
     }
 
+    /// Whether a run of a tool is open.
+    pub(crate) fn is_open(&self, tool: ToolId) -> bool {
+        self.began.contains_key(&tool)
+    }
+
     /// The run under way is of this unit: a package, a project, a target.
     pub(crate) fn works_on(&mut self, tool: ToolId, unit: &str) {
         let units = self.units.entry(tool.program()).or_default();

@@ -77,7 +77,7 @@ impl Tally {
         let place = self.place(tool);
         let account = self.accounts.entry(tool).or_default();
         account.told_at = self.clock;
-        account.known |= event != TestEvent::Started || !tool.begins_in_common_words;
+        account.known = true;
         if event == TestEvent::Started {
             account.begins = true;
             self.running.begin(place, test);
@@ -133,8 +133,8 @@ impl Tally {
             self.running.end(place, &test);
             self.mend(tool, &test);
             self.done = self.done.saturating_add(1);
-            self.accounts.entry(tool).or_default().known = true;
         }
+        self.accounts.entry(tool).or_default().known = true;
     }
 
     /// Whether the log names a part of a run, but no tests or totals follow.

@@ -122,8 +122,6 @@ pub(crate) struct Tool {
     pub(crate) announces: Option<Announced>,
     /// It prints start and end of each test, one test at a time.
     pub(crate) begins_each: bool,
-    /// Other programs may print its start lines: `Running install.sh`, `Start 1: server`.
-    pub(crate) begins_in_common_words: bool,
     /// Other programs may print its announcement: `running 3 tests`, `collected 3 items`.
     pub(crate) announces_in_common_words: bool,
     /// The process that prints the results also runs the tests and is alive meanwhile.
@@ -203,7 +201,6 @@ impl Tool {
             includes: Includes::Nothing,
             announces: None,
             begins_each: false,
-            begins_in_common_words: false,
             announces_in_common_words: false,
             runs_them_itself: false,
             adds_below_a_heading: false,

@@ -254,6 +254,7 @@ impl Digester {
     fn knows(&self, tool: ToolId) -> bool {
         self.tally.knows(tool)
             || self.markers.tools.contains(&tool.speaker())
+            || self.markers.runs.is_open(tool)
             || self.command.runs(tool.commands())
     }
 

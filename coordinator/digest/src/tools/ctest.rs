@@ -11,7 +11,6 @@ pub(super) const TOOL: Tool = Tool {
     includes: Includes::AllOthers,
     runs_tests: true,
     selections: &["-R", "--tests-regex"],
-    begins_in_common_words: true,
     totals_begin: true,
     shares_names_among_parts: true,
     rules: RULES,
@@ -40,7 +39,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "ctest.begun",
         pattern: r"^\s+Start\s+\d+: (?P<t>\S.*)$",
-        effects: &[Effect::Test(ToolId::CTest, TestEvent::Started)],
+        effects: &[Effect::IfKnown(ToolId::CTest), Effect::Test(ToolId::CTest, TestEvent::Started)],
     },
     Rule {
         name: "ctest.passed",

@@ -11,7 +11,6 @@ pub(super) const TOOL: Tool = Tool {
     builds: true,
     drives: true,
     includes: Includes::Only(ToolId::Surefire),
-    begins_in_common_words: true,
     rules: RULES,
     ..Tool::named("gradle")
 };
@@ -133,14 +132,9 @@ const RULES: &[Rule] = &[
     },
     Rule { name: "gradle.at_work", pattern: r"^> Task :\S+", effects: &[Effect::AtWork(ToolId::Gradle)] },
     Rule {
-        name: "gradle.test_task",
-        pattern: r"^> Task \S*:\w*[Tt]est\w*$",
-        effects: &[Effect::Heading(ToolId::Gradle)],
-    },
-    Rule {
         name: "gradle.begun",
         pattern: r"^(?P<t>\S.* > .+?) STARTED$",
-        effects: &[Effect::Test(ToolId::Gradle, TestEvent::Started)],
+        effects: &[Effect::IfKnown(ToolId::Gradle), Effect::Test(ToolId::Gradle, TestEvent::Started)],
     },
     Rule {
         name: "gradle.ended",

@@ -13,7 +13,6 @@ use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const SUREFIRE_TOOL: Tool = Tool {
     program: Some(ToolId::Maven),
-    begins_in_common_words: true,
     names_parts: true,
     optional_selection: selection,
     ..Tool::named("maven surefire")
@@ -200,7 +199,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "surefire.begun",
         pattern: r"^(?:\[INFO\] )?Running (?P<t>[\w$]+(?:\.[\w$]+)+)$",
-        effects: &[Effect::Test(ToolId::Surefire, TestEvent::Started)],
+        effects: &[Effect::IfKnown(ToolId::Surefire), Effect::Test(ToolId::Surefire, TestEvent::Started)],
     },
     Rule {
         name: "surefire.ended",
