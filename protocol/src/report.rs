@@ -200,7 +200,7 @@ pub struct JobResult {
     pub crash_type: CrashType,
     /// The cause, in one sentence.
     pub cause: Option<Cause>,
-    /// Signs of a crash in the log.
+    /// Crash indicators in the log.
     pub crash_indicators: CrashIndicators,
     /// Crash reports.
     pub crash_reports: Vec<CrashReport>,

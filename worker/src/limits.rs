@@ -99,7 +99,7 @@ pub const EVENT_QUEUE: usize = 1024;
 /// Delay of a report after a change, which combines several changes. A job that starts and ends within it needs no
 /// report, because its grant and its end have messages of their own. A person does not notice the delay.
 pub const REPORT_SETTLE: Duration = Duration::from_millis(20);
-/// Size of the end of a log that is searched for signs of a crash, in bytes.
+/// Size of the end of a log that is searched for crash indicators, in bytes.
 pub const SUSPECT_TAIL_BYTES: u64 = 16 << 20;
 /// Interval between two checks for crash files, which the system writes late.
 pub const EVIDENCE_POLL: Duration = Duration::from_millis(100);

@@ -19,7 +19,7 @@ use crate::missing_total::MissingTotal;
 use crate::noise::is_noise;
 use crate::records::{document_events, events, may_be_record};
 use crate::rules::{Kind, LineMatcher, RuleSet};
-use crate::tally::{Standing, Tally};
+use crate::tally::{LinePosition, Tally};
 use crate::template::Capture;
 use crate::text::{
     Cleaner, JsonLines, LinePrefix, Lines, RawLine, Tail, TailLines, ci_prefix, clip_chars, front,
@@ -119,7 +119,7 @@ struct Line<'l> {
     body: &'l [u8],
     /// True if the line is part of the message of a failed test, so it is the test's output.
     printed: bool,
-    standing: Standing,
+    position: LinePosition,
     /// Offset of its first byte in the stream.
     from: u64,
     /// Offset one past its last byte.
@@ -393,15 +393,15 @@ impl Digester {
             printed = part && of_test;
         }
         let state = &mut self.streams[stream.index()];
-        let standing = Standing { number: state.count, after_blank: state.blank, task: None };
+        let position = LinePosition { number: state.count, after_blank: state.blank, task: None };
         if state.blank && own.starts_with(b"  ") && own.get(2).is_some_and(|byte| !byte.is_ascii_whitespace())
         {
             self.suite = Some(self.order);
         }
         state.blank = is_blank(own);
-        self.missing_total.line(own, standing.after_blank, state.is_cut);
+        self.missing_total.line(own, position.after_blank, state.is_cut);
         if is_match {
-            let line = Line { stream, text: line, front, body, printed, standing, from, to };
+            let line = Line { stream, text: line, front, body, printed, position, from, to };
             self.interpret(matcher, &line, part);
         }
         let has_text = matcher.has_error_word() && !is_match && !part;

@@ -2,7 +2,7 @@
 
 use crate::markers::Markers;
 use crate::rules::Groups;
-use crate::tally::{Counts, Standing, Tally};
+use crate::tally::{Counts, LinePosition, Tally};
 use crate::text::lossy;
 use crate::tool::ToolId;
 use buildpool_protocol::output::Stream;
@@ -54,7 +54,7 @@ pub(crate) struct OwnTotal {
     /// Offset of its line in the stream.
     pub(crate) from: u64,
     pub(crate) order: u64,
-    pub(crate) standing: Standing,
+    pub(crate) position: LinePosition,
 }
 
 /// A matched line, and what the tool's own function may change.
@@ -64,7 +64,7 @@ pub(crate) struct MatchedLine<'m> {
     pub(crate) stream: Stream,
     pub(crate) from: u64,
     pub(crate) order: u64,
-    pub(crate) standing: Standing,
+    pub(crate) position: LinePosition,
     pub(crate) tally: &'m mut Tally,
     pub(crate) markers: &'m mut Markers,
     pub(crate) machines: &'m mut Machines,
@@ -81,8 +81,8 @@ impl MatchedLine<'_> {
     /// The total in this line.
     pub(crate) fn total(&self, tool: ToolId, counts: Counts) -> OwnTotal {
         let text = lossy(self.body).into_owned();
-        let &Self { stream, from, order, standing, .. } = self;
-        OwnTotal { tool, counts, text, stream, from, order, standing }
+        let &Self { stream, from, order, position, .. } = self;
+        OwnTotal { tool, counts, text, stream, from, order, position }
     }
 
     /// The run under way works on the unit in group `u`, in that of group `w` if present.

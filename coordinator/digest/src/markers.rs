@@ -156,13 +156,13 @@ impl Markers {
     pub(crate) fn total(&mut self, tool: ToolId, counts: Counts, place: (&str, Stream, u64, u64)) {
         if counts.failed > 0 {
             self.failed_total = place.3;
-            self.tools.insert(tool.speaker());
+            self.tools.insert(tool.reporting_tool());
             let (line, stream, from, order) = place;
             let line = crate::text::clip_chars(line, LINE_CHARS_MAX).into_owned();
-            let seen = MarkerLine { what: tool.speaker(), line, stream, from, order, last: order };
+            let seen = MarkerLine { what: tool.reporting_tool(), line, stream, from, order, last: order };
             self.runs.failed(seen, false, true);
         } else if counts.is_good() {
-            self.add(Marker::Success(tool.speaker()), place, false);
+            self.add(Marker::Success(tool.reporting_tool()), place, false);
         }
     }
 
@@ -215,7 +215,8 @@ impl Markers {
     /// if a tool reported a failure after it.
     fn complete(&mut self, was_at_work: impl Fn(ToolId) -> bool, ended_badly: Option<bool>, last_text: u64) {
         let under = self.under.take();
-        let under = under.filter(|(tool, _)| self.tools.contains(&tool.speaker()) || was_at_work(*tool));
+        let under =
+            under.filter(|(tool, _)| self.tools.contains(&tool.reporting_tool()) || was_at_work(*tool));
         let last_failure = self.runs.last_failure();
         let ends = |seen: &MarkerLine<Indicator>| {
             ended_badly.unwrap_or(last_text <= seen.order || last_failure > seen.order)

@@ -80,7 +80,7 @@ mod tests {
                     | Effect::AtWork(_)
                     | Effect::Partial(..)
                     | Effect::Heading(_)
-                    | Effect::Amiss(_)
+                    | Effect::OtherFailure(_)
                     | Effect::Over(..)
                     | Effect::Alone
                     | Effect::Moves(..)

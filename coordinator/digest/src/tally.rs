@@ -9,7 +9,7 @@ mod running_tests;
 mod test_names;
 mod tool_counts;
 
-pub(crate) use line_position::{Standing, Task};
+pub(crate) use line_position::{LinePosition, Task};
 pub(crate) use tool_counts::Counts;
 
 use crate::hashing::{ByHash, FastHasher, hashed};
@@ -69,7 +69,7 @@ impl Tally {
         }
         self.clock += 1;
         if event != TestEvent::Started {
-            self.mend(tool, test);
+            self.remove_interrupted(tool, test);
         }
         if tool.counts_targets {
             self.closes_target();
@@ -131,7 +131,7 @@ impl Tally {
         let latest = self.running.latest().filter(|(of, _)| *of == place);
         if let Some(test) = latest.map(|(_, test)| test.to_owned()) {
             self.running.end(place, &test);
-            self.mend(tool, &test);
+            self.remove_interrupted(tool, &test);
             self.done = self.done.saturating_add(1);
         }
         self.accounts.entry(tool).or_default().known = true;
@@ -218,7 +218,7 @@ impl Tally {
     }
 
     /// Removes a finished test from the interrupted ones of this part: it was run again.
-    fn mend(&mut self, tool: ToolId, test: &str) {
+    fn remove_interrupted(&mut self, tool: ToolId, test: &str) {
         if !self.cut.is_empty() {
             let part = self.part_of(tool);
             self.cut.retain(|(of, cut)| *of != part || cut != test);
@@ -257,7 +257,7 @@ impl Tally {
         }
         let account = self.accounts.entry(tool).or_default();
         account.own.close(tool);
-        (account.begins, account.amiss, account.session_tests) = (false, false, 0);
+        (account.begins, account.other_failure, account.session_tests) = (false, false, 0);
         // The line that begins a session of cargo could also be printed by any script.
         account.known |= !tool.shares_format;
     }
@@ -297,11 +297,11 @@ impl Tally {
     }
 
     /// Records a heading that announces a total.
-    pub(crate) fn heading(&mut self, tool: ToolId, at: Standing) {
+    pub(crate) fn heading(&mut self, tool: ToolId, at: LinePosition) {
         self.clock += 1;
         let account = self.accounts.entry(tool).or_default();
         account.heading = Some(at.number);
-        account.amiss = false;
+        account.other_failure = false;
         account.heading_at.get_or_insert(self.clock);
         account.known = true;
         if tool.adds_below_a_heading {
@@ -310,29 +310,29 @@ impl Tally {
     }
 
     /// Announces the total of a document, which needs no heading.
-    pub(crate) fn announces_total(&mut self, tool: ToolId, at: Standing) {
+    pub(crate) fn announces_total(&mut self, tool: ToolId, at: LinePosition) {
         self.accounts.entry(tool).or_default().heading = Some(at.number);
     }
 
     /// Marks the total: something besides its tests failed, so its other lines are not a success.
-    pub(crate) fn amiss(&mut self, tool: ToolId) {
-        self.accounts.entry(tool).or_default().amiss = true;
+    pub(crate) fn other_failure(&mut self, tool: ToolId) {
+        self.accounts.entry(tool).or_default().other_failure = true;
     }
 
     /// Whether the current total reports a failure besides its tests.
-    pub(crate) fn is_amiss(&self, tool: ToolId) -> bool {
-        self.accounts.get(&tool).is_some_and(|account| account.amiss)
+    pub(crate) fn has_other_failure(&self, tool: ToolId) -> bool {
+        self.accounts.get(&tool).is_some_and(|account| account.other_failure)
     }
 
     /// Whether a heading at most [`HEADING_LINES_MAX`] lines before announced a total.
-    pub(crate) fn is_announced(&self, tool: ToolId, at: Standing) -> bool {
+    pub(crate) fn is_announced(&self, tool: ToolId, at: LinePosition) -> bool {
         let heading = self.accounts.get(&tool).and_then(|account| account.heading);
         heading.is_some_and(|heading| at.number.saturating_sub(heading) <= HEADING_LINES_MAX)
     }
 
     /// A summary. Within a session the last one counts; a tool that has a header for each is summed over them. Gives the
     /// counts that stand now, if they are the tool's own.
-    pub(crate) fn summary(&mut self, tool: ToolId, counts: Counts, at: Standing) -> Option<Counts> {
+    pub(crate) fn summary(&mut self, tool: ToolId, counts: Counts, at: LinePosition) -> Option<Counts> {
         if self.ignores(tool) {
             return None;
         }
@@ -372,7 +372,7 @@ impl Tally {
 
     /// Adds a line to the open summary of a tool that prints one kind of result a line.
     /// Returns the current counts.
-    pub(crate) fn adds(&mut self, tool: ToolId, counts: Counts, at: Standing) -> Option<Counts> {
+    pub(crate) fn adds(&mut self, tool: ToolId, counts: Counts, at: LinePosition) -> Option<Counts> {
         if self.ignores(tool) {
             return None;
         }
@@ -409,7 +409,7 @@ impl Tally {
     }
 
     /// Records an announced number of tests; a total is expected after them.
-    pub(crate) fn announce(&mut self, tool: ToolId, tests: u64, at: Standing) {
+    pub(crate) fn announce(&mut self, tool: ToolId, tests: u64, at: LinePosition) {
         // Any script may print the line of cargo's runner; cargo prints a blank line before it.
         if !self.ignores(tool) && (!tool.shares_format || at.after_blank) {
             let account = self.accounts.entry(tool).or_default();

@@ -83,7 +83,7 @@ pub(crate) struct Tool {
     /// The tool of the same program whose invocations these are.
     pub(crate) program: Option<ToolId>,
     /// The tool whose results these are, in another format.
-    pub(crate) said_as: Option<ToolId>,
+    pub(crate) reports_as: Option<ToolId>,
     /// Whether its failure stands despite a later success of another tool.
     pub(crate) apart: Apart,
     /// It runs other tools, and its result includes theirs.
@@ -181,7 +181,7 @@ impl Tool {
             uses_simulator: false,
             bare_names_after: None,
             program: None,
-            said_as: None,
+            reports_as: None,
             apart: Apart::Never,
             drives: false,
             builds: false,

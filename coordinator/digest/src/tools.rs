@@ -419,8 +419,8 @@ impl ToolId {
     }
 
     /// The tool to which a result in this format belongs.
-    pub(crate) fn speaker(self) -> Self {
-        self.said_as.unwrap_or(self)
+    pub(crate) fn reporting_tool(self) -> Self {
+        self.reports_as.unwrap_or(self)
     }
 
     /// Whether `driver` runs this tool's tests.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Signs of a crash in the log. A sign is not a verdict.
+/// Crash indicators in the log. An indicator is not a verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "each is named after the line that sets it; docs/endings.md lists the lines")]

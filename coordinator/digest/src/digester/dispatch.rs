@@ -5,7 +5,7 @@ use crate::configure_probes;
 use crate::limits::SUMMARY_LINES_MAX;
 use crate::machines::{MatchedLine, OwnTotal};
 use crate::rules::{Effect, Groups, Indicator, LineMatcher, Marker, Rule, TestEvent};
-use crate::tally::{Counts, Standing, Task};
+use crate::tally::{Counts, LinePosition, Task};
 use crate::text::{clip_chars, lossy};
 use crate::tool::ToolId;
 use buildpool_protocol::output::Stream;
@@ -33,8 +33,8 @@ fn is_count(body: &[u8]) -> bool {
 
 impl Line<'_> {
     /// Its position, with the task that printed it.
-    fn counted(&self) -> Standing {
-        Standing { task: Task::of(&self.text[self.front.task.clone()]), ..self.standing }
+    fn counted(&self) -> LinePosition {
+        LinePosition { task: Task::of(&self.text[self.front.task.clone()]), ..self.position }
     }
 }
 
@@ -145,7 +145,7 @@ impl Digester {
                     stream: line.stream,
                     from: line.from,
                     order: self.order,
-                    standing: line.standing,
+                    position: line.position,
                     tally: &mut self.tally,
                     markers: &mut self.markers,
                     machines: &mut self.machines,
@@ -163,12 +163,12 @@ impl Digester {
             }
             Effect::Announces(tool) => {
                 let selected = groups.text("selected").and_then(|count| count.parse().ok());
-                self.tally.announce(tool, selected.unwrap_or_else(|| groups.number("n")), line.standing);
+                self.tally.announce(tool, selected.unwrap_or_else(|| groups.number("n")), line.position);
             }
-            Effect::Heading(tool) => self.tally.heading(tool, line.standing),
-            Effect::Amiss(tool) => {
-                self.tally.amiss(tool);
-                self.marker(Marker::Failure(tool.speaker()), line);
+            Effect::Heading(tool) => self.tally.heading(tool, line.position),
+            Effect::OtherFailure(tool) => {
+                self.tally.other_failure(tool);
+                self.marker(Marker::Failure(tool.reporting_tool()), line);
             }
             Effect::Counts(tool, count) | Effect::Partial(tool, count) => {
                 let Some(counts) = count(groups) else { return };
@@ -198,7 +198,7 @@ impl Digester {
     pub(super) fn at_work(&mut self, tool: ToolId, line: &Line<'_>) {
         let nested = line.body.starts_with(b"    ");
         let suite = self.suite.filter(|_| tool.begins_at_suite && nested);
-        self.markers.runs.at_work(tool.speaker(), suite.unwrap_or(self.order));
+        self.markers.runs.at_work(tool.reporting_tool(), suite.unwrap_or(self.order));
     }
 
     /// Records the beginning or the end of a test. Returns false if the line is a test's own output.
@@ -223,7 +223,7 @@ impl Digester {
         self.tally.expect(tests);
         if tool.runs_them_itself {
             self.markers.settle(self.order);
-            self.markers.runs.begins(tool.speaker(), self.order);
+            self.markers.runs.begins(tool.reporting_tool(), self.order);
         }
     }
 
@@ -253,19 +253,23 @@ impl Digester {
     /// Whether the command or a line before shows that this tool runs.
     fn knows(&self, tool: ToolId) -> bool {
         self.tally.knows(tool)
-            || self.markers.tools.contains(&tool.speaker())
+            || self.markers.tools.contains(&tool.reporting_tool())
             || self.markers.runs.is_open(tool)
             || self.command.runs(tool.commands())
     }
 
     /// Records a total that its tool certainly printed, as a session of its own.
     fn own_total(&mut self, total: OwnTotal) {
-        let OwnTotal { tool, counts, text, stream, from, order, standing } = total;
+        let OwnTotal { tool, counts, text, stream, from, order, position } = total;
         self.markers.counted(counts.failed, &text);
         self.tally.session(tool);
-        if let Some(counts) = self.tally.summary(tool, counts, standing) {
+        if let Some(counts) = self.tally.summary(tool, counts, position) {
             if counts.failed == 0 && tool.judges_more_than_tests {
-                self.markers.add(Marker::TakesBack(tool.speaker()), (&text, stream, from, order), false);
+                self.markers.add(
+                    Marker::TakesBack(tool.reporting_tool()),
+                    (&text, stream, from, order),
+                    false,
+                );
             } else {
                 self.markers.total(tool, counts, (&text, stream, from, order));
             }
@@ -276,7 +280,7 @@ impl Digester {
     /// Records the success or failure that a tool's own counts imply.
     fn total(&mut self, tool: ToolId, counts: Option<Counts>, line: &Line<'_>) {
         // Another line of the same total reported a problem, so these counts are not a success.
-        let contradicts = |counts: &Counts| counts.failed == 0 && self.tally.is_amiss(tool);
+        let contradicts = |counts: &Counts| counts.failed == 0 && self.tally.has_other_failure(tool);
         if let Some(counts) = counts.filter(|counts| !contradicts(counts)) {
             let text = lossy(line.body);
             self.markers.total(tool, counts, (&text, line.stream, line.from, self.order));

@@ -5,7 +5,7 @@ use crate::answer_text::counted;
 use crate::limits::MESSAGE_LINES_MAX;
 use crate::records::Event;
 use crate::rules::{Diagnostic, Level, Marker, Problem};
-use crate::tally::Standing;
+use crate::tally::LinePosition;
 use crate::text::{Cleaner, LinePrefix, front};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::Severity;
@@ -42,15 +42,15 @@ impl Digester {
                 Event::Planned(tool, tests) => self.at_record(place, "", |digester, line| {
                     digester.session(tool, tests);
                     digester.at_work(tool, line);
-                    digester.tally.announce(tool, tests, line.standing);
+                    digester.tally.announce(tool, tests, line.position);
                 }),
                 Event::Failed(tool, text) => self.at_record(place, &cleaned(&text), |digester, line| {
-                    digester.tally.amiss(tool);
-                    digester.marker(Marker::Failure(tool.speaker()), line);
+                    digester.tally.other_failure(tool);
+                    digester.marker(Marker::Failure(tool.reporting_tool()), line);
                 }),
                 Event::Total(tool, counts, text) => {
                     self.at_record(place, &cleaned(&text), |digester, line| {
-                        digester.tally.announces_total(tool, line.standing);
+                        digester.tally.announces_total(tool, line.position);
                         digester.run_total(tool, counts, line, true);
                         digester.summary(line.stream, line.body, line.from);
                     })
@@ -71,7 +71,7 @@ impl Digester {
             text: &text,
             front: prefix,
             printed: false,
-            standing: Standing { number, after_blank: true, task: None },
+            position: LinePosition { number, after_blank: true, task: None },
             from: place.from,
             to: place.to,
         };

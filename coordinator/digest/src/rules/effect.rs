@@ -147,7 +147,7 @@ pub(crate) enum Effect {
     Heading(ToolId),
     /// A line of a summary that reports a failure outside the summary's tests: the run failed,
     /// with any results of its tests.
-    Amiss(ToolId),
+    OtherFailure(ToolId),
     /// Number of tests.
     Plan(ToolId),
     /// Number of tests (`n`, or `selected` of them) that run now; a total follows after them.

@@ -4,7 +4,7 @@ use crate::hashing::hashed;
 
 /// Position of a line in its stream.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Standing {
+pub(crate) struct LinePosition {
     /// Line number.
     pub(crate) number: u64,
     pub(crate) after_blank: bool,

@@ -116,7 +116,7 @@ impl Tally {
         self.accounts
             .iter()
             .filter(|(tool, account)| !account.failures_are_past(**tool))
-            .map(|(tool, _)| tool.speaker())
+            .map(|(tool, _)| tool.reporting_tool())
     }
 
     /// Returns the last result of each named test, of the tools that count.

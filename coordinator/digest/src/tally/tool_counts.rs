@@ -167,7 +167,7 @@ pub(super) struct ToolCounts {
     /// The number of the line that announced a total.
     pub(super) heading: Option<u64>,
     /// The open total, or the next one, reports a failure outside its tests.
-    pub(super) amiss: bool,
+    pub(super) other_failure: bool,
     /// A line that only this tool prints was seen, so ambiguous lines count as its own too.
     pub(super) known: bool,
     /// Tests that the tool says it will run: the last plan, with those before it that were not complete.

@@ -95,9 +95,9 @@ const RULES: &[Rule] = &[
         effects: &[Effect::Adds(ToolId::Ava, SORTS)],
     },
     Rule {
-        name: "ava.amiss",
+        name: "ava.other_failure",
         pattern: r"^  (?:[1-9]\d* (?:uncaught exceptions?|unhandled rejections?|hooks? failed)|(?:\xe2\x9c\x98|\xe2\x9c\x96|\xc3\x97) (?:No tests found in .*|Exiting due to process\.exit\(\) when running .*|Timed out while running tests|Internal error(?: when running .*)?|Error in shared worker|\S+\.[cm]?[jt]sx? exited (?:due to .*|with a non-zero exit code: \d+)|\d+ tests? remaining in .*))$",
-        effects: &[Effect::Amiss(ToolId::Ava), Effect::Summary],
+        effects: &[Effect::OtherFailure(ToolId::Ava), Effect::Summary],
     },
     Rule {
         name: "ava.summary",

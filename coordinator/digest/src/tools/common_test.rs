@@ -35,7 +35,7 @@ fn erlang_frame(diagnostic: &mut Diagnostic) {
 /// A total counts below the line of a case, because other programs print the same words.
 fn good(line: &mut MatchedLine<'_>) {
     if let Some(counts) = TOTAL(line.groups)
-        && line.tally.is_announced(ToolId::CommonTest, line.standing)
+        && line.tally.is_announced(ToolId::CommonTest, line.position)
     {
         line.own_total = Some(line.total(ToolId::CommonTest, counts));
     }

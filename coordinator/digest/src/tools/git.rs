@@ -9,7 +9,7 @@ pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("git") };
 pub(super) const REPLIES: Tool = Tool {
     rules: REPLIES_RULES,
     program: Some(ToolId::Git),
-    said_as: Some(ToolId::Git),
+    reports_as: Some(ToolId::Git),
     ..Tool::named("git")
 };
 

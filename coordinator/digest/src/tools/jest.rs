@@ -88,7 +88,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "jest.bad",
         pattern: r"^Test Suites: +[1-9]\d* failed",
-        effects: &[Effect::Amiss(ToolId::Jest)],
+        effects: &[Effect::OtherFailure(ToolId::Jest)],
     },
     Rule {
         // Of jest, and of those that ask as istanbul does: nyc, c8, vitest. The tests may all have passed.

@@ -22,8 +22,8 @@ fn total(line: &mut MatchedLine<'_>) {
 }
 
 fn duration(line: &mut MatchedLine<'_>) {
-    let (stream, number) = (line.stream, line.standing.number);
-    let is_above = |total: &OwnTotal| total.stream == stream && total.standing.number + 1 == number;
+    let (stream, number) = (line.stream, line.position.number);
+    let is_above = |total: &OwnTotal| total.stream == stream && total.position.number + 1 == number;
     line.own_total = line.machines.take().map(|LastTotal(total)| total).filter(is_above);
 }
 

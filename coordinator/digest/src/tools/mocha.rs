@@ -23,7 +23,7 @@ pub(super) const TOOL: Tool = Tool {
 
 pub(super) const JSON: Tool = Tool {
     program: Some(ToolId::Mocha),
-    said_as: Some(ToolId::Mocha),
+    reports_as: Some(ToolId::Mocha),
     totals_begin: true,
     ..Tool::named("mocha")
 };

@@ -25,7 +25,7 @@ struct Program {
 }
 
 fn header(line: &mut MatchedLine<'_>) {
-    let header = Some(line.standing.number);
+    let header = Some(line.position.number);
     let last = line.machines.take::<Program>();
     let (fails, lone_mark) = last.map_or((false, None), |last| (last.fails, last.lone_mark));
     line.machines.set(Program { header, has_settings: false, fails, lone_mark });
@@ -40,7 +40,7 @@ fn settings(line: &mut MatchedLine<'_>) {
 /// A test ran, and a total follows, if the program has just begun. The total may be missing after all tests ran without a
 /// failure. The line may have the number of finished tests (`k`) of all (`n`).
 fn marks(line: &mut MatchedLine<'_>) {
-    let (marks, all, at) = (line.text("marks"), line.groups.number("n"), line.standing);
+    let (marks, all, at) = (line.text("marks"), line.groups.number("n"), line.position);
     let Some(program) = line.machines.get_mut::<Program>() else { return };
     let is_first = (at.after_blank || program.has_settings)
         && program.header.take().is_some_and(|header| at.number - header <= HEADER_LINES_MAX);
@@ -58,7 +58,7 @@ fn marks(line: &mut MatchedLine<'_>) {
 /// The list of a directory, below a header: its first line looks like the mark of a test.
 fn no_marks(line: &mut MatchedLine<'_>) {
     let Some(program) = line.machines.get_mut::<Program>() else { return };
-    if program.lone_mark.take().is_some_and(|mark| mark + 1 == line.standing.number) {
+    if program.lone_mark.take().is_some_and(|mark| mark + 1 == line.position.number) {
         line.tally.expects_no_total(ToolId::PhpUnit);
     }
 }

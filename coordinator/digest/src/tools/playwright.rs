@@ -25,8 +25,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         // They were to run, and the run was over before.
-        name: "playwright.amiss",
+        name: "playwright.other_failure",
         pattern: r"^  [1-9]\d* (?:did not run|errors? (?:was|were) not a part of any test, see above for details)$",
-        effects: &[Effect::Amiss(ToolId::Playwright), Effect::Summary],
+        effects: &[Effect::OtherFailure(ToolId::Playwright), Effect::Summary],
     },
 ];

@@ -195,7 +195,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "vitest.bad",
         pattern: r"^\s*Test Files  +[1-9]\d* failed",
-        effects: &[Effect::Amiss(ToolId::Vitest)],
+        effects: &[Effect::OtherFailure(ToolId::Vitest)],
     },
     Rule {
         name: "vitest.errors",
