@@ -9,7 +9,7 @@ use super::group_splitter::begins_widely;
 use super::groups::{Compiled, Groups, Reading, Slots};
 use super::known_texts::KnownTexts;
 use super::literal_search::{LiteralSearch, PICKED_BYTES, TEXT_BYTES_MIN};
-use super::literals::{required, shortest};
+use super::literals::{best, candidates, shortest};
 use super::pattern_shape::{parsed, until_known};
 use crate::configure_probes;
 use crate::keyword_lines;
@@ -125,12 +125,19 @@ impl RuleSet {
 }
 
 /// Texts of which each match contains one, if they are rare enough to search for them. Other patterns are the automaton's.
-pub(super) fn search_texts(pattern: &Hir) -> Option<Vec<Vec<u8>>> {
-    required(pattern).filter(|texts| match shortest(texts) {
+fn search_texts(pattern: &Hir) -> Option<Vec<Vec<u8>>> {
+    best(search_candidates(pattern))
+}
+
+/// All lists of such texts.
+pub(super) fn search_candidates(pattern: &Hir) -> Vec<Vec<Vec<u8>>> {
+    let mut candidates = candidates(pattern);
+    candidates.retain(|texts| match shortest(texts) {
         TEXT_BYTES_MIN.. => true,
         PICKED_BYTES => texts.len() <= SHORT_TEXTS_MAX && begins_widely(pattern),
         _ => false,
-    })
+    });
+    candidates
 }
 
 impl std::fmt::Debug for RuleSet {
