@@ -59,7 +59,7 @@ mod tests {
             let groups: BTreeSet<_> = regex.capture_names().flatten().collect();
             for act in rule.effects {
                 match act {
-                    Effect::Test(..) | Effect::Speaks | Effect::Part(_) => {
+                    Effect::Test(..) | Effect::OutputFollows | Effect::Part(_) => {
                         assert!(groups.contains("t"), "{} names no test", rule.name)
                     }
                     Effect::File => assert!(groups.contains("f"), "{} names no file", rule.name),
@@ -74,7 +74,7 @@ mod tests {
                         assert!(groups.contains("s"), "{} has no severity word", rule.name);
                     }
                     Effect::Adds(..)
-                    | Effect::Logs
+                    | Effect::IsOutput
                     | Effect::IfKnown(_)
                     | Effect::Own(_)
                     | Effect::AtWork(_)

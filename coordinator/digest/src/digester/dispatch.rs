@@ -76,8 +76,10 @@ impl Digester {
             }
             Effect::Harmless => state.problem_seen = true,
             Effect::Alone => state.settled = true,
-            Effect::Speaks => self.test_output.set_test(groups.text("t").as_deref().unwrap_or_default()),
-            Effect::Logs => self.test_output.add(&super::shown(line.body)),
+            Effect::OutputFollows => {
+                self.test_output.set_test(groups.text("t").as_deref().unwrap_or_default())
+            }
+            Effect::IsOutput => self.test_output.add(&super::shown(line.body)),
             Effect::Summary => self.summary(line.stream, line.body, line.from),
             Effect::File => {
                 let task = line.text[line.front.task.clone()].to_vec();

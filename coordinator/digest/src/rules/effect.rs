@@ -165,9 +165,9 @@ pub(crate) enum Effect {
     /// Names the file (`f`) of the failures after it.
     File,
     /// Later output belongs to the test in group `t`.
-    Speaks,
+    OutputFollows,
     /// The line belongs to that test's output; the failure of the test contains it.
-    Logs,
+    IsOutput,
     /// A marker of the run.
     Marker(Marker),
     /// A test runner reports the death of a process that ran tests, by the signal in group `sig` if it names one. This counts

@@ -234,9 +234,13 @@ const RULES: &[Rule] = &[
     Rule {
         name: "go.run",
         pattern: r"^.*=== RUN\s+(?P<t>\S+)$",
-        effects: &[Effect::Test(ToolId::GoTest, TestEvent::Started), Effect::Speaks],
+        effects: &[Effect::Test(ToolId::GoTest, TestEvent::Started), Effect::OutputFollows],
     },
-    Rule { name: "go.goes_on", pattern: r"^=== (?:CONT|NAME)\s+(?P<t>\S+)$", effects: &[Effect::Speaks] },
+    Rule {
+        name: "go.goes_on",
+        pattern: r"^=== (?:CONT|NAME)\s+(?P<t>\S+)$",
+        effects: &[Effect::OutputFollows],
+    },
     // The last output of a test may precede its result on the same line.
     Rule {
         name: "go.pass",
@@ -257,7 +261,7 @@ const RULES: &[Rule] = &[
         ],
     },
     // A test's own log; the line with its result reports the failure.
-    Rule { name: "go.log", pattern: r"^ {4,}\S+\.go:\d+: ", effects: &[Effect::Harmless, Effect::Logs] },
+    Rule { name: "go.log", pattern: r"^ {4,}\S+\.go:\d+: ", effects: &[Effect::Harmless, Effect::IsOutput] },
     Rule {
         name: "go.package_failed",
         pattern: r"^FAIL\s+\S+\s+(?:[\d.]+s|\((?:cached|[\d.]+s)\)|\[(?:build|setup) failed\])$",
