@@ -36,36 +36,59 @@ pub(crate) enum Part {
     Replaced,
 }
 
+/// Facts about a candidacy. The [`Candidate`] writes them, and each [`Leadership`] reads them.
+struct Facts {
+    /// URL at which others reach this coordinator.
+    url: String,
+    started: Instant,
+    /// Nanoseconds after `started` until which it may act as the leader.
+    until: AtomicU64,
+    resigned: Notify,
+    /// Whether the server answered the last question. `None` before the end of the first one.
+    answered: Mutex<Option<bool>>,
+    epoch: AtomicI64,
+    /// Nanoseconds after `started` at which the lease was claimed or renewed last.
+    renewed: AtomicU64,
+}
+
+impl Facts {
+    fn new(url: String) -> Self {
+        Self {
+            url,
+            started: Instant::now(),
+            until: AtomicU64::default(),
+            resigned: Notify::default(),
+            answered: Mutex::default(),
+            epoch: AtomicI64::default(),
+            renewed: AtomicU64::default(),
+        }
+    }
+}
+
 /// The part of this coordinator, kept up to date by a task. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Leadership {
     part: watch::Receiver<Part>,
-    started: Instant,
-    /// Nanoseconds after `started` until which it may act as the leader.
-    until: Arc<AtomicU64>,
-    resigned: Arc<Notify>,
-    /// Whether the server answered the last question. `None` before the end of the first one.
-    answered: Arc<Mutex<Option<bool>>>,
-    epoch: Arc<AtomicI64>,
-    /// Nanoseconds after `started` at which the lease was claimed or renewed last.
-    renewed: Arc<AtomicU64>,
-    url: Arc<str>,
+    facts: Arc<Facts>,
 }
 
 impl Leadership {
     /// Returns the URL at which others reach this coordinator.
     pub(crate) fn url(&self) -> &str {
-        &self.url
+        &self.facts.url
     }
 
     /// Returns the number of this leadership. 0 if it does not lead.
     pub(crate) fn epoch(&self) -> i64 {
-        self.epoch.load(Ordering::Relaxed)
+        self.facts.epoch.load(Ordering::Relaxed)
     }
 
     /// Returns the time since the lease was claimed or renewed.
     pub(crate) fn lease_age(&self) -> Duration {
-        self.started.elapsed().saturating_sub(Duration::from_nanos(self.renewed.load(Ordering::Relaxed)))
+        self.facts
+            .started
+            .elapsed()
+            .saturating_sub(Duration::from_nanos(self.facts.renewed.load(Ordering::Relaxed)))
     }
 
     /// Returns true if the PostgreSQL server answered the last question about the lease.
@@ -79,12 +102,12 @@ impl Leadership {
     }
 
     fn answered(&self) -> Option<bool> {
-        *self.answered.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.facts.answered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns true if this coordinator may act as the leader now.
     pub(crate) fn holds(&self) -> bool {
-        self.started.elapsed() < Duration::from_nanos(self.until.load(Ordering::Acquire))
+        self.facts.started.elapsed() < Duration::from_nanos(self.facts.until.load(Ordering::Acquire))
     }
 
     /// Returns a receiver of the part.
@@ -116,7 +139,7 @@ impl Leadership {
 
     /// As [`Leadership::resign`], without waiting for the end.
     pub(crate) fn abandon(&self) {
-        self.resigned.notify_one();
+        self.facts.resigned.notify_one();
     }
 }
 
@@ -149,17 +172,10 @@ pub(crate) struct Candidate {
     gate: Gate,
     tasks: mpsc::Sender<Task>,
     holder: String,
-    /// URL at which others reach this coordinator.
-    url: String,
     lease: Duration,
     election: Election,
     part: watch::Sender<Part>,
-    started: Instant,
-    until: Arc<AtomicU64>,
-    resigned: Arc<Notify>,
-    answered: Arc<Mutex<Option<bool>>>,
-    epoch: Arc<AtomicI64>,
-    renewed: Arc<AtomicU64>,
+    facts: Arc<Facts>,
     outage: Arc<Mutex<Outage>>,
 }
 
@@ -177,31 +193,16 @@ impl Candidate {
     ) -> std::io::Result<Leadership> {
         let candidate = Self {
             server: server.clone(),
+            facts: Arc::new(Facts::new(url)),
             gate,
             tasks: lease_thread(server.session())?,
             holder: Uuid::now_v7().to_string(),
-            url,
             lease,
             election: Election::new(lease),
             part: watch::Sender::new(Part::Standby { leader: None, is_overdue: false }),
-            started: Instant::now(),
-            until: Arc::default(),
-            resigned: Arc::default(),
-            answered: Arc::default(),
-            epoch: Arc::default(),
-            renewed: Arc::default(),
             outage: Arc::default(),
         };
-        let leadership = Leadership {
-            part: candidate.part.subscribe(),
-            started: candidate.started,
-            until: candidate.until.clone(),
-            resigned: candidate.resigned.clone(),
-            answered: candidate.answered.clone(),
-            epoch: candidate.epoch.clone(),
-            renewed: candidate.renewed.clone(),
-            url: candidate.url.as_str().into(),
-        };
+        let leadership = Leadership { part: candidate.part.subscribe(), facts: candidate.facts.clone() };
         // Busy threads of the caller's runtime must not delay the end of a leadership.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         std::thread::Builder::new().name("leader".into()).spawn(move || runtime.block_on(candidate.run()))?;
@@ -211,7 +212,7 @@ impl Candidate {
     async fn run(mut self) {
         let mut asking: Option<oneshot::Receiver<Answer>> = None;
         loop {
-            while let Some(action) = self.election.poll(self.started.elapsed()) {
+            while let Some(action) = self.election.poll(self.facts.started.elapsed()) {
                 match action {
                     Action::Ask(question) => asking = Some(self.ask(question)),
                     Action::Lead { epoch } => {
@@ -226,8 +227,8 @@ impl Candidate {
                 }
             }
             let until = self.election.until().unwrap_or_default();
-            self.until.store(u64::try_from(until.as_nanos()).unwrap_or(0), Ordering::Release);
-            let deadline = self.election.next_deadline().map(|at| self.started + at);
+            self.facts.until.store(u64::try_from(until.as_nanos()).unwrap_or(0), Ordering::Release);
+            let deadline = self.election.next_deadline().map(|at| self.facts.started + at);
             let sleep = async {
                 match deadline {
                     Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
@@ -245,18 +246,18 @@ impl Candidate {
                 answer = answer => {
                     asking = None;
                     let answered = Some(!matches!(answer, Answer::Failed));
-                    *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = answered;
+                    *self.facts.answered.lock().unwrap_or_else(PoisonError::into_inner) = answered;
                     if let Answer::Held { epoch } = answer {
-                        let now = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-                        self.epoch.store(epoch, Ordering::Relaxed);
-                        self.renewed.store(now, Ordering::Relaxed);
+                        let now = u64::try_from(self.facts.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                        self.facts.epoch.store(epoch, Ordering::Relaxed);
+                        self.facts.renewed.store(now, Ordering::Relaxed);
                     }
-                    self.election.answered(self.started.elapsed(), answer);
+                    self.election.answered(self.facts.started.elapsed(), answer);
                     self.note_leader();
                 }
                 // The coordinator has ended.
                 () = self.part.closed() => return self.end(),
-                () = self.resigned.notified() => {
+                () = self.facts.resigned.notified() => {
                     if let Some(asking) = asking.take() {
                         // The lease must not be renewed after it was given back.
                         let _answer = asking.await;
@@ -272,7 +273,7 @@ impl Candidate {
 
     fn note_leader(&self) {
         // Before the lease of its own earlier start has run out, the row has this coordinator's URL.
-        let leader = self.election.leader().filter(|leader| *leader != self.url).map(str::to_owned);
+        let leader = self.election.leader().filter(|leader| *leader != self.facts.url).map(str::to_owned);
         let new = Part::Standby { leader, is_overdue: self.election.is_overdue() };
         self.part.send_if_modified(|part| {
             let changes = matches!(part, Part::Standby { .. }) && *part != new;
@@ -284,7 +285,7 @@ impl Candidate {
     }
 
     fn end(self) {
-        self.until.store(0, Ordering::Release);
+        self.facts.until.store(0, Ordering::Release);
         self.part.send_replace(Part::Replaced);
     }
 
@@ -330,7 +331,7 @@ impl Candidate {
         &self,
         act: impl FnOnce(&Session, &str, &str, Duration) -> T + Send + 'static,
     ) -> oneshot::Receiver<T> {
-        let (holder, url, lease) = (self.holder.clone(), self.url.clone(), self.lease);
+        let (holder, url, lease) = (self.holder.clone(), self.facts.url.clone(), self.lease);
         let (answer, receiver) = oneshot::channel();
         let task: Task = Box::new(move |session| drop(answer.send(act(session, &holder, &url, lease))));
         // An error means that the thread has ended. The receiver gets an error too.
