@@ -1,7 +1,7 @@
 //! Benchmarks of several coordinators: `cargo bench -p buildpool-tests --bench scaling [NAME…]`.
 //!
 //! Names: `latency` (PostgreSQL against SQLite), `many` (10,000 jobs on each), `log` (a log to S3 against a directory),
-//! `workers` (10 to 10,000 connected workers). Each alternates between the compared pools, so the ratios also hold on a busy
+//! `workers` (10 to 10,000 connected workers, or as many as the limit on open files allows). Each alternates between the compared pools, so the ratios also hold on a busy
 //! machine and in a debug build. `BUILDPOOL_JOBS`, `BUILDPOOL_LOG_MIB` and `BUILDPOOL_WORKERS` make them smaller.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
@@ -16,7 +16,7 @@ use buildpool_test_s3::S3;
 use buildpool_tests::{Cluster, Pool, PoolBuilder};
 use futures_util::StreamExt;
 use runner::{connect, run};
-use simulated::{Simulated, worker_tokens};
+use simulated::{Simulated, WORKERS_OF_TOKEN, worker_tokens};
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
@@ -25,6 +25,9 @@ use tokio::task::JoinSet;
 fn main() {
     runner::run_wanted(&[("latency", latency), ("many", many), ("log", log), ("workers", workers)]);
 }
+
+/// Workers that join before all connected ones report.
+const JOIN_AT_ONCE: usize = 500;
 
 fn number(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -123,7 +126,8 @@ async fn run_many(client: &Client, jobs: usize) {
 /// Measures a log from its process until its job is done: with the log in a bucket, and in a shared directory.
 /// Yardstick of the bucket: the same bytes in parts of 8 MiB, four at a time, over bare sockets.
 fn log(runtime: &Runtime) {
-    let mib = number("BUILDPOOL_LOG_MIB", 1_024);
+    // A log with its headers has at most 1 GiB by default.
+    let mib = number("BUILDPOOL_LOG_MIB", 1_000);
     let (Some(postgres), Some(server)) = (Postgres::start(), S3::start()) else { return };
     let objects = format!("s3://{}/pool", server.bucket());
     let bucket = Cluster::start_on_bucket(&[postgres.database()], (&objects, server.environment()), "");
@@ -211,28 +215,37 @@ fn workers(runtime: &Runtime) {
         nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE, limit.1, limit.1);
     let Some((_postgres, cluster)) = on_postgres(0) else { return };
     let (pool, pid) = (&cluster.pool, cluster.pid(0));
-    let most = number("BUILDPOOL_WORKERS", 10_000);
+    // The coordinator uses half of its open files for links, and a token leaves as many free as it has.
+    let links_max = usize::try_from(limit.1 / 2).unwrap_or(usize::MAX).saturating_sub(WORKERS_OF_TOKEN);
+    let most = number("BUILDPOOL_WORKERS", 10_000).min(links_max);
     let tokens = worker_tokens(pool, most);
     let start = status_of(pid, "VmRSS");
     let mut connected: Vec<Simulated> = Vec::new();
-    for count in [10, 100, 1_000, 10_000].into_iter().filter(|count| *count <= most) {
-        let before = (processor_secs(pid), connected.len());
-        runtime.block_on(async {
-            for number in connected.len()..count {
-                let mut worker = Simulated::new(pool.url(), &tokens[number / 1_000], number);
-                worker.connect().await;
-                connected.push(worker);
-            }
-        });
-        let joining = (processor_secs(pid) - before.0) * 1e6 / (count - before.1) as f64;
+    let mut counts = [10, 100, 1_000, 10_000].map(|count| count.min(most)).to_vec();
+    counts.dedup();
+    for count in counts {
+        let (before, mut joining) = (connected.len(), 0.0);
+        while connected.len() < count {
+            let began = processor_secs(pid);
+            runtime.block_on(async {
+                for number in connected.len()..count.min(connected.len() + JOIN_AT_ONCE) {
+                    let token = &tokens[number / WORKERS_OF_TOKEN];
+                    let mut worker = Simulated::new(pool.url(), token, number);
+                    worker.connect().await;
+                    connected.push(worker);
+                }
+            });
+            joining += processor_secs(pid) - began;
+            // A silent worker would lose its connection before all have joined.
+            runtime.block_on(report_all(&mut connected));
+        }
+        let joining = joining * 1e6 / (count - before) as f64;
         // At least 2,000 reports, one worker after another.
         let rounds = 2_000_usize.div_ceil(count);
         let before = processor_secs(pid);
         runtime.block_on(async {
             for _ in 0..rounds {
-                for worker in &mut connected {
-                    worker.report().await;
-                }
+                report_all(&mut connected).await;
             }
         });
         let report = (processor_secs(pid) - before) * 1e6 / (rounds * count) as f64;
@@ -241,6 +254,12 @@ fn workers(runtime: &Runtime) {
             (status_of(pid, "VmRSS") - start) / count as f64,
             report * count as f64 / 10.0 / 1e4
         );
+    }
+}
+
+async fn report_all(workers: &mut [Simulated]) {
+    for worker in workers {
+        worker.report().await;
     }
 }
 

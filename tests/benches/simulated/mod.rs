@@ -2,6 +2,7 @@
 
 use buildpool_protocol::frame;
 use buildpool_protocol::ids::{BootId, WorkerId};
+use buildpool_protocol::limits::REPORT_EVERY;
 use buildpool_protocol::outcome::Outcome;
 use buildpool_protocol::version::VersionRange;
 use buildpool_protocol::worker_link::{Condition, FromWorker, Register, ToWorker};
@@ -15,7 +16,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
 /// Workers that one token may have.
-const WORKERS_OF_TOKEN: usize = 1_000;
+pub(crate) const WORKERS_OF_TOKEN: usize = 1_000;
 
 /// Makes the tokens of so many workers: worker N uses token N / 1,000.
 pub(crate) fn worker_tokens(pool: &Pool, workers: usize) -> Vec<String> {
@@ -73,12 +74,19 @@ impl Simulated {
         while !matches!(self.receive().await, ToWorker::Desired { .. }) {}
     }
 
-    /// Takes jobs and ends them, until its task is aborted.
+    /// Takes jobs and ends them, and reports, until its task is aborted. A silent worker loses its connection.
     pub(crate) async fn work(mut self) {
         self.connect().await;
+        let mut reports = tokio::time::interval(REPORT_EVERY);
         loop {
-            if let ToWorker::Grant(grant) = self.receive().await {
-                self.send(&FromWorker::Complete { lease: grant.lease, outcome: Box::new(passed()) }).await;
+            tokio::select! {
+                message = self.receive() => if let ToWorker::Grant(grant) = message {
+                    let outcome = Box::new(passed());
+                    self.send(&FromWorker::Complete { lease: grant.lease, outcome }).await;
+                },
+                _ = reports.tick() => {
+                    self.send(&FromWorker::Report { held: Vec::new(), condition: Condition::default() }).await;
+                }
             }
         }
     }
