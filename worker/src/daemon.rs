@@ -44,7 +44,7 @@ use crate::limits::{BACKOFF_MAX, BACKOFF_MIN, CONTROL_QUEUE, EVENT_QUEUE, FAILOV
 use crate::link::connect::{ConnectError, DiallerError};
 use crate::link::outbox::Outbox;
 use crate::link::reloading_dialler::ReloadingDialler;
-use crate::link::session::{self, Incoming};
+use crate::link::session::{self, Disconnect, Incoming};
 use crate::link::transfers::Transfers;
 use crate::upgrade::Staged;
 use crate::workspace::{WorkspaceError, Workspaces};
@@ -164,15 +164,15 @@ async fn stay_connected(
                     return Ok(());
                 }
                 let mut answer = RegistrationAnswer::None;
-                let lost =
-                    session::serve(socket, receiver, outbox, transfers, events, |incoming| match incoming {
-                        Incoming::Message(message) => {
-                            note_answer(&mut answer, &message);
-                            Event::Incoming(message)
-                        }
-                        Incoming::Stdin { position, content } => Event::Stdin { position, content },
-                    })
-                    .await;
+                let wrap = |incoming| match incoming {
+                    Incoming::Message(message) => {
+                        note_answer(&mut answer, &message);
+                        Event::Incoming(message)
+                    }
+                    Incoming::Stdin { position, content } => Event::Stdin { position, content },
+                };
+                let peers = dialler.current().peers(route.current());
+                let lost = session::serve((socket, &peers), receiver, outbox, transfers, events, wrap).await;
                 outbox.disconnected();
                 if events.send(Event::Disconnected).await.is_err() {
                     return Ok(());
@@ -181,6 +181,10 @@ async fn stay_connected(
                 match answer {
                     RegistrationAnswer::Accepted => {
                         route.connected();
+                        if matches!(lost, Disconnect::Replaced) {
+                            // Another coordinator is dialled next.
+                            route.failed();
+                        }
                         backoff.reset();
                         backoff.pause(random())
                     }

@@ -3,7 +3,7 @@
 use super::endpoint::Endpoint;
 use super::error::{ClientError, Misbehaviour};
 use super::link::{is_final, random};
-use buildpool_dial::{Backoff, DialError, PoolUrl, Route, Socket, Transport, pause_for};
+use buildpool_dial::{Backoff, DialError, Peers, PoolUrl, Route, Socket, Transport, pause_for};
 use buildpool_protocol::client_link::{FromClient, PATH, Role, ToClient};
 use buildpool_protocol::error::ErrorCode;
 use buildpool_protocol::frame::{decode_control, encode_control};
@@ -157,6 +157,13 @@ pub async fn connect(endpoint: &Endpoint) -> Result<Transport, ClientError> {
     let late = || unreachable(&endpoint.url, io::Error::new(io::ErrorKind::TimedOut, "no answer in time"));
     let connected = tokio::time::timeout(DIAL_WITHIN, buildpool_dial::connect(&endpoint.url, tls)).await;
     connected.map_err(|_| late())?.map_err(|error| from_dial(endpoint, error))
+}
+
+/// Returns the coordinators of the endpoint's pool, for a link to this one. `None` if the certificates of the authorities can't be
+/// read any more, or if there is only one coordinator.
+pub(super) fn peers(endpoint: &Endpoint, current: &PoolUrl) -> Option<Peers> {
+    let peers = Peers::new(&endpoint.url, current, tls(endpoint).ok()?);
+    peers.has_others().then_some(peers)
 }
 
 /// Returns the TLS settings for an endpoint, or `None` if its URL is plain.

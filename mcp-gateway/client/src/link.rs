@@ -8,17 +8,17 @@ use super::pending::{Call, Outgoing, Pending};
 use super::stdin::{Feed, Piece};
 use super::target::Target;
 use super::transfer::{TransferEvent, TransferEvents};
-use buildpool_dial::{Backoff, PoolUrl, Socket, pause_for};
+use buildpool_dial::{Backoff, Peers, PoolUrl, Silence, SilenceStep, Socket, pause_for};
 use buildpool_protocol::frame::{
     BINARY_HEADER_BYTES, BinaryHeader, BinaryKind, decode_control, encode_control,
 };
-use buildpool_protocol::limits::{LOST_AFTER, REPORT_EVERY, SILENCE_MAX};
+use buildpool_protocol::limits::{LOST_AFTER, REPORT_EVERY};
 use buildpool_protocol::{ErrorCode, LinkError};
 use bytes::Bytes;
 use futures_util::{Sink, Stream};
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
@@ -32,7 +32,7 @@ const JOB_PATIENCE: Duration = LOST_AFTER;
 const IDLE_CLOSE: Duration = Duration::from_secs(60);
 /// First and longest pause between attempts to reconnect.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// Interval at which [`Link`] checks its timeouts while connected.
+/// Interval of the messages of a connected [`Link`], and of the check whether it is idle.
 const TICK: Duration = REPORT_EVERY;
 
 /// A command from a client handle to its link.
@@ -125,15 +125,38 @@ impl Link {
         let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + TICK, TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut wire = Wire::default();
-        let (mut received_at, mut busy_at) = (Instant::now(), Instant::now());
+        let mut busy_at = Instant::now();
+        let peers = self.target.peers(&self.url());
+        let mut silence = Silence::new(Instant::now(), peers.is_some());
+        let mut asking = pin!(None);
         loop {
+            while let Some(step) = silence.poll(Instant::now()) {
+                match step {
+                    SilenceStep::Ping => wire.outbox.push_back(Message::Ping(Bytes::new())),
+                    SilenceStep::Ask => asking.set(peers.as_ref().map(Peers::is_replaced)),
+                    SilenceStep::GiveUp => {
+                        let silent = io::Error::new(io::ErrorKind::TimedOut, "the coordinator went silent");
+                        return Ended::Lost(self.lost(silent));
+                    }
+                    SilenceStep::Leave => {
+                        let text = "the coordinator gives no answer, and another one leads";
+                        return Ended::Lost(self.lost(io::Error::new(io::ErrorKind::TimedOut, text)));
+                    }
+                }
+            }
+            let answer = async {
+                match asking.as_mut().as_pin_mut() {
+                    Some(asking) => asking.await,
+                    None => std::future::pending().await,
+                }
+            };
             wire.outbox.extend(self.pending.outbox.drain(..).map(|outgoing| match outgoing {
                 Outgoing::Control(message) => Message::text(encode_control(&message)),
                 Outgoing::Frame(frame) => Message::Binary(frame),
             }));
             tokio::select! {
                 received = poll_fn(|context| wire.poll(&mut socket, context)) => {
-                    received_at = Instant::now();
+                    silence.received(Instant::now());
                     match received {
                         Ok(Received::Message(message)) => {
                             if let Err(error) = self.receive(message) {
@@ -144,6 +167,11 @@ impl Link {
                         Err(error) => return Ended::Lost(self.lost(dial::into_io(error))),
                     }
                 }
+                is_replaced = answer => {
+                    asking.set(None);
+                    silence.answered(Instant::now(), is_replaced);
+                }
+                () = tokio::time::sleep_until(silence.next_deadline().into()) => {}
                 command = self.commands.recv() => match command {
                     Some(command) => self.take(command),
                     None => {
@@ -152,10 +180,6 @@ impl Link {
                     }
                 },
                 _ = ticks.tick() => {
-                    if received_at.elapsed() > SILENCE_MAX {
-                        let silent = io::Error::new(io::ErrorKind::TimedOut, "the coordinator went silent");
-                        return Ended::Lost(self.lost(silent));
-                    }
                     if !self.pending.is_empty() {
                         busy_at = Instant::now();
                     } else if busy_at.elapsed() > IDLE_CLOSE {

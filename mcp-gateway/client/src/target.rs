@@ -4,7 +4,7 @@ use super::dial::{self, PoolInfo};
 use super::endpoint::Endpoint;
 use super::error::ClientError;
 use crate::local::LocalPool;
-use buildpool_dial::Socket;
+use buildpool_dial::{Peers, PoolUrl, Socket};
 use std::sync::Arc;
 
 /// The target of connections and reconnections.
@@ -22,6 +22,14 @@ impl Target {
         match self {
             Self::Named(endpoint) => dial::dial(endpoint, client).await,
             Self::Local(pool) => dial_local(pool, client).await,
+        }
+    }
+
+    /// Returns the coordinators of the pool, for a link to this one. `None` if there is only one.
+    pub(super) fn peers(&self, current: &PoolUrl) -> Option<Peers> {
+        match self {
+            Self::Named(endpoint) => dial::peers(endpoint, current),
+            Self::Local(_) => None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Tests that take the leader away while jobs write: killed, paused, and cut off from PostgreSQL.
 
+use buildpool_client::{Client, Endpoint, FollowQuery, LinkStatus, Target};
 use buildpool_test_postgres::Postgres;
 use buildpool_test_s3::S3;
 use buildpool_tests::{Cluster, Direction, Flow, Proxy, Workload, signal, wait_until};
@@ -78,6 +79,62 @@ fn a_leader_that_is_paused_writes_nothing_when_it_goes_on() {
     signal(pid, Signal::SIGCONT);
     cluster.wait_for_standby(old);
     end(&cluster, &workload);
+}
+
+#[test]
+fn workers_and_clients_leave_a_leader_that_stays_paused() {
+    let Some(postgres) = Postgres::start() else { return };
+    let database = postgres.database();
+    let (cluster, mut workload) = begin(&[database.clone(), database]);
+    let old = cluster.leader();
+    let pid = i32::try_from(cluster.pid(old)).unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let token = cluster.pool.token().parse().unwrap();
+    let target = Target::Named(Endpoint::new(cluster.pool.url().parse().unwrap(), Some(token)));
+    let client = runtime.block_on(Client::connect(target, "test")).unwrap();
+    let query = FollowQuery { job: workload.jobs()[0].id.clone(), ..FollowQuery::default() };
+    let mut events = runtime.block_on(client.follow(query)).unwrap();
+    // The first event shows that the leader serves the request.
+    runtime.block_on(events.next()).unwrap();
+    assert!(signal(pid, Signal::SIGSTOP));
+    let paused = Instant::now();
+    let new = cluster.leader_after(old);
+    let following = async { while events.next().await.is_some() {} };
+    let leaving = async {
+        let mut status = client.status();
+        while client.pool().url.to_string() != cluster.url(new) {
+            status.changed().await.unwrap();
+            if let LinkStatus::Reconnecting { error, .. } = &*status.borrow_and_update() {
+                let text = format!("{error:?}");
+                assert!(!text.contains("silent"), "it waited for the whole limit: {text}");
+            }
+        }
+    };
+    runtime.block_on(async {
+        tokio::select! {
+            () = leaving => println!("the client left after {:.2?}", paused.elapsed()),
+            () = following => panic!("the job ended"),
+        }
+    });
+    workload.submit(&cluster.pool, 1_000, Duration::ZERO, &[]);
+    for worker in ["w0", "w1"] {
+        wait_until("the worker leaves", || !lost(&cluster, worker).is_empty());
+        println!("{worker} left after at most {:.2?}", paused.elapsed());
+        assert!(lost(&cluster, worker).contains("another one leads"), "{worker}: {}", lost(&cluster, worker));
+    }
+    // The paused coordinator still holds its old connections.
+    end(&cluster, &workload);
+    assert!(signal(pid, Signal::SIGCONT));
+    cluster.wait_for_standby(old);
+}
+
+/// Returns the reasons for which a worker lost a connection, from its log.
+fn lost(cluster: &Cluster, worker: &str) -> String {
+    let log = cluster.pool.log_text(worker);
+    let is_end = |line: &&str| {
+        line.contains("the coordinator gives no answer") || line.contains("nothing from the coordinator")
+    };
+    log.lines().filter(is_end).collect()
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::limits::{CONNECT_ONE_WITHIN, CONNECT_WITHIN};
-use buildpool_dial::{DialError, PoolUrl, Route, Socket, UrlError};
+use buildpool_dial::{DialError, Peers, PoolUrl, Route, Socket, UrlError};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::worker_link::PATH;
 use buildpool_trust::{AuthoritiesError, Distrust, Trust, client_config, is_loopback};
@@ -142,6 +142,11 @@ impl Dialler {
     /// Returns the route over the configured coordinators.
     pub fn route(&self) -> Route {
         Route::new(&self.url)
+    }
+
+    /// Returns the coordinators of the pool, for a link to this one.
+    pub fn peers(&self, current: &PoolUrl) -> Peers {
+        Peers::new(&self.url, current, self.tls.clone())
     }
 
     /// Returns the leader that a standby names, or `None` if its URL is invalid or the token must not be sent there.

@@ -2,7 +2,7 @@
 
 use super::outbox::{Outbox, OutboxItem};
 use super::transfers::{Outgoing, Transfers};
-use buildpool_dial::Socket;
+use buildpool_dial::{Peers, Silence, SilenceStep, Socket};
 use buildpool_objects::pump::Event;
 use buildpool_protocol::frame::{
     BINARY_HEADER_BYTES, BinaryHeader, BinaryKind, decode_control, encode_control,
@@ -13,8 +13,10 @@ use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use std::fmt;
+use std::pin::pin;
+use std::time::Instant;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{sleep_until, timeout};
 use tokio_tungstenite::tungstenite::{self, Message};
 use tracing::warn;
 
@@ -25,6 +27,8 @@ pub enum Disconnect {
     Closed(String),
     /// No message within [`SILENCE_MAX`].
     TimedOut,
+    /// The coordinator gives no answer, and another one leads.
+    Replaced,
     /// The connection broke.
     Broken(Box<tungstenite::Error>),
     /// The other end sent an invalid message.
@@ -39,6 +43,7 @@ impl fmt::Display for Disconnect {
             Self::Closed(reason) if reason.is_empty() => f.write_str("the coordinator closed the connection"),
             Self::Closed(reason) => write!(f, "the coordinator closed the connection: {reason}"),
             Self::TimedOut => write!(f, "nothing from the coordinator for {} s", SILENCE_MAX.as_secs()),
+            Self::Replaced => f.write_str("the coordinator gives no answer, and another one leads"),
             Self::Broken(error) => write!(f, "the connection broke: {error}"),
             Self::Malformed(error) => write!(f, "from the coordinator: {error}"),
             Self::Ended => f.write_str("the worker closed the connection"),
@@ -62,9 +67,9 @@ pub enum Incoming {
 
 /// Serves a connection until it ends. Dropping the sender of `control` closes it gracefully.
 ///
-/// `wrap` converts each message to an event.
+/// `wrap` converts each message to an event. `peers` are asked while the coordinator sends nothing.
 pub async fn serve<E>(
-    socket: Socket,
+    (socket, peers): (Socket, &Peers),
     mut control: mpsc::Receiver<FromWorker>,
     outbox: &Outbox,
     transfers: &Transfers,
@@ -73,9 +78,10 @@ pub async fn serve<E>(
 ) -> Disconnect {
     let (mut sink, mut stream) = socket.split();
     let mut bulk = transfers.connected();
+    let (pings, mut due) = mpsc::channel(1);
     let disconnect = tokio::select! {
-        disconnect = read(&mut stream, transfers, events, wrap) => disconnect,
-        disconnect = write(&mut sink, &mut control, outbox, &mut bulk) => disconnect,
+        disconnect = read((&mut stream, pings), peers, transfers, events, wrap) => disconnect,
+        disconnect = write((&mut sink, &mut due), &mut control, outbox, &mut bulk) => disconnect,
     };
     transfers.disconnected();
     if matches!(disconnect, Disconnect::Ended | Disconnect::Malformed(_)) {
@@ -85,18 +91,56 @@ pub async fn serve<E>(
     disconnect
 }
 
+/// Returns the next message of a link, or the reason of its end.
+async fn next_message(
+    (stream, pings): (&mut SplitStream<Socket>, &mpsc::Sender<()>),
+    peers: &Peers,
+) -> Result<Message, Disconnect> {
+    // The time for which the daemon did not take messages is not a silence of the coordinator.
+    let mut silence = Silence::new(Instant::now(), peers.has_others());
+    let mut asking = pin!(None);
+    loop {
+        while let Some(step) = silence.poll(Instant::now()) {
+            match step {
+                // A ping that waits already is enough.
+                SilenceStep::Ping => drop(pings.try_send(())),
+                SilenceStep::Ask => asking.set(Some(peers.is_replaced())),
+                SilenceStep::GiveUp => return Err(Disconnect::TimedOut),
+                SilenceStep::Leave => return Err(Disconnect::Replaced),
+            }
+        }
+        let answer = async {
+            match asking.as_mut().as_pin_mut() {
+                Some(asking) => asking.await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            message = stream.next() => return match message {
+                None => Err(Disconnect::Closed(String::new())),
+                Some(Err(error)) => Err(Disconnect::Broken(Box::new(error))),
+                Some(Ok(message)) => Ok(message),
+            },
+            is_replaced = answer => {
+                asking.set(None);
+                silence.answered(Instant::now(), is_replaced);
+            }
+            () = sleep_until(silence.next_deadline().into()) => {}
+        }
+    }
+}
+
 async fn read<E>(
-    stream: &mut SplitStream<Socket>,
+    (stream, pings): (&mut SplitStream<Socket>, mpsc::Sender<()>),
+    peers: &Peers,
     transfers: &Transfers,
     events: &mpsc::Sender<E>,
     mut wrap: impl FnMut(Incoming) -> E,
 ) -> Disconnect {
     loop {
-        let message = match timeout(SILENCE_MAX, stream.next()).await {
-            Err(_) => return Disconnect::TimedOut,
-            Ok(None) => return Disconnect::Closed(String::new()),
-            Ok(Some(Err(error))) => return Disconnect::Broken(Box::new(error)),
-            Ok(Some(Ok(message))) => message,
+        let message = match next_message((&mut *stream, &pings), peers).await {
+            Ok(message) => message,
+            Err(disconnect) => return disconnect,
         };
         match message {
             Message::Text(text) => match decode_control(text.as_str()) {
@@ -137,7 +181,7 @@ async fn read<E>(
 }
 
 async fn write(
-    sink: &mut SplitSink<Socket, Message>,
+    (sink, pings): (&mut SplitSink<Socket, Message>, &mut mpsc::Receiver<()>),
     control: &mut mpsc::Receiver<FromWorker>,
     outbox: &Outbox,
     bulk: &mut mpsc::Receiver<Outgoing>,
@@ -166,6 +210,8 @@ async fn write(
                             Some(message) => text(&message),
                             None => return Disconnect::Ended,
                         },
+                        // While there is bulk data, its acknowledgements show that the coordinator lives.
+                        Some(()) = pings.recv() => Message::Ping(Bytes::new()),
                         () = outbox.changed() => continue,
                         Some(outgoing) = bulk.recv() => match outgoing {
                             Outgoing::Step(step) => text(&step),
