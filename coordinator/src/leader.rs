@@ -52,13 +52,14 @@ struct Facts {
 }
 
 impl Facts {
-    fn new(url: String) -> Self {
+    fn new(url: String, gate: &Gate) -> Self {
         Self {
             url,
             started: Instant::now(),
             until: AtomicU64::default(),
             resigned: Notify::default(),
-            answered: Mutex::default(),
+            // The server is the probable reason for the end of the earlier run. Until it answers, peers must not wait for it.
+            answered: Mutex::new(gate.has_ended.is_some().then_some(false)),
             epoch: AtomicI64::default(),
             renewed: AtomicU64::default(),
         }
@@ -193,7 +194,7 @@ impl Candidate {
     ) -> std::io::Result<Leadership> {
         let candidate = Self {
             server: server.clone(),
-            facts: Arc::new(Facts::new(url)),
+            facts: Arc::new(Facts::new(url, &gate)),
             gate,
             tasks: lease_thread(server.session())?,
             holder: Uuid::now_v7().to_string(),

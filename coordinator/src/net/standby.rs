@@ -78,9 +78,8 @@ pub(super) async fn leader(leadership: &Leadership) -> Result<String, LinkError>
         Part::Standby { leader, is_overdue } => leader.is_some() && !is_overdue,
         Part::Leader | Part::Replaced => true,
     };
-    let within = if leadership.server_fails() { SERVER_WITHIN } else { LEADER_WITHIN };
     // After the wait, the last known leader is better than no leader.
-    drop(tokio::time::timeout(within, part.wait_for(is_known)).await);
+    drop(tokio::time::timeout(answer_within(leadership), part.wait_for(is_known)).await);
     let part = part.borrow().clone();
     match part {
         Part::Standby { leader: Some(url), .. } => Ok(url),
@@ -93,6 +92,10 @@ pub(super) async fn leader(leadership: &Leadership) -> Result<String, LinkError>
             Err(LinkError::new(ErrorCode::Unavailable, text))
         }
     }
+}
+
+fn answer_within(leadership: &Leadership) -> Duration {
+    if leadership.server_fails() { SERVER_WITHIN } else { LEADER_WITHIN }
 }
 
 /// Returns the body of a refusal with status 503: a problem document (RFC 9457), which is a [`LinkError`] too.
@@ -164,6 +167,31 @@ async fn http(State(known): State<Known>, uri: Uri) -> Response {
         Err(error) => {
             let media = [(header::CONTENT_TYPE, "application/problem+json")];
             (StatusCode::SERVICE_UNAVAILABLE, media, refusal(&error.message)).into_response()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LEADER_WITHIN, SERVER_WITHIN, answer_within};
+    use crate::leader::{Candidate, Gate};
+    use crate::store::Server;
+    use std::net::TcpListener;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    #[test]
+    fn after_a_lost_leadership_peers_do_not_wait_for_a_server_that_has_not_answered_yet() {
+        // The kernel completes connections to it, and no process answers.
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
+        let port = listener.local_addr().expect("it is bound").port();
+        let url = format!("postgres://pool@127.0.0.1:{port}/pool");
+        let server = Server::new(url.parse().expect("a URL")).expect("prepared");
+        let lost = Gate { has_ended: Some(Arc::default()), not_before: None };
+        for (gate, expected) in [(Gate::default(), LEADER_WITHIN), (lost, SERVER_WITHIN)] {
+            let url = "ws://127.0.0.1:1".to_owned();
+            let leadership = Candidate::start(&server, url, Duration::from_secs(60), gate).expect("started");
+            assert_eq!(answer_within(&leadership), expected);
         }
     }
 }
