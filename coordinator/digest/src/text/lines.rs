@@ -3,7 +3,7 @@
 //! A line ends at LF. A line longer than [`LINE_BYTES_MAX`] is cut: its head and its last bytes are kept. Progress that a
 //! tool redraws with CR and never ends is cut at a CR, so that the latest state remains.
 
-use crate::limits::{LINE_BYTES_MAX, LINE_TAIL_BYTES};
+use crate::limits::{JSON_LINE_BYTES_MAX, LINE_BYTES_MAX, LINE_TAIL_BYTES};
 use memchr::{memchr_iter, memrchr};
 
 /// One line of a stream, without its LF.
@@ -93,7 +93,7 @@ impl Lines {
     /// Adds to the current line. The cut at the limit depends on byte counts alone, never on chunk borders.
     fn extend(&mut self, mut part: &[u8], line: &mut impl FnMut(RawLine<'_>)) {
         while !part.is_empty() {
-            let room = LINE_BYTES_MAX - self.carry.len();
+            let room = self.limit().saturating_sub(self.carry.len());
             if room > 0 {
                 let taken = room.min(part.len());
                 self.carry.extend_from_slice(&part[..taken]);
@@ -107,6 +107,15 @@ impl Lines {
             self.extend_tail(part);
             self.at += part.len() as u64;
             return;
+        }
+    }
+
+    /// Maximum length of the current line. Its first bytes decide, so the borders of chunks do not.
+    fn limit(&self) -> usize {
+        if self.carry.len() >= LINE_BYTES_MAX && begins_json(&self.carry) {
+            JSON_LINE_BYTES_MAX
+        } else {
+            LINE_BYTES_MAX
         }
     }
 
@@ -137,6 +146,15 @@ impl Lines {
         self.tail.drain(..dropped);
         self.skipped += dropped as u64;
     }
+}
+
+/// Longest time stamp and name of a task before a record.
+const FRONT_BYTES_MAX: usize = 200;
+
+/// Whether a line has a record or a document in JSON, maybe after a prefix.
+fn begins_json(line: &[u8]) -> bool {
+    let front = &line[..line.len().min(FRONT_BYTES_MAX)];
+    front.windows(2).any(|pair| matches!(pair, [b'{', b'"'] | [b'[', b'{' | b'"' | b'[']))
 }
 
 #[cfg(test)]
@@ -190,5 +208,19 @@ mod tests {
         let mut small = Vec::new();
         small.extend(log.chunks(777));
         assert_eq!(cut(&small), whole);
+    }
+
+    #[test]
+    fn a_long_line_in_json_is_whole() {
+        for front in ["", "2026-01-01T00:00:00Z ", "web | "] {
+            let line = format!("{front}[{{\"a\":\"{}\"}}]\n", "x".repeat(LINE_BYTES_MAX * 3));
+            for chunk in [line.len(), 10_000] {
+                let lines = cut(&line.as_bytes().chunks(chunk).collect::<Vec<_>>());
+                assert_eq!(lines.len(), 1);
+                assert_eq!(lines[0].0.len(), line.len() - 1);
+            }
+        }
+        let endless = format!("{{\"a\":\"{}", "x".repeat(2 * JSON_LINE_BYTES_MAX));
+        assert_eq!(cut(&[endless.as_bytes()])[0].0.len(), JSON_LINE_BYTES_MAX);
     }
 }
