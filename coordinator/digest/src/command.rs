@@ -148,6 +148,19 @@ impl Simple {
         ToolId::all().any(|tool| tool.runs_tests && self.is_of(tool.commands()))
     }
 
+    /// Returns true if this part runs a script of a package. The package manager prints its name first.
+    fn runs_script(&self) -> bool {
+        let is_silent = |word: &String| matches!(word.as_str(), "-s" | "--silent");
+        self.program().is_some_and(|(program, arguments)| {
+            let script = arguments.iter().find(|word| !word.starts_with('-'));
+            matches!(program, "npm" | "pnpm" | "yarn")
+                && script.is_some_and(|word| {
+                    matches!(word.as_str(), "run" | "run-script" | "test" | "t" | "start")
+                })
+                && !arguments.iter().any(is_silent)
+        })
+    }
+
     /// Returns true if this part runs the tool. A tool can have a second word: `node --test`.
     fn is_of(&self, tools: &[&str]) -> bool {
         let is_set = |word: &String| word.contains('=') && !word.starts_with('-');

@@ -67,11 +67,17 @@ pub(crate) fn standing_error(
     if !may_hide || accepts || only_reads {
         return None;
     }
+    // `make lint | cat`: a linter printed it, and the pipe hides its exit code.
+    let pipes_linter = |found: &RawFinding| {
+        command.has_pipe()
+            && found.location.is_some()
+            && ToolId::of_rule(found.rule).is_some_and(|tool| tool.lints)
+    };
     let remarks = findings.warnings.iter().chain(&findings.remarks).filter(|found| {
         let counts = match found.fails {
             Fails::Always => true,
-            Fails::AtEnd => runs_linter || found.last >= last_text,
-            Fails::BySeverity => runs_linter && found.remark,
+            Fails::AtEnd => runs_linter || pipes_linter(found) || found.last >= last_text,
+            Fails::BySeverity => (runs_linter || pipes_linter(found)) && found.remark,
             Fails::Never => false,
         };
         counts && found.order > success.max(markers.ignored) && stands(found)

@@ -150,3 +150,41 @@ fn what_a_test_prints_hides_nothing_of_its_runner_or_of_others() {
     let long = format!("stdout | a.test.ts > x\n{}Segmentation fault\n", "text\n".repeat(100));
     assert_eq!(digest(&long, None).verdict, Verdict::Crashed);
 }
+
+/// Verdict of a log of a command that exited with 0.
+fn of_command(command: &str, log: &str) -> Verdict {
+    let mut digester = Digester::new(Options { command: command.to_owned(), ..Options::default() });
+    digester.push(Stream::Stdout, log.as_bytes());
+    digester.finish(&Facts { ending: Some(Ending::Exited { code: 0 }), ..Facts::default() }).verdict
+}
+
+#[test]
+fn a_command_that_reads_a_log_of_failed_tests_is_not_doubted() {
+    let log = "== test session starts ==\ncollected 3 items\n=== 1 failed, 2 passed in 0.1s ===\n";
+    for command in ["cat test.log", "tail -5 test.log | grep fail", "docker logs app"] {
+        assert_eq!(of_command(command, log), Passed, "{command}");
+    }
+    for command in ["cat test.log; make", "pytest | cat", "make > test.log; cat test.log", ""] {
+        assert_eq!(of_command(command, log), Verdict::Inconclusive, "{command}");
+    }
+    let unreadable = format!("{log}cat: b.log: No such file or directory\n");
+    assert_eq!(of_command("cat test.log b.log | cat", &unreadable), Verdict::Inconclusive);
+}
+
+#[test]
+fn remarks_of_a_linter_behind_a_pipe_are_doubted() {
+    let log = "************* Module a\na.py:1:0: C0114: Missing module docstring (missing-module-docstring)\n\n\
+        Your code has been rated at 0.00/10\n";
+    assert_eq!(of_command("make lint | cat", log), Verdict::Inconclusive);
+    for command in ["make lint", "set -o pipefail; make lint | cat", "pylint --exit-zero a | cat"] {
+        assert_eq!(of_command(command, log), Passed, "{command}");
+    }
+}
+
+#[test]
+fn an_error_after_the_tests_of_the_last_program_is_of_its_cleanup() {
+    let log = "> test\n> jest\n\nPASS ./a.test.js\n\nTest Suites: 1 passed, 1 total\nTests:       3 passed, 3 total\n\
+        Ran all test suites.\nerror: could not remove /w/x\n";
+    assert_eq!(of_command("npm ci; npm test", log), Passed);
+    assert_eq!(of_command("npm test; rm -rf x", log), Verdict::Inconclusive);
+}

@@ -90,7 +90,7 @@ impl Command {
         let is_redirected = part.words.iter().any(|word| word.contains('>') && !word.contains(">&"));
         let is_conditional = at > 0 && matches!(self.parts[at - 1].operator.as_str(), "&&" | "||");
         let prints = part.words.first().is_some_and(|word| word == "echo" || word == "printf");
-        (prints || part.runs_tests()) && !is_redirected && !is_conditional
+        (prints || part.runs_tests() || part.runs_script()) && !is_redirected && !is_conditional
     }
 
     /// Returns true if exit code 0 of the command does not show that this part succeeded.
@@ -241,6 +241,8 @@ mod tests {
             "if a; then perl a.pl; fi; rm lock",
             "sh -c 'perl a.pl; cd b'",
             "perl a.pl; make",
+            "perl a.pl; npm --silent test",
+            "perl a.pl; npm ci",
         ] {
             assert!(Command::new(line).may_end_in_silence("no table at a.pl line 3."), "{line}");
         }
@@ -256,6 +258,8 @@ mod tests {
             "bash -ec 'perl a.pl; rm lock'",
             "perl a.pl; echo done",
             "perl a.pl; pytest",
+            "perl a.pl; npm test",
+            "perl a.pl; CI=1 yarn run check",
             "if [ -f a ]; then perl a.pl; fi",
             "cat a.log; make",
         ] {
