@@ -78,3 +78,71 @@ fn budgets_hold() {
         }
     }
 }
+
+/// Harmless output before and after each log, in bytes.
+const NOISE_BYTES: usize = 60 << 10;
+/// Minimum share of logs whose necessary facts are all kept, in percent.
+const COMPLETE_MIN: u64 = 97;
+
+/// Numbers that depend only on the seed.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % below
+    }
+
+    fn word(&mut self) -> &'static str {
+        const WORDS: &[&str] =
+            &["parser", "store", "widget", "cache", "router", "schema", "image", "client", "queue", "token"];
+        WORDS[self.next(WORDS.len() as u64) as usize]
+    }
+}
+
+/// Lines that tools print while all is well.
+fn noise(seed: u64) -> String {
+    let mut numbers = Numbers(seed);
+    let mut text = String::new();
+    while text.len() < NOISE_BYTES {
+        let (a, b, n) = (numbers.word(), numbers.word(), numbers.next(900));
+        let line = match numbers.next(9) {
+            0 => format!("   Compiling {a}-{b} v0.{n}.1"),
+            1 => format!("[{n}/900] Building CXX object src/{a}/CMakeFiles/{b}.dir/{b}.cpp.o"),
+            2 => format!("Downloading {a}-{b}-1.{n}.0.tar.gz ({n} kB)"),
+            3 => format!("2026-01-02T03:04:05.{n:03}Z INFO {a}: handled {n} requests of {b}"),
+            4 => format!("copying build/lib/{a}/{b}.py -> dist/{a}"),
+            5 => format!("  -> writing {a}/{b}_{n}.json"),
+            6 => format!("gcc -O2 -Wall -c src/{a}/{b}{n}.c -o build/{a}/{b}{n}.o"),
+            7 => format!(
+                "Get:{n} http://deb.example.org/debian stable/main amd64 lib{a}{b} amd64 1.{n} [{n} kB]"
+            ),
+            _ => format!("{a}: loaded {n} entries for {b}"),
+        };
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
+}
+
+/// A log with noise before and after it.
+fn inside_noise(log: &Log, seed: u64) -> Vec<u8> {
+    let end: &[u8] = if log.bytes.ends_with(b"\n") { b"" } else { b"\n" };
+    [noise(seed).as_bytes(), &log.bytes, end, noise(seed + 1).as_bytes()].concat()
+}
+
+#[test]
+fn logs_inside_harmless_output_keep_their_facts() {
+    let logs: Vec<Log> = sets().iter().flat_map(|directory| read(directory)).collect();
+    let failed = logs.into_iter().filter(|log| !log.must_keep.is_empty() && log.exit_code != Some(0));
+    let (mut incomplete, mut count) = (Vec::new(), 0);
+    for mut log in failed {
+        count += 1;
+        log.bytes = inside_noise(&log, count);
+        incomplete.extend(log.missing(&digest(&log, log.exit_code.map(ending))).into_iter().next());
+    }
+    let share = 100 - 100 * incomplete.len() as u64 / count;
+    println!("{share} % of {count} logs are complete");
+    assert!(count > 20, "the logs are there");
+    assert!(share >= COMPLETE_MIN, "{share} % of {count} logs are complete\n{}", incomplete.join("\n"));
+}
