@@ -37,6 +37,7 @@ mod dart;
 mod database;
 mod dejagnu;
 mod deno;
+mod djlint;
 mod docker;
 mod doctest;
 mod dotnet;
@@ -56,10 +57,12 @@ mod gradle;
 mod gtest;
 mod hadolint;
 mod haskell;
+mod htmlhint;
 mod infra;
 mod isort;
 mod jasmine;
 mod java;
+mod jekyll;
 mod jest;
 mod jshint;
 mod json_problems;
@@ -99,6 +102,7 @@ mod npm;
 mod ocaml;
 mod other_compilers;
 mod packages;
+mod packer;
 mod perl;
 mod pest;
 mod phpcs;
@@ -116,6 +120,7 @@ mod pyright;
 mod pytest;
 mod python;
 mod r_language;
+mod racket;
 mod rebar3;
 mod redocly;
 mod regrtest;
@@ -199,6 +204,7 @@ tools! {
     Maven => maven::TOOL,
     Gradle => gradle::TOOL,
     GradleOrAnt => gradle::OR_ANT,
+    Pest => pest::TOOL,
     Jest => jest::TOOL,
     Playwright => playwright::TOOL,
     NodeTest => node_test::TOOL,
@@ -212,7 +218,9 @@ tools! {
     Bazel => bazel::TOOL,
     CargoTest => libtest::TOOL,
     Unittest => unittest::TOOL,
+    Jekyll => jekyll::TOOL,
     Ruby => ruby::TOOL,
+    RackUnit => racket::TOOL,
     R => r_language::TOOL,
     Julia => julia::TOOL,
     Erlang => erlang::TOOL,
@@ -220,6 +228,7 @@ tools! {
     GitReplies => git::REPLIES,
     Consequences => consequences::TOOL,
     OtherCompilers => other_compilers::TOOL,
+    Packer => packer::TOOL,
     Database => database::TOOL,
     LintReports => lint_reports::TOOL,
     Cargo => cargo::TOOL,
@@ -292,8 +301,8 @@ tools! {
     Mocha => mocha::TOOL,
     MochaJson => mocha::JSON,
     PhpUnit => phpunit::TOOL,
-    Pest => pest::TOOL,
     Tsc => tsc::TOOL,
+    Htmlhint => htmlhint::TOOL,
     Eslint => eslint::TOOL,
     Rollup => rollup::TOOL,
     Node => node::TOOL,
@@ -348,6 +357,7 @@ tools! {
     Shell => shell::TOOL,
     Sanitizer => sanitizer::TOOL,
     Biome => biome::TOOL,
+    Djlint => djlint::TOOL,
     Ruff => ruff::TOOL,
     Hadolint => hadolint::TOOL,
     Rustfmt => rustfmt::TOOL,

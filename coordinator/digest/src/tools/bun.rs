@@ -1,11 +1,56 @@
 //! Output of bun test.
 
-use crate::rules::{ERROR, Effect, Kind, Marker, Rule, SORTS, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, SORTS, problem, set_place};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("bun test") };
 
+/// The lines of an error, up to the line that names its test.
+fn up_to_test(so_far: &[String], line: &str) -> Next {
+    if line.starts_with("(fail) ") {
+        Next::Last
+    } else if line.starts_with("(pass) ") || line.starts_with("error: ") || so_far.len() > 40 {
+        Next::Beyond
+    } else if line.starts_with([' ', '+', '-'])
+        || line.starts_with("Expected")
+        || line.starts_with("Received")
+    {
+        Next::Part
+    } else {
+        Next::Maybe
+    }
+}
+
+/// The test is named below, and the place is the first frame. Without a test it is an error of a program.
+fn of_test(diagnostic: &mut Diagnostic) {
+    let test = diagnostic.lines.last().and_then(|line| line.strip_prefix("(fail) ")).map(str::to_owned);
+    let frames = diagnostic.lines.iter().filter_map(|line| line.trim_start().strip_prefix("at "));
+    let places: Vec<String> = frames
+        .map(|frame| frame.rsplit(['(', ' ']).next().unwrap_or_default().trim_end_matches(')').to_owned())
+        .collect();
+    let _found = places.iter().any(|place| set_place(diagnostic, place));
+    if let Some(test) = test {
+        let name =
+            test.rsplit_once(" [").filter(|(_, time)| time.ends_with("s]")).map_or(&*test, |(name, _)| name);
+        diagnostic.test = Some(name.to_owned());
+        diagnostic.kind = Some(Kind::Test);
+    }
+}
+
 const RULES: &[Rule] = &[
+    Rule {
+        name: "bun.error",
+        pattern: r"^(?:error|[A-Z]\w*Error): (?P<m>\S.*)",
+        effects: &[
+            Effect::IfKnown(ToolId::Bun),
+            Effect::Problem(problem(ERROR, Kind::Runtime, 88).follow(up_to_test).owning().refine(of_test)),
+        ],
+    },
+    Rule {
+        name: "bun.begun",
+        pattern: r"^bun test v\d+\.\d+\.\d+ \([0-9a-f]+\)$",
+        effects: &[Effect::Marker(Marker::Tool(ToolId::Bun))],
+    },
     Rule {
         name: "bun.counts",
         pattern: r"^ (?:(?P<passed>\d+) pass|(?P<failed>\d+) fail|(?P<skipped>\d+) (?:skip|todo))$",

@@ -1,13 +1,34 @@
 //! Output of Erlang.
 
 use super::compiler::DIED;
-use crate::rules::{Effect, Indicator, Marker, Rule};
+use crate::rules::{Effect, Indicator, Marker, Next, Rule};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Erlang") };
 
-const RULES: &[Rule] = &[Rule {
-    name: "erlang.dump",
-    pattern: r"^Crash dump is being written to: (?P<m>.*)",
-    effects: &[Effect::Problem(DIED), Effect::Marker(Marker::Crash(Indicator::FatalError))],
-}];
+/// The line about the dump, below a blank one.
+fn up_to_dump(so_far: &[String], line: &str) -> Next {
+    if line.starts_with("Crash dump is being written to: ") {
+        Next::Last
+    } else if line.trim().is_empty() && so_far.len() < 3 {
+        Next::Maybe
+    } else {
+        Next::Beyond
+    }
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "erlang.boot",
+        pattern: r"^(?:init terminating in do_boot|Runtime terminating during boot) \((?P<m>.*)",
+        effects: &[
+            Effect::Problem(DIED.follow(up_to_dump).owning()),
+            Effect::Marker(Marker::Crash(Indicator::FatalError)),
+        ],
+    },
+    Rule {
+        name: "erlang.dump",
+        pattern: r"^Crash dump is being written to: (?P<m>.*)",
+        effects: &[Effect::Problem(DIED), Effect::Marker(Marker::Crash(Indicator::FatalError))],
+    },
+];

@@ -349,6 +349,12 @@ const RULES: &[Rule] = &[
         effects: &[Effect::Problem(problem(Level::Word, Kind::Runtime, 60).refine(worded).role(Role::Vague))],
     },
     Rule {
+        // Pairs with a level, as loggers of Go print them: `time=… level=error msg="…"`
+        name: "generic.pairs",
+        pattern: r#"^(?:[\w.-]+=(?:"[^"]*"|[^\s"]*) ){0,6}level="?(?P<s>fatal|panic|critical|crit|error|err|warning|warn|FATAL|PANIC|ERROR|WARN)"? (?P<m>.*)"#,
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Runtime, 60).role(Role::Vague))],
+    },
+    Rule {
         // `cp: cannot stat 'a': …`, `gzip: stdin: not in gzip format`
         name: "generic.tool_says",
         pattern: r"^[a-z][\w.+-]*:(?: [^:]{1,60}:)? +(?:\[\w+\] )?(?P<m>(?:[\w]+ \x22[^\x22]*\x22 failed: |[Cc]annot|[Cc]an't|[Cc]ould ?n[o']t|[Uu]nable to|[Ff]ailed to|not in |[Ii]nvalid|[Uu]nrecognized|[Uu]nknown|[Uu]nterminated|[Uu]nmatched|[Ii]llegal|[Nn]o such\b).*)",

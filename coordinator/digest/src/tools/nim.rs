@@ -28,7 +28,29 @@ fn nim_test(diagnostic: &mut Diagnostic) {
     diagnostic.spurious = diagnostic.test.is_none() && diagnostic.file.is_none();
 }
 
+/// `/w/a.nim(2) a`
+fn is_frame(line: &str) -> bool {
+    line.split_once(".nim(").is_some_and(|(file, rest)| !file.contains(' ') && rest.contains(") "))
+}
+
+/// The place is the innermost frame outside the library, which comes last.
+fn uncaught(diagnostic: &mut Diagnostic) {
+    let is_own =
+        |line: &&String| is_frame(line) && !line.contains("/lib/nim/") && !line.contains("/nim/lib/");
+    let frame = diagnostic.lines.iter().rev().find(is_own).cloned();
+    if let Some((file, rest)) = frame.as_deref().and_then(|frame| frame.split_once('(')) {
+        diagnostic.file = Some(file.to_owned());
+        diagnostic.line = rest.split(')').next().and_then(|line| line.parse().ok());
+    }
+    diagnostic.head = diagnostic.lines.iter().position(|line| line.starts_with("Error: "));
+}
+
 const RULES: &[Rule] = &[
+    Rule {
+        name: "nim.uncaught",
+        pattern: r"^Error: unhandled exception: (?P<m>\S.*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 88).lead(is_frame).refine(uncaught))],
+    },
     Rule {
         name: "nim.check",
         pattern: r"^ +(?:(?P<f>\S+\.nim)\((?P<l>\d+), (?P<c>\d+)\): (?:Check failed: |Expect Failed, )|Unhandled exception: .* \[\w+\]$)",

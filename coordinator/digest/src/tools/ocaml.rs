@@ -1,6 +1,6 @@
 //! Output of OCaml.
 
-use crate::rules::{ERROR, Effect, Kind, Next, Rule, one_more, problem};
+use crate::rules::{ERROR, Effect, Fails, Kind, Next, Rule, indented, one_more, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("OCaml") };
@@ -24,8 +24,42 @@ fn ocaml_severity(diagnostic: &mut crate::rules::Diagnostic) {
         diagnostic.lines.iter().position(|line| line.starts_with("Error") || line.starts_with("Warning"));
 }
 
-const RULES: &[Rule] = &[Rule {
-    name: "ocaml.place",
-    pattern: r#"^File "(?P<f>[^"]+)", lines? (?P<l>\d+)(?:-\d+)?(?:, characters (?P<c>\d+)-\d+)?:"#,
-    effects: &[Effect::Problem(problem(ERROR, Kind::Build, 90).follow(ocaml_lines).refine(ocaml_severity))],
-}];
+/// The toplevel reads on after an error, and ends with the exit code 0.
+fn of_toplevel(diagnostic: &mut crate::rules::Diagnostic) {
+    ocaml_severity(diagnostic);
+    // The prompt.
+    let first = diagnostic.first().trim_start_matches("# ").to_owned();
+    diagnostic.lines[0] = first;
+    diagnostic.spurious = diagnostic.head.is_none();
+    if diagnostic.severity.is_none() {
+        diagnostic.fails = Fails::Always;
+    }
+}
+
+/// A script ends with it, and the toplevel reads on.
+fn raised(diagnostic: &mut crate::rules::Diagnostic) {
+    diagnostic.fails = if diagnostic.first().starts_with("# ") { Fails::Always } else { Fails::AtEnd };
+    let first = diagnostic.first().trim_start_matches("# ").to_owned();
+    diagnostic.lines[0] = first;
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "ocaml.place",
+        pattern: r#"^File "(?P<f>[^"]+)", lines? (?P<l>\d+)(?:-\d+)?(?:, characters (?P<c>\d+)-\d+)?:"#,
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Build, 90).follow(ocaml_lines).refine(ocaml_severity),
+        )],
+    },
+    Rule {
+        name: "ocaml.toplevel",
+        pattern: r"^(?:# )*Lines? (?P<l>\d+)(?:-\d+)?, characters (?P<c>\d+)-\d+:$",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 86).follow(ocaml_lines).refine(of_toplevel))],
+    },
+    Rule {
+        // `Exception: Failure "boom".`
+        name: "ocaml.exception",
+        pattern: r"^(?:# )*Exception: (?P<m>(?:[A-Z]\w*\.)*[A-Z]\w*(?:[ (].*)?\.)$",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 78).follow(indented).refine(raised))],
+    },
+];

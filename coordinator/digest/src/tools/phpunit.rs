@@ -3,7 +3,9 @@
 use super::bats::place;
 use super::dotnet::after_in;
 use crate::machines::MatchedLine;
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Level, Marker, Next, Rule, TOTAL, TestEvent, problem};
+use crate::rules::{
+    Diagnostic, ERROR, Effect, Kind, Level, Marker, Next, Rule, TOTAL, TestEvent, boxed, problem, set_place,
+};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("PHPUnit") };
@@ -104,11 +106,26 @@ fn has_place(diagnostic: &Diagnostic) -> bool {
     diagnostic.file.is_some()
 }
 
+/// The place is alone in a line of the box. The message is the first line with text.
+fn in_box(diagnostic: &mut Diagnostic) {
+    let lines =
+        diagnostic.lines.iter().skip(1).map(|line| line.trim_start_matches([' ', '│', '┃', '|']).trim_end());
+    let places: Vec<String> =
+        lines.filter(|line| line.starts_with('/') && !line.contains(' ')).map(str::to_owned).collect();
+    diagnostic.head = diagnostic
+        .lines
+        .iter()
+        .skip(1)
+        .position(|line| line.contains(char::is_alphanumeric))
+        .map(|at| at + 1);
+    let _found = places.iter().any(|place| set_place(diagnostic, place));
+}
+
 const RULES: &[Rule] = &[
     Rule {
         name: "phpunit.header",
         pattern: r"^PHPUnit \S+ by Sebastian Bergmann(?: and contributors)?\.$",
-        effects: &[Effect::Own(header)],
+        effects: &[Effect::Own(header), Effect::Marker(Marker::Tool(ToolId::PhpUnit))],
     },
     Rule { name: "phpunit.runtime", pattern: r"^Runtime: +PHP \d", effects: &[Effect::Own(settings)] },
     Rule {
@@ -141,6 +158,14 @@ const RULES: &[Rule] = &[
         name: "phpunit.finished",
         pattern: r"^Test Finished \((?P<t>[\w\\]+::.+)\)$",
         effects: &[Effect::Test(ToolId::PhpUnit, TestEvent::Ended)],
+    },
+    Rule {
+        name: "phpunit.testdox",
+        pattern: r"^ \xe2\x9c\x98 (?P<t>\S.*)$",
+        effects: &[
+            Effect::IfKnown(ToolId::PhpUnit),
+            Effect::Problem(problem(ERROR, Kind::Test, 88).follow(boxed).refine(in_box)),
+        ],
     },
     Rule {
         name: "phpunit.numbered",

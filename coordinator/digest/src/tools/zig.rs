@@ -1,5 +1,6 @@
 //! Output of Zig.
 
+use super::compiler::DIED;
 use super::gotestsum::text_lines;
 use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, SORTS, problem, set_place};
 use crate::tool::{Tool, ToolId};
@@ -41,6 +42,14 @@ fn failed(diagnostic: &mut Diagnostic) {
     let _placed = place.is_some_and(|place| set_place(diagnostic, &place));
 }
 
+/// The place is the first frame outside the standard library.
+fn panicked(diagnostic: &mut Diagnostic) {
+    let is_own = |line: &&String| line.contains(": 0x") && !line.contains("/lib/std/");
+    let place =
+        diagnostic.lines.iter().find(is_own).and_then(|line| line.split(": 0x").next()).map(str::to_owned);
+    let _placed = place.is_some_and(|place| set_place(diagnostic, &place));
+}
+
 const RULES: &[Rule] = &[
     Rule {
         name: "zig.failed",
@@ -54,6 +63,12 @@ const RULES: &[Rule] = &[
         effects: &[Effect::Problem(
             problem(ERROR, Kind::Test, 92).lead(is_of_test).follow(frames).refine(failed),
         )],
+    },
+    Rule {
+        // The runner ends with the test that panics.
+        name: "zig.panic",
+        pattern: r"^(?:\d+/\d+ (?P<t>\S+?)\.{3})?thread \d+ panic: (?P<m>.*)",
+        effects: &[Effect::Problem(DIED.follow(frames).owning().refine(panicked))],
     },
     Rule {
         name: "zig.total",

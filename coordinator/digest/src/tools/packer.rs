@@ -1,0 +1,45 @@
+//! Output of Packer.
+
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, problem};
+use crate::tool::{Tool, ToolId};
+
+pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("packer") };
+
+/// Further lines of the same builder that continue the message.
+fn of_builder(so_far: &[String], line: &str) -> Next {
+    let builder = so_far[0].trim_start_matches("==> ").split(": ").next().unwrap_or_default();
+    let text = line.trim_start().strip_prefix(builder).and_then(|rest| rest.strip_prefix(": "));
+    if so_far.len() < 12 && text.is_some_and(|text| text.starts_with(' ')) {
+        Next::Part
+    } else {
+        Next::Beyond
+    }
+}
+
+/// The exit code of a program follows from what it printed.
+fn errored(diagnostic: &mut Diagnostic) {
+    if ["exit status", "exit code"].iter().any(|words| diagnostic.first().contains(words)) {
+        diagnostic.kind = Some(Kind::Consequence);
+    }
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "packer.error",
+        pattern: r"^==> [\w.-]+: (?P<m>(?:Error|Failed|Failure|Timeout|Unable|Could ?n[o']t|Script (?:exited|disconnected))\b.*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 86).follow(of_builder))],
+    },
+    Rule {
+        name: "packer.errored",
+        pattern: r"^Build '[^']+' errored(?: after [^:]*)?: (?P<m>\S.*)",
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Build, 84).refine(errored)),
+            Effect::Marker(Marker::Failure(ToolId::Packer)),
+        ],
+    },
+    Rule {
+        name: "packer.total",
+        pattern: r"^==> Some builds didn't complete successfully and had errors:$",
+        effects: &[Effect::Marker(Marker::Failure(ToolId::Packer)), Effect::Summary, Effect::Harmless],
+    },
+];
