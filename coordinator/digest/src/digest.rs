@@ -142,7 +142,6 @@ impl Digest {
             action_left: ToolId::all().find_map(|tool| (tool.missing_result)(&log.machines, &command)),
             cut_short: markers.runs.cut_short(),
             has_pipe: command.has_pipe(),
-            only_reads: command.only_reads() && !is_test_job,
             tools: markers.tools.clone(),
             last_line: last_line.as_deref(),
         };

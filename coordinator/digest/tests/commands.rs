@@ -159,16 +159,11 @@ fn of_command(command: &str, log: &str) -> Verdict {
 }
 
 #[test]
-fn a_command_that_reads_a_log_of_failed_tests_is_not_doubted() {
+fn a_total_with_failed_tests_is_doubted_whatever_printed_it() {
     let log = "== test session starts ==\ncollected 3 items\n=== 1 failed, 2 passed in 0.1s ===\n";
-    for command in ["cat test.log", "tail -5 test.log | grep fail", "docker logs app"] {
-        assert_eq!(of_command(command, log), Passed, "{command}");
-    }
-    for command in ["cat test.log; make", "pytest | cat", "make > test.log; cat test.log", ""] {
+    for command in ["cat test.log", "echo log", "cat test.log; make", "pytest | cat", ""] {
         assert_eq!(of_command(command, log), Verdict::Inconclusive, "{command}");
     }
-    let unreadable = format!("{log}cat: b.log: No such file or directory\n");
-    assert_eq!(of_command("cat test.log b.log | cat", &unreadable), Verdict::Inconclusive);
 }
 
 #[test]

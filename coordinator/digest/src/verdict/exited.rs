@@ -31,9 +31,6 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
     {
         return decision;
     }
-    if case.only_reads && case.errors.standing.is_none() {
-        return passed(case);
-    }
     if case.tests.unfinished > 0 {
         return contradiction(
             VerdictRow::ZeroUnfinished,
@@ -178,10 +175,6 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
             ),
         );
     }
-    passed(case)
-}
-
-fn passed(case: &VerdictInput<'_>) -> Decision {
     Decision {
         verdict: Verdict::Passed,
         crash_type: CrashType::None,

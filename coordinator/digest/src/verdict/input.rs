@@ -30,8 +30,6 @@ pub(crate) struct VerdictInput<'a> {
     pub(crate) cut_short: Option<ToolId>,
     /// The command has a pipe, which hides the exit codes of all programs except the last.
     pub(crate) has_pipe: bool,
-    /// The command only reads, and is not a test run: what it prints is of other runs.
-    pub(crate) only_reads: bool,
     /// Tools whose lines are in the log.
     pub(crate) tools: BTreeSet<ToolId>,
     /// Last meaningful line of the output.
