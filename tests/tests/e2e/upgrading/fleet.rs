@@ -49,9 +49,14 @@ pub(super) fn target() -> String {
     format!("{}-{system}", std::env::consts::ARCH)
 }
 
+/// Writes a program by another process. A process that another test starts meanwhile would inherit this one's open file,
+/// and a file that is open for writing can't be started (`ETXTBSY`, execve(2)).
 pub(super) fn write_program(path: &Path, bytes: &[u8]) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, bytes).unwrap();
+    let part = path.with_extension("part");
+    fs::write(&part, bytes).unwrap();
+    assert!(Command::new("cp").arg(&part).arg(path).status().unwrap().success());
+    fs::remove_file(part).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
