@@ -29,7 +29,7 @@ pub mod worker_link;
 
 pub use error::{ErrorCode, LinkError};
 pub use ids::{AttemptId, BootId, BuildId, JobId, Lease, TokenId, WorkerId};
-pub use outcome::{Acted, CrashType, Ending, Outcome, ProcessState};
+pub use outcome::{CrashType, EndReason, Ending, Outcome, ProcessState};
 pub use output::Stream;
 pub use report::{Finding, JobResult, JobState, Verdict};
 pub use spec::{JobSpec, Verbosity};

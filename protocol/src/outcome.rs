@@ -84,7 +84,7 @@ impl StartFailure {
 /// Reason why the pool ended the process. It is recorded before the first signal.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Acted {
+pub enum EndReason {
     /// It exceeded its time limit.
     Timeout {
         /// The limit.
@@ -177,7 +177,7 @@ pub struct Outcome {
     pub ending: Ending,
     /// Set if the pool ended the process.
     #[serde(default)]
-    pub acted: Option<Acted>,
+    pub acted: Option<EndReason>,
     /// Start in milliseconds since 1970 by the worker's clock. Absent if no process was started.
     #[serde(default)]
     pub started_at_ms: Option<i64>,

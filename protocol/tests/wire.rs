@@ -13,7 +13,7 @@ use buildpool_protocol::frame::{BinaryHeader, BinaryKind, decode_control, encode
 use buildpool_protocol::ids::{AttemptId, BootId, JobId, Lease, WorkerId};
 use buildpool_protocol::limiter::Limited;
 use buildpool_protocol::limits::CONTROL_MESSAGE_BYTES_MAX;
-use buildpool_protocol::outcome::{Acted, Ending, Outcome, OutputHeld, Seal, StartFailure};
+use buildpool_protocol::outcome::{EndReason, Ending, Outcome, OutputHeld, Seal, StartFailure};
 use buildpool_protocol::output::{
     AppendError, CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, Gap, LogState, Stream,
 };
@@ -115,7 +115,7 @@ fn output_held() -> OutputHeld {
     OutputHeld { held_for: Duration::from_secs(4), reason: "No space left on device (os error 28)".into() }
 }
 
-fn outcome(ending: Ending, acted: Option<Acted>) -> Box<Outcome> {
+fn outcome(ending: Ending, acted: Option<EndReason>) -> Box<Outcome> {
     let seal = || Seal { length: 3, blake3: "ab".repeat(32) };
     Box::new(Outcome {
         ending,
@@ -184,14 +184,14 @@ fn the_worker_link_is_as_it_was() {
                 lease: lease(),
                 outcome: outcome(
                     killed.clone(),
-                    Some(Acted::Timeout { after: Duration::from_secs(5), held: None }),
+                    Some(EndReason::Timeout { after: Duration::from_secs(5), held: None }),
                 ),
             },
             FromWorker::Complete {
                 lease: lease(),
                 outcome: outcome(
                     killed,
-                    Some(Acted::Timeout { after: Duration::from_secs(5), held: Some(output_held()) }),
+                    Some(EndReason::Timeout { after: Duration::from_secs(5), held: Some(output_held()) }),
                 ),
             },
             FromWorker::Decline { lease: lease(), reason: "no free slot".into() },

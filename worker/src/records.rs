@@ -11,7 +11,7 @@
 
 use buildpool_evidence::memory::cgroup::MemoryCounters;
 use buildpool_protocol::ids::{AttemptId, Lease};
-use buildpool_protocol::outcome::Acted;
+use buildpool_protocol::outcome::EndReason;
 use buildpool_protocol::spec::JobSpec;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -127,7 +127,7 @@ pub struct StateRecord {
     pub started_at_ms: i64,
     /// Set if the pool ends it.
     #[serde(default)]
-    pub acted: Option<Acted>,
+    pub acted: Option<EndReason>,
     /// Process ids observed in its tree. Limited.
     #[serde(default)]
     pub pids: Vec<i32>,

@@ -24,7 +24,7 @@ mod tests;
 pub use machine::Supervisor;
 
 use crate::platform::Now;
-use buildpool_protocol::outcome::Acted;
+use buildpool_protocol::outcome::EndReason;
 use std::time::Duration;
 
 /// The limits of one attempt.
@@ -81,7 +81,7 @@ pub enum Input {
         cut_off_after: Option<Duration>,
     },
     /// Ends the attempt for this reason.
-    End(Acted),
+    End(EndReason),
     /// Skips the remaining grace period.
     SkipGrace,
     /// Time has passed.
@@ -92,7 +92,7 @@ pub enum Input {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// Store the reason durably before the next effect.
-    Record(Acted),
+    Record(EndReason),
     /// Record the processes that outlived the command.
     NoteLeaked,
     /// Ask processes for their stacks and answer with [`Input::StacksRequested`].

@@ -2,7 +2,7 @@
 
 mod support;
 
-use buildpool_protocol::outcome::{Acted, Ending, StartFailure};
+use buildpool_protocol::outcome::{EndReason, Ending, StartFailure};
 use buildpool_protocol::output::Stream;
 use std::time::Duration;
 use support::{argv, pool, shell};
@@ -95,11 +95,11 @@ async fn a_timeout_is_ours_and_says_so() {
     let mut spec = shell("sleep 1000");
     spec.timeout = Some(after);
     let outcome = coordinator.outcome(coordinator.grant(spec)).await;
-    assert_eq!(outcome.acted, Some(Acted::Timeout { after, held: None }));
+    assert_eq!(outcome.acted, Some(EndReason::Timeout { after, held: None }));
     assert!(matches!(outcome.ending, Ending::Signaled { ref name, .. } if name == "SIGTERM"));
 
     let mut spec = shell("echo begin; sleep 1000");
     spec.idle_timeout = Some(after);
     let outcome = coordinator.outcome(coordinator.grant(spec)).await;
-    assert_eq!(outcome.acted, Some(Acted::IdleTimeout { after }));
+    assert_eq!(outcome.acted, Some(EndReason::IdleTimeout { after }));
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use buildpool_protocol::outcome::{Acted, Ending};
+use buildpool_protocol::outcome::{EndReason, Ending};
 use buildpool_protocol::spec::OnLost;
 use buildpool_worker::platform::process;
 use nix::sys::signal::{Signal, kill};
@@ -70,7 +70,7 @@ async fn renamed(before: &str, after: &str) {
     coordinator.registered(2).await;
     coordinator.cancel(is_cancelled);
     let acted = coordinator.outcome(is_cancelled).await.acted;
-    assert!(matches!(acted, Some(Acted::Cancelled { .. })), "{acted:?}");
+    assert!(matches!(acted, Some(EndReason::Cancelled { .. })), "{acted:?}");
     std::fs::write(&go, "").expect("a file");
     let outcome = coordinator.outcome(ends_by_itself).await;
     assert_eq!(outcome.ending, Ending::Exited { code: 0 });

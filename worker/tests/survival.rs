@@ -3,7 +3,7 @@
 
 mod support;
 
-use buildpool_protocol::outcome::{Acted, Ending};
+use buildpool_protocol::outcome::{EndReason, Ending};
 use buildpool_protocol::spec::{JobSpec, Source};
 use buildpool_protocol::worker_link::{HeldState, ToWorker};
 use buildpool_worker::ShutdownRequest;
@@ -287,7 +287,7 @@ async fn a_cut_off_keeper_ends_its_tree_before_the_job_may_run_elsewhere() {
     until("the tree to be ended", || processes_of(lease).is_empty().then_some(())).await;
     assert!(!processes_of(waiting).is_empty(), "a job that waits for its worker goes on");
     let _next = Daemon::start(&coordinator, data.path());
-    assert_eq!(coordinator.outcome(lease).await.acted, Some(Acted::CutOff));
+    assert_eq!(coordinator.outcome(lease).await.acted, Some(EndReason::CutOff));
     coordinator.cancel(waiting);
     coordinator.outcome(waiting).await;
 }
@@ -323,7 +323,7 @@ async fn a_worker_that_is_only_heard_keeps_its_jobs_and_is_registered_later() {
     });
     coordinator.cancel(lease);
     let acted = coordinator.outcome(lease).await.acted;
-    assert!(matches!(acted, Some(Acted::Cancelled { .. })), "{acted:?}");
+    assert!(matches!(acted, Some(EndReason::Cancelled { .. })), "{acted:?}");
     assert_eq!(coordinator.stdout(lease), b"running\n");
 }
 
@@ -358,7 +358,7 @@ async fn a_worker_that_leaves_keeps_its_own_deadline_when_the_pool_drains_it_too
     })
     .await;
     coordinator.read(|book| book.send(ToWorker::Drain { draining: true, deadline: None }));
-    assert_eq!(coordinator.outcome(lease).await.acted, Some(Acted::Drained));
+    assert_eq!(coordinator.outcome(lease).await.acted, Some(EndReason::Drained));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -408,7 +408,7 @@ async fn a_second_request_to_end_hurries() {
     coordinator.until_output(lease, "running").await;
     worker.shutdown.request_next_level();
     worker.shutdown.request_next_level();
-    assert_eq!(coordinator.outcome(lease).await.acted, Some(Acted::Drained));
+    assert_eq!(coordinator.outcome(lease).await.acted, Some(EndReason::Drained));
     (&mut worker.task).await.expect("no panic").expect("it ends by itself");
     assert_eq!(processes_of(lease), []);
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use buildpool_protocol::outcome::{Acted, Ending};
+use buildpool_protocol::outcome::{EndReason, Ending};
 use buildpool_protocol::spec::JobSpec;
 use std::time::Duration;
 use support::{pool, processes_of, shell};
@@ -23,7 +23,7 @@ async fn a_tree_that_ignores_sigterm_is_killed_whole() {
     coordinator.until_output(lease, "parent").await;
     coordinator.cancel(lease);
     let outcome = coordinator.outcome(lease).await;
-    let acted = Acted::Cancelled { by: "tester".into(), reason: "not wanted".into() };
+    let acted = EndReason::Cancelled { by: "tester".into(), reason: "not wanted".into() };
     assert_eq!(outcome.acted, Some(acted));
     assert!(matches!(outcome.ending, Ending::Signaled { ref name, .. } if name == "SIGKILL"));
     assert_eq!(processes_of(lease), []);
@@ -182,9 +182,9 @@ async fn a_cancel_at_any_moment_has_one_winner() {
         let outcome = coordinator.outcome(lease).await;
         match (&outcome.ending, &outcome.acted) {
             (Ending::Exited { code: 0 }, None)
-            | (Ending::NotStarted(_) | Ending::Signaled { .. }, Some(Acted::Cancelled { .. })) => {}
+            | (Ending::NotStarted(_) | Ending::Signaled { .. }, Some(EndReason::Cancelled { .. })) => {}
             // The job exited between the recorded decision and the signal.
-            (Ending::Exited { .. }, Some(Acted::Cancelled { .. })) => {}
+            (Ending::Exited { .. }, Some(EndReason::Cancelled { .. })) => {}
             other => panic!("cancelled after {moment} half milliseconds: {other:?}"),
         }
         assert_eq!(processes_of(lease), []);

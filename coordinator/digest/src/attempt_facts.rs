@@ -1,7 +1,7 @@
 //! Facts about an attempt that come from outside its log.
 
 use buildpool_protocol::evidence::Evidence;
-use buildpool_protocol::outcome::{Acted, Ending, Outcome, SetupOutcome};
+use buildpool_protocol::outcome::{EndReason, Ending, Outcome, SetupOutcome};
 use buildpool_protocol::report::{GapEntry, Survivor};
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ pub struct Facts {
     /// Ending reported by the kernel. None if there is only a log.
     pub ending: Option<Ending>,
     /// Reason why the pool ended the attempt, if it did.
-    pub acted: Option<Acted>,
+    pub acted: Option<EndReason>,
     /// Outcome of a setup that did not pass. The command then did not run.
     pub failed_setup: Option<SetupOutcome>,
     /// Evidence read from files: reports, crash reports, memory.

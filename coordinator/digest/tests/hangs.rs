@@ -1,7 +1,7 @@
 //! Tests stacks that processes print before a timeout ends them.
 
 use buildpool_digest::{Digest, Digester, Facts, Options};
-use buildpool_protocol::outcome::{Acted, Ending};
+use buildpool_protocol::outcome::{EndReason, Ending};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::Verdict;
 use std::time::Duration;
@@ -12,7 +12,7 @@ const PYTHON: &str = "============================= test session starts ========
 fn timed_out(log: &str) -> Digest {
     let mut digester = Digester::new(Options::default());
     digester.push(Stream::Stdout, log.as_bytes());
-    let acted = Acted::Timeout { after: Duration::from_secs(20), held: None };
+    let acted = EndReason::Timeout { after: Duration::from_secs(20), held: None };
     digester.finish(&Facts {
         ending: Some(Ending::Exited { code: 1 }),
         acted: Some(acted),

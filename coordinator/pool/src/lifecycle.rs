@@ -7,7 +7,7 @@ use crate::losses::Loss;
 use crate::pool::Pool;
 use crate::roster::Worker;
 use buildpool_protocol::ids::{AttemptId, BootId, JobId, Lease, WorkerId};
-use buildpool_protocol::outcome::{Acted, Ending, Outcome, StartFailure};
+use buildpool_protocol::outcome::{EndReason, Ending, Outcome, StartFailure};
 use buildpool_protocol::report::{Cause, KnownFrom, Verdict};
 use buildpool_protocol::spec::OnLost;
 use buildpool_protocol::worker_link::{Desired, Grant, HeldState, ToWorker};
@@ -54,16 +54,16 @@ fn classify(outcome: &Outcome, on_lost: OnLost) -> OutcomeClass {
     match (&outcome.acted, &outcome.ending) {
         // A command that has run and must not run twice is lost, even if the pool ended it.
         (
-            Some(Acted::Drained),
+            Some(EndReason::Drained),
             Ending::Exited { .. } | Ending::Signaled { .. } | Ending::Unobserved { .. },
         ) if on_lost != OnLost::Rerun => OutcomeClass::Loss("its worker was drained".to_owned()),
-        (Some(Acted::Drained), _) => OutcomeClass::Requeue("its worker was drained".to_owned()),
-        (Some(Acted::CutOff), _) => OutcomeClass::Loss(
+        (Some(EndReason::Drained), _) => OutcomeClass::Requeue("its worker was drained".to_owned()),
+        (Some(EndReason::CutOff), _) => OutcomeClass::Loss(
             "its worker was cut off for so long that it ended the attempt itself".to_owned(),
         ),
-        (Some(Acted::Fenced), _) => OutcomeClass::Loss("it was fenced".to_owned()),
+        (Some(EndReason::Fenced), _) => OutcomeClass::Loss("it was fenced".to_owned()),
         // It was cancelled before it started, so the missing start is not a failure.
-        (Some(Acted::Cancelled { .. }), Ending::NotStarted(_)) => OutcomeClass::Result,
+        (Some(EndReason::Cancelled { .. }), Ending::NotStarted(_)) => OutcomeClass::Result,
         (_, Ending::Unobserved { reason }) => OutcomeClass::Loss(reason.clone()),
         // The worker lacked resources or was interrupted. Another worker, or a later time, may
         // succeed.
@@ -75,11 +75,11 @@ fn classify(outcome: &Outcome, on_lost: OnLost) -> OutcomeClass {
         }
         (
             Some(
-                Acted::Timeout { .. }
-                | Acted::IdleTimeout { .. }
-                | Acted::Cancelled { .. }
-                | Acted::DiskLimit { .. }
-                | Acted::OutputLimit { .. },
+                EndReason::Timeout { .. }
+                | EndReason::IdleTimeout { .. }
+                | EndReason::Cancelled { .. }
+                | EndReason::DiskLimit { .. }
+                | EndReason::OutputLimit { .. },
             )
             | None,
             Ending::Exited { .. } | Ending::Signaled { .. } | Ending::NotStarted(_),

@@ -8,7 +8,7 @@ use crate::limits::{
     ARTIFACTS_MAX, EVIDENCE_LIST_MAX, EVIDENCE_TEXT_BYTES_MAX as TEXT, LOG_LENGTH_MAX, NAME_BYTES_MAX,
     PATH_BYTES_MAX, SETUP_COMMAND_BYTES_MAX, SETUP_LOG_BYTES_MAX, TESTS_COUNTED_MAX, TEXT_BYTES_MAX,
 };
-use crate::outcome::{Acted, Ending, Outcome, Seal, SetupOutcome, StartFailure};
+use crate::outcome::{EndReason, Ending, Outcome, Seal, SetupOutcome, StartFailure};
 use crate::report::{ArtifactEntry, CrashReport, GapEntry, Location, Survivor, Termination, Usage};
 
 impl Limited for Outcome {
@@ -103,7 +103,7 @@ impl Limited for StartFailure {
     }
 }
 
-impl Limited for Acted {
+impl Limited for EndReason {
     fn limit(&mut self, limiter: &mut Limiter) {
         match self {
             Self::Timeout { after: _, held } => {

@@ -14,7 +14,7 @@ use buildpool_pool::{Change, ClientRef, Completed, Config, Effect, Input, LiveJo
 use buildpool_protocol::error::LinkError;
 use buildpool_protocol::ids::{AttemptId, JobId, Lease};
 use buildpool_protocol::limits::SILENCE_MAX;
-use buildpool_protocol::outcome::{Acted, Ending, Outcome};
+use buildpool_protocol::outcome::{EndReason, Ending, Outcome};
 use buildpool_protocol::report::Verdict;
 use buildpool_protocol::worker_link::{FromWorker, ToWorker};
 use candidate::{Candidate, Leading};
@@ -359,7 +359,7 @@ impl Coordinator {
                 }
                 truth.fail(format!("prefix: the log of {id} has bytes of more than one execution"));
             }
-            if outcome.acted == Some(Acted::CutOff) {
+            if outcome.acted == Some(EndReason::CutOff) {
                 truth.counts.cut_offs += 1;
             }
             let verdict = verdict(&outcome);
@@ -442,8 +442,8 @@ fn running_inbox_is_full(running: &Option<Running>) -> bool {
 /// Replaces the digest.
 fn verdict(outcome: &Outcome) -> Verdict {
     match (&outcome.acted, &outcome.ending) {
-        (Some(Acted::Cancelled { .. }), _) => Verdict::Cancelled,
-        (Some(Acted::Timeout { .. } | Acted::IdleTimeout { .. }), _) => Verdict::TimedOut,
+        (Some(EndReason::Cancelled { .. }), _) => Verdict::Cancelled,
+        (Some(EndReason::Timeout { .. } | EndReason::IdleTimeout { .. }), _) => Verdict::TimedOut,
         (_, Ending::Exited { code: 0 }) => Verdict::Passed,
         (_, Ending::Signaled { .. }) => Verdict::Crashed,
         (_, Ending::Exited { .. } | Ending::NotStarted(_) | Ending::Unobserved { .. }) => Verdict::Failed,

@@ -11,7 +11,7 @@ use super::truth::{Presence, Truth};
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::ids::{AttemptId, BootId, Lease};
 use buildpool_protocol::limits::{GRACE, LOST_AFTER, REPORT_EVERY, SELF_FENCE_MARGIN, SILENCE_MAX};
-use buildpool_protocol::outcome::{Acted, Ending, StartFailure};
+use buildpool_protocol::outcome::{EndReason, Ending, StartFailure};
 use buildpool_protocol::spec::{JobSpec, OnLost};
 use buildpool_protocol::version::VersionRange;
 use buildpool_protocol::worker_link::{Condition, FromWorker, Held, HeldState, Register};
@@ -35,7 +35,7 @@ struct Preparing {
     lease: Lease,
     spec: JobSpec,
     ready_at: Duration,
-    act: Option<Acted>,
+    act: Option<EndReason>,
     is_fenced: bool,
     _secrets: BTreeMap<String, Secret>,
 }

@@ -3,7 +3,7 @@
 use super::clock::{Clock, Time, earlier};
 use super::truth::Behaviour;
 use buildpool_protocol::ids::Lease;
-use buildpool_protocol::outcome::{Acted, Ending, Outcome, Seal};
+use buildpool_protocol::outcome::{EndReason, Ending, Outcome, Seal};
 use buildpool_worker::platform::Now;
 use buildpool_worker::supervisor::{Effect, Input, Plan, Supervisor};
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub(crate) struct Keeper {
     supervisor: Supervisor,
     behaviour: Behaviour,
     process: Process,
-    acted: Option<Acted>,
+    acted: Option<EndReason>,
     outcome: Option<Outcome>,
 }
 
@@ -113,7 +113,7 @@ impl Keeper {
         self.give(now, Input::Contact { age, cut_off_after });
     }
 
-    pub(crate) fn act(&mut self, now: Now, acted: Acted) {
+    pub(crate) fn act(&mut self, now: Now, acted: EndReason) {
         self.give(now, Input::End(acted));
     }
 
@@ -201,7 +201,7 @@ impl Keeper {
 
 pub(crate) fn outcome(
     ending: Ending,
-    acted: Option<Acted>,
+    acted: Option<EndReason>,
     started_at_ms: Option<i64>,
     log_length: u64,
 ) -> Outcome {

@@ -9,7 +9,7 @@ use crate::isolation::users::JobUser;
 use crate::keeper::messages::{Run, StdinWindow};
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::ids::Lease;
-use buildpool_protocol::outcome::{Acted, OutputHeld};
+use buildpool_protocol::outcome::{EndReason, OutputHeld};
 use buildpool_protocol::spec::JobSpec;
 use buildpool_protocol::worker_link::{Held, HeldState};
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ pub(super) struct Attempt {
     /// Time since the disk refuses its output, and the system error.
     pub(super) output_held: Option<(Instant, String)>,
     /// Reason to end it. It is sent to its keeper, or prevents the start.
-    pub(super) end_reason: Option<Acted>,
+    pub(super) end_reason: Option<EndReason>,
     /// True if a newer grant exists or the job is done. No output of it is sent.
     pub(super) is_fenced: bool,
     /// The user that it runs as, if that is not the worker's user.

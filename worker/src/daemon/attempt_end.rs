@@ -13,7 +13,7 @@ use crate::isolation::permissions;
 use crate::keeper::messages::ToKeeper;
 use buildpool_dial::pause_for;
 use buildpool_protocol::ids::AttemptId;
-use buildpool_protocol::outcome::{Acted, Outcome, StartFailure};
+use buildpool_protocol::outcome::{EndReason, Outcome, StartFailure};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 impl Agent {
-    pub(super) fn end_attempt(&mut self, id: AttemptId, acted: Acted) {
+    pub(super) fn end_attempt(&mut self, id: AttemptId, acted: EndReason) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         let acted = attempt.end_reason.get_or_insert(acted).clone();
         match &attempt.stage {
@@ -50,7 +50,7 @@ impl Agent {
                 if let Some(attempt) = self.attempts.get_mut(&id) {
                     attempt.end_reason = None;
                 }
-                self.end_attempt(id, Acted::Fenced);
+                self.end_attempt(id, EndReason::Fenced);
             }
             None => {}
         }

@@ -15,7 +15,7 @@ use crate::keeper::messages::{FromKeeper, HeldAttempt, Run, SetupRun, ToKeeper};
 use crate::platform::Now;
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::limits::{GRACE, LOST_AFTER};
-use buildpool_protocol::outcome::{Acted, StartFailure};
+use buildpool_protocol::outcome::{EndReason, StartFailure};
 use buildpool_protocol::spec::{Command, Network};
 use std::time::Duration;
 use tracing::{error, info, warn};
@@ -218,7 +218,7 @@ impl Agent {
             self.request_stdin(true);
         } else {
             // Its attempt is unknown to this daemon, so no result could be reported.
-            let _ = self.keepers.send(link, &ToKeeper::End { attempt: id, acted: Acted::Fenced });
+            let _ = self.keepers.send(link, &ToKeeper::End { attempt: id, acted: EndReason::Fenced });
         }
         self.finish_unclaimed();
         self.report_soon();

@@ -7,7 +7,7 @@ use super::event::Event;
 use crate::limits::{DISK_LOOK_EVERY, DISK_LOOK_PART};
 use crate::records::DiskLimit;
 use buildpool_protocol::ids::AttemptId;
-use buildpool_protocol::outcome::Acted;
+use buildpool_protocol::outcome::EndReason;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl Agent {
         let limit_bytes = watch.limit.bytes_max;
         if bytes > limit_bytes {
             warn!(job = %id.job, attempt = id.number, bytes, limit_bytes, "an attempt is ended, because it uses too much disk space");
-            self.end_attempt(id, Acted::DiskLimit { used_bytes: bytes, limit_bytes });
+            self.end_attempt(id, EndReason::DiskLimit { used_bytes: bytes, limit_bytes });
         }
     }
 }

@@ -5,7 +5,7 @@ use super::attempt::{Attempt, Stage};
 use super::shutdown::ShutdownRequest;
 use crate::keeper::messages::ToKeeper;
 use crate::limits::LAST_WORDS;
-use buildpool_protocol::outcome::Acted;
+use buildpool_protocol::outcome::EndReason;
 use std::time::Duration;
 use tokio::time::Instant;
 use tracing::info;
@@ -76,7 +76,7 @@ impl Agent {
             self.attempts.iter().filter(|(_, held)| held.is_live()).map(|(id, _)| *id).collect();
         for id in live {
             let is_known = self.attempts.get(&id).is_some_and(|held| held.end_reason.is_some());
-            self.end_attempt(id, Acted::Drained);
+            self.end_attempt(id, EndReason::Drained);
             if is_known && let Some(keeper) = self.keepers.of_attempt(id) {
                 let _ = self.keepers.send(keeper, &ToKeeper::SkipGrace { attempt: id });
             }

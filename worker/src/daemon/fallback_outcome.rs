@@ -8,7 +8,7 @@ use crate::limits::{KILL_FOR, ROUND_PAUSE_MAX};
 use crate::platform::Now;
 use crate::records::{self, Durability, StateRecord};
 use buildpool_protocol::ids::AttemptId;
-use buildpool_protocol::outcome::{Acted, Ending, Outcome, StartFailure};
+use buildpool_protocol::outcome::{EndReason, Ending, Outcome, StartFailure};
 use buildpool_protocol::report::Survivor;
 use std::io;
 use std::path::Path;
@@ -62,7 +62,7 @@ pub(super) fn of_unstarted(
     data_directory: &DataDirectory,
     attempt: AttemptId,
     failure: StartFailure,
-    acted: Option<Acted>,
+    acted: Option<EndReason>,
 ) -> Outcome {
     let outcome = Outcome { acted, ..known(Sealed::empty(), Ending::NotStarted(failure), None) };
     write_down(&data_directory.attempt(attempt), records::OUTCOME, &outcome);

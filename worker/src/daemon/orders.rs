@@ -14,7 +14,7 @@ use crate::platform::Now;
 use crate::records;
 use buildpool_protocol::ids::{AttemptId, Lease};
 use buildpool_protocol::limits::GRACE;
-use buildpool_protocol::outcome::Acted;
+use buildpool_protocol::outcome::EndReason;
 use buildpool_protocol::version;
 use buildpool_protocol::worker_link::{Desired, FromWorker, Grant, Register, ToWorker};
 use std::collections::{BTreeMap, VecDeque};
@@ -159,7 +159,7 @@ impl Agent {
                 self.outbox.resend_complete(lease.attempt, Instant::now().into_std());
             }
             Desired::Cancel { by, reason, .. } => {
-                self.end_attempt(lease.attempt, Acted::Cancelled { by, reason });
+                self.end_attempt(lease.attempt, EndReason::Cancelled { by, reason });
                 self.outbox.resend_complete(lease.attempt, Instant::now().into_std());
             }
             Desired::Fenced { .. } | Desired::Forget { .. } => {

@@ -21,7 +21,7 @@ use crate::workspace::setup::SetupPlan;
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::ids::{AttemptId, Lease};
 use buildpool_protocol::limits::SETUP_LOG_BYTES_MAX;
-use buildpool_protocol::outcome::{Acted, Ending, Outcome, OutputHeld, SetupOutcome};
+use buildpool_protocol::outcome::{EndReason, Ending, Outcome, OutputHeld, SetupOutcome};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{Survivor, Usage};
 use buildpool_protocol::spec::OutputPolicy;
@@ -57,7 +57,7 @@ pub(super) struct RunningAttempt {
     began: Now,
     started_at_ms: Option<i64>,
     ending: Option<Ending>,
-    acted: Option<Acted>,
+    acted: Option<EndReason>,
     usage: Usage,
     leaked: Vec<Survivor>,
     is_blocked: bool,

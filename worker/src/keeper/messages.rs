@@ -9,7 +9,7 @@ use crate::workspace::setup::SetupPlan;
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::duration;
 use buildpool_protocol::ids::{AttemptId, Lease};
-use buildpool_protocol::outcome::{Acted, OutputHeld};
+use buildpool_protocol::outcome::{EndReason, OutputHeld};
 use buildpool_protocol::spec::OutputPolicy;
 use buildpool_protocol::stdin::StdinEnd;
 use serde::de::DeserializeOwned;
@@ -35,7 +35,7 @@ pub enum ToKeeper {
         /// Id of the attempt.
         attempt: AttemptId,
         /// The reason.
-        acted: Acted,
+        acted: EndReason,
     },
     /// Skips the remaining grace period of an attempt that is being ended.
     #[serde(rename = "hurry")]

@@ -6,7 +6,7 @@ use crate::limits::{
 };
 use crate::platform::Now;
 use buildpool_protocol::limits::PIPE_DRAIN;
-use buildpool_protocol::outcome::Acted;
+use buildpool_protocol::outcome::EndReason;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ pub struct Supervisor {
     phase: Phase,
     effects: VecDeque<Effect>,
     /// A decision made before the process existed.
-    early_reason: Option<Acted>,
+    early_reason: Option<EndReason>,
     acted: bool,
     leak_noted: bool,
     /// True if the command's own process has ended.
@@ -282,20 +282,20 @@ impl Supervisor {
         self.end(now, grace);
     }
 
-    fn end_for(&mut self, now: Now, acted: Acted) {
+    fn end_for(&mut self, now: Now, acted: EndReason) {
         match self.phase {
             Phase::Running { .. } => {
                 let grace = match acted {
-                    Acted::Fenced => Duration::ZERO,
-                    Acted::CutOff => self.cut_off_grace(now),
-                    Acted::Timeout { .. }
-                    | Acted::IdleTimeout { .. }
-                    | Acted::Cancelled { .. }
-                    | Acted::Drained
-                    | Acted::DiskLimit { .. }
-                    | Acted::OutputLimit { .. } => self.plan.grace,
+                    EndReason::Fenced => Duration::ZERO,
+                    EndReason::CutOff => self.cut_off_grace(now),
+                    EndReason::Timeout { .. }
+                    | EndReason::IdleTimeout { .. }
+                    | EndReason::Cancelled { .. }
+                    | EndReason::Drained
+                    | EndReason::DiskLimit { .. }
+                    | EndReason::OutputLimit { .. } => self.plan.grace,
                 };
-                let is_timeout = matches!(acted, Acted::Timeout { .. } | Acted::IdleTimeout { .. });
+                let is_timeout = matches!(acted, EndReason::Timeout { .. } | EndReason::IdleTimeout { .. });
                 self.acted = true;
                 self.effects.push_back(Effect::Record(acted));
                 if is_timeout && !grace.is_zero() {
@@ -309,7 +309,7 @@ impl Supervisor {
             // are ended sooner.
             Phase::Settling { .. } if self.left != Some(0) => self.end_leaked(now, Duration::ZERO),
             // The first reason stays. A fence leaves no grace period.
-            Phase::PrintingStacks { .. } | Phase::Terminating { .. } if acted == Acted::Fenced => {
+            Phase::PrintingStacks { .. } | Phase::Terminating { .. } if acted == EndReason::Fenced => {
                 self.skip_grace(now);
             }
             Phase::Starting => self.early_reason = self.early_reason.take().or(Some(acted)),
@@ -364,13 +364,13 @@ impl Supervisor {
             limit.filter(|after| now >= from + *after)
         };
         if passed(self.plan.cut_off_after, self.contact_at, now.continuous).is_some() {
-            self.end_for(now, Acted::CutOff);
+            self.end_for(now, EndReason::CutOff);
         } else if let Some(after) = passed(self.plan.timeout, since, now.running) {
-            self.end_for(now, Acted::Timeout { after, held: None });
+            self.end_for(now, EndReason::Timeout { after, held: None });
         } else if let Some(after) =
             passed(self.plan.idle_timeout.filter(|_| !self.blocked), self.output_at, now.running)
         {
-            self.end_for(now, Acted::IdleTimeout { after });
+            self.end_for(now, EndReason::IdleTimeout { after });
         }
     }
 

@@ -6,7 +6,7 @@ use super::{Effect, Input, Plan, Supervisor};
 use crate::limits::{KILL_FOR, LEAK_GRACE, SETTLE};
 use crate::platform::Now;
 use buildpool_protocol::limits::PIPE_DRAIN;
-use buildpool_protocol::outcome::Acted;
+use buildpool_protocol::outcome::EndReason;
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -59,8 +59,8 @@ fn plan() -> Plan {
     Plan { grace: GRACE, cut_off_grace: Duration::from_secs(3), ..Plan::default() }
 }
 
-fn cancel() -> Acted {
-    Acted::Cancelled { by: "me".into(), reason: String::new() }
+fn cancel() -> EndReason {
+    EndReason::Cancelled { by: "me".into(), reason: String::new() }
 }
 
 #[test]
@@ -88,16 +88,16 @@ fn limits_are_recorded_before_the_first_signal() {
     let total = Plan { timeout: Some(after), ..plan() };
     let cut = Plan { cut_off_after: Some(after), ..plan() };
     for (plan, acted) in [
-        (idle, Acted::IdleTimeout { after }),
-        (total, Acted::Timeout { after, held: None }),
-        (cut, Acted::CutOff),
+        (idle, EndReason::IdleTimeout { after }),
+        (total, EndReason::Timeout { after, held: None }),
+        (cut, EndReason::CutOff),
     ] {
         let mut bench = Bench::running(plan);
         bench.pass(after - Duration::from_millis(1));
         assert_eq!(bench.take(), []);
         assert_eq!(bench.supervisor.next_deadline().until(bench.now), Some(Duration::from_millis(1)));
         bench.pass(Duration::from_millis(1));
-        let is_timeout = acted != Acted::CutOff;
+        let is_timeout = acted != EndReason::CutOff;
         let first = if is_timeout { Effect::RequestStacks } else { Effect::Terminate };
         assert_eq!(bench.take(), [Effect::Record(acted), first]);
         assert!(bench.supervisor.is_ending());
@@ -121,7 +121,7 @@ fn output_and_contact_put_their_limits_off_and_nothing_else_does() {
     bench.pass(Duration::from_secs(54));
     assert_eq!(bench.take(), []);
     bench.pass(Duration::from_secs(1));
-    assert_eq!(bench.take(), [Effect::Record(Acted::CutOff), Effect::Terminate]);
+    assert_eq!(bench.take(), [Effect::Record(EndReason::CutOff), Effect::Terminate]);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_process_that_waits_at_its_pipe_is_not_silent() {
     bench.pass(after - Duration::from_secs(1));
     assert_eq!(bench.take(), []);
     bench.pass(Duration::from_secs(1));
-    assert_eq!(bench.take(), [Effect::Record(Acted::IdleTimeout { after }), Effect::RequestStacks]);
+    assert_eq!(bench.take(), [Effect::Record(EndReason::IdleTimeout { after }), Effect::RequestStacks]);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn sleep_of_the_machine_counts_for_the_lease_and_not_for_the_job() {
     assert_eq!(bench.take(), []);
     let mut bench = Bench::running(Plan { cut_off_after: Some(after), ..plan() });
     bench.sleep_the_machine(after);
-    assert_eq!(bench.take(), [Effect::Record(Acted::CutOff), Effect::Terminate]);
+    assert_eq!(bench.take(), [Effect::Record(EndReason::CutOff), Effect::Terminate]);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_machine_that_slept_past_the_lease_leaves_no_grace() {
         let mut bench = Bench::running(Plan { cut_off_after: Some(after), ..plan() });
         bench.sleep_the_machine(Duration::from_secs(slept));
         let first = if grace == 0 { Effect::Kill } else { Effect::Terminate };
-        assert_eq!(bench.take(), [Effect::Record(Acted::CutOff), first], "{slept}");
+        assert_eq!(bench.take(), [Effect::Record(EndReason::CutOff), first], "{slept}");
         bench.pass(Duration::from_secs(grace));
         assert!(grace == 0 || bench.take().contains(&Effect::Kill), "{slept}");
     }
@@ -214,17 +214,17 @@ fn an_attempt_that_starts_long_after_the_last_contact_has_less_time() {
     bench.pass(Duration::from_secs(9));
     assert_eq!(bench.take(), []);
     bench.pass(Duration::from_secs(1));
-    assert_eq!(bench.take(), [Effect::Record(Acted::CutOff), Effect::Terminate]);
+    assert_eq!(bench.take(), [Effect::Record(EndReason::CutOff), Effect::Terminate]);
 }
 
 #[test]
 fn each_reason_has_its_grace() {
     for (acted, grace) in [
         (cancel(), GRACE),
-        (Acted::Drained, GRACE),
-        (Acted::OutputLimit { reason: "full".into() }, GRACE),
-        (Acted::DiskLimit { used_bytes: 2, limit_bytes: 1 }, GRACE),
-        (Acted::CutOff, Duration::from_secs(3)),
+        (EndReason::Drained, GRACE),
+        (EndReason::OutputLimit { reason: "full".into() }, GRACE),
+        (EndReason::DiskLimit { used_bytes: 2, limit_bytes: 1 }, GRACE),
+        (EndReason::CutOff, Duration::from_secs(3)),
     ] {
         let mut bench = Bench::running(plan());
         bench.feed(Input::End(acted.clone()));
@@ -235,8 +235,8 @@ fn each_reason_has_its_grace() {
         assert!(bench.take().contains(&Effect::Kill), "{acted:?}");
     }
     let mut bench = Bench::running(plan());
-    bench.feed(Input::End(Acted::Fenced));
-    assert_eq!(bench.take(), [Effect::Record(Acted::Fenced), Effect::Kill]);
+    bench.feed(Input::End(EndReason::Fenced));
+    assert_eq!(bench.take(), [Effect::Record(EndReason::Fenced), Effect::Kill]);
     let mut bench = Bench::running(Plan { grace: Duration::ZERO, ..plan() });
     bench.feed(Input::End(cancel()));
     assert_eq!(bench.take(), [Effect::Record(cancel()), Effect::Kill]);
@@ -247,7 +247,7 @@ fn the_first_reason_stays_and_a_skipped_grace_period_kills() {
     let mut bench = Bench::running(plan());
     bench.feed(Input::End(cancel()));
     bench.take();
-    bench.feed(Input::End(Acted::Drained));
+    bench.feed(Input::End(EndReason::Drained));
     bench.feed(Input::End(cancel()));
     assert_eq!(bench.take(), []);
     bench.feed(Input::SkipGrace);
@@ -347,7 +347,7 @@ fn pipes_that_a_stranger_holds_are_given_up() {
 #[test]
 fn what_cannot_be_killed_is_reported_after_a_while() {
     let mut bench = Bench::running(plan());
-    bench.feed(Input::End(Acted::Fenced));
+    bench.feed(Input::End(EndReason::Fenced));
     let mut rounds = 0;
     while !bench.supervisor.is_done() {
         let wait = bench.supervisor.next_deadline().until(bench.now).expect("it goes on trying");
@@ -372,8 +372,8 @@ fn inputs() -> impl Strategy<Value = Input> {
         (0usize..3).prop_map(|left| Input::TreeCounted { left }),
         (0u64..100).prop_map(|age| Input::Contact { age: Duration::from_secs(age), cut_off_after: None }),
         Just(Input::End(cancel())),
-        Just(Input::End(Acted::Fenced)),
-        Just(Input::End(Acted::Drained)),
+        Just(Input::End(EndReason::Fenced)),
+        Just(Input::End(EndReason::Drained)),
         Just(Input::SkipGrace),
         Just(Input::Tick),
     ]
@@ -455,7 +455,7 @@ fn a_longer_limit_that_is_told_later_counts_and_a_shorter_one_does_not() {
     bench.pass(secs(599));
     assert_eq!(bench.take(), []);
     bench.pass(secs(1));
-    assert_eq!(bench.take(), [Effect::Record(Acted::CutOff), Effect::Terminate]);
+    assert_eq!(bench.take(), [Effect::Record(EndReason::CutOff), Effect::Terminate]);
     let mut bench = Bench::running(plan());
     bench.feed(contact(1));
     bench.pass(secs(1_000_000));

@@ -3,7 +3,7 @@
 use crate::answer_text::counted;
 use crate::attempt_facts::Facts;
 use crate::verdict::{Decision, VerdictInput};
-use buildpool_protocol::outcome::{Acted, Ending};
+use buildpool_protocol::outcome::{EndReason, Ending};
 use buildpool_protocol::output::Stream;
 use std::fmt::Display;
 
@@ -74,15 +74,15 @@ pub(super) fn explanation(decision: &Decision, input: &VerdictInput<'_>, facts: 
     Explanation { rule: decision.rule.name(), line: decision.line.clone(), evidence }
 }
 
-const fn acted_word(acted: &Acted) -> &'static str {
+const fn acted_word(acted: &EndReason) -> &'static str {
     match acted {
-        Acted::Timeout { .. } => "timeout",
-        Acted::IdleTimeout { .. } => "idle timeout",
-        Acted::Cancelled { .. } => "cancelled",
-        Acted::Drained => "drained",
-        Acted::CutOff => "cut off from the coordinator",
-        Acted::Fenced => "a newer attempt was granted",
-        Acted::DiskLimit { .. } => "the limit on disk space",
-        Acted::OutputLimit { .. } => "the output's limit",
+        EndReason::Timeout { .. } => "timeout",
+        EndReason::IdleTimeout { .. } => "idle timeout",
+        EndReason::Cancelled { .. } => "cancelled",
+        EndReason::Drained => "drained",
+        EndReason::CutOff => "cut off from the coordinator",
+        EndReason::Fenced => "a newer attempt was granted",
+        EndReason::DiskLimit { .. } => "the limit on disk space",
+        EndReason::OutputLimit { .. } => "the output's limit",
     }
 }

@@ -5,7 +5,7 @@ use crate::reports::memory_words;
 use crate::rules::Indicator;
 use crate::tool::ToolId;
 use buildpool_protocol::evidence::MemoryEvidence;
-use buildpool_protocol::outcome::{Acted, Ending, SetupOutcome};
+use buildpool_protocol::outcome::{EndReason, Ending, SetupOutcome};
 use buildpool_protocol::report::{CrashReport, KnownFrom, TestCounts};
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct VerdictInput<'a> {
     pub(crate) ending: Option<&'a Ending>,
-    pub(crate) acted: Option<&'a Acted>,
+    pub(crate) acted: Option<&'a EndReason>,
     /// Setup that did not pass. `ending` is then the ending of the setup.
     pub(crate) failed_setup: Option<&'a SetupOutcome>,
     /// Limit, peak and kills that the worker knows of.

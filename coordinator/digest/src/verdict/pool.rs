@@ -1,15 +1,15 @@
 //! Rulings for attempts that the pool ended, and for commands that never ran.
 
 use super::{Decision, VerdictInput, VerdictRow, decision, doing, setup};
-use buildpool_protocol::outcome::{Acted, CrashType, StartFailure};
+use buildpool_protocol::outcome::{CrashType, EndReason, StartFailure};
 use buildpool_protocol::report::{KnownFrom, Verdict};
 use std::time::Duration;
 
-pub(super) fn acted_decision(acted: &Acted, case: &VerdictInput<'_>) -> Decision {
+pub(super) fn acted_decision(acted: &EndReason, case: &VerdictInput<'_>) -> Decision {
     let doing = doing(case);
     let what = case.failed_setup.map_or_else(|| "command".to_owned(), setup::named);
     match acted {
-        Acted::Timeout { after, held: Some(held) } => decision(
+        EndReason::Timeout { after, held: Some(held) } => decision(
             VerdictRow::ActedTimeoutHeld,
             Verdict::TimedOut,
             CrashType::Timeout,
@@ -21,7 +21,7 @@ pub(super) fn acted_decision(acted: &Acted, case: &VerdictInput<'_>) -> Decision
                 held.reason
             ),
         ),
-        Acted::Timeout { after, held: None } => decision(
+        EndReason::Timeout { after, held: None } => decision(
             VerdictRow::ActedTimeout,
             Verdict::TimedOut,
             CrashType::Timeout,
@@ -31,7 +31,7 @@ pub(super) fn acted_decision(acted: &Acted, case: &VerdictInput<'_>) -> Decision
                 seconds(*after)
             ),
         ),
-        Acted::IdleTimeout { after } => decision(
+        EndReason::IdleTimeout { after } => decision(
             VerdictRow::ActedIdleTimeout,
             Verdict::TimedOut,
             CrashType::Timeout,
@@ -41,7 +41,7 @@ pub(super) fn acted_decision(acted: &Acted, case: &VerdictInput<'_>) -> Decision
                 seconds(*after)
             ),
         ),
-        Acted::Cancelled { by, reason } => {
+        EndReason::Cancelled { by, reason } => {
             let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
             let who = if by.is_empty() { "its submitter" } else { by };
             decision(
@@ -52,7 +52,7 @@ pub(super) fn acted_decision(acted: &Acted, case: &VerdictInput<'_>) -> Decision
                 format!("The job was cancelled by {who}{why}."),
             )
         }
-        Acted::Drained => decision(
+        EndReason::Drained => decision(
             VerdictRow::ActedDrained,
             Verdict::Lost,
             CrashType::None,
@@ -61,7 +61,7 @@ pub(super) fn acted_decision(acted: &Acted, case: &VerdictInput<'_>) -> Decision
                 "The pool ended the {what} because its worker was drained and the drain's deadline came; submit the job again."
             ),
         ),
-        Acted::CutOff => decision(
+        EndReason::CutOff => decision(
             VerdictRow::ActedCutOff,
             Verdict::Lost,
             CrashType::None,
@@ -70,14 +70,14 @@ pub(super) fn acted_decision(acted: &Acted, case: &VerdictInput<'_>) -> Decision
                 "The worker ended the {what} because it had lost contact with the coordinator for too long; submit the job again."
             ),
         ),
-        Acted::Fenced => decision(
+        EndReason::Fenced => decision(
             VerdictRow::ActedFenced,
             Verdict::Lost,
             CrashType::None,
             KnownFrom::Pool,
             format!("The worker ended the {what} because a newer attempt of the job had been granted."),
         ),
-        Acted::DiskLimit { used_bytes, limit_bytes } => decision(
+        EndReason::DiskLimit { used_bytes, limit_bytes } => decision(
             VerdictRow::ActedDiskLimit,
             Verdict::Failed,
             CrashType::Unknown,
@@ -88,7 +88,7 @@ pub(super) fn acted_decision(acted: &Acted, case: &VerdictInput<'_>) -> Decision
                 used_bytes >> 20
             ),
         ),
-        Acted::OutputLimit { reason } => decision(
+        EndReason::OutputLimit { reason } => decision(
             VerdictRow::ActedOutputLimit,
             Verdict::Lost,
             CrashType::None,

@@ -5,7 +5,7 @@ mod memory;
 use super::*;
 use crate::rules::Indicator;
 use buildpool_protocol::evidence::MemoryEvidence;
-use buildpool_protocol::outcome::{Acted, OutputHeld, SetupOutcome, StartFailure};
+use buildpool_protocol::outcome::{EndReason, OutputHeld, SetupOutcome, StartFailure};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{CrashReport, TestCounts};
 use std::collections::BTreeSet;
@@ -109,7 +109,7 @@ fn a_setup_that_did_not_pass_is_the_cause_of_the_end() {
         let cause = decision.cause.unwrap().text;
         assert_eq!(cause, format!("The setup (`npm ci`) {said} after 1.5 s, so the command did not run."));
         assert_eq!(decision.line.as_deref(), Some("npm error 404"));
-        let acted = Acted::Timeout { after: Duration::from_secs(5), held: None };
+        let acted = EndReason::Timeout { after: Duration::from_secs(5), held: None };
         let case = VerdictInput { acted: Some(&acted), ..case };
         let decision = check(&case, "acted_timeout", Verdict::TimedOut, CrashType::Timeout);
         let cause = decision.cause.unwrap().text;
@@ -122,13 +122,13 @@ fn the_pool_s_reason_goes_before_the_signal() {
     let killed = died("SIGKILL");
     let rows = [
         (
-            Acted::Timeout { after: Duration::from_secs(5), held: None },
+            EndReason::Timeout { after: Duration::from_secs(5), held: None },
             "acted_timeout",
             Verdict::TimedOut,
             CrashType::Timeout,
         ),
         (
-            Acted::Timeout {
+            EndReason::Timeout {
                 after: Duration::from_secs(5),
                 held: Some(OutputHeld { held_for: Duration::from_secs(4), reason: "full".into() }),
             },
@@ -137,28 +137,28 @@ fn the_pool_s_reason_goes_before_the_signal() {
             CrashType::Timeout,
         ),
         (
-            Acted::IdleTimeout { after: Duration::from_secs(5) },
+            EndReason::IdleTimeout { after: Duration::from_secs(5) },
             "acted_idle_timeout",
             Verdict::TimedOut,
             CrashType::Timeout,
         ),
         (
-            Acted::Cancelled { by: "me".into(), reason: String::new() },
+            EndReason::Cancelled { by: "me".into(), reason: String::new() },
             "acted_cancelled",
             Verdict::Cancelled,
             CrashType::Cancelled,
         ),
-        (Acted::Drained, "acted_drained", Verdict::Lost, CrashType::None),
-        (Acted::CutOff, "acted_cut_off", Verdict::Lost, CrashType::None),
-        (Acted::Fenced, "acted_fenced", Verdict::Lost, CrashType::None),
+        (EndReason::Drained, "acted_drained", Verdict::Lost, CrashType::None),
+        (EndReason::CutOff, "acted_cut_off", Verdict::Lost, CrashType::None),
+        (EndReason::Fenced, "acted_fenced", Verdict::Lost, CrashType::None),
         (
-            Acted::DiskLimit { used_bytes: 3 << 20, limit_bytes: 2 << 20 },
+            EndReason::DiskLimit { used_bytes: 3 << 20, limit_bytes: 2 << 20 },
             "acted_disk_limit",
             Verdict::Failed,
             CrashType::Unknown,
         ),
         (
-            Acted::OutputLimit { reason: "disk full".into() },
+            EndReason::OutputLimit { reason: "disk full".into() },
             "acted_output_limit",
             Verdict::Lost,
             CrashType::None,

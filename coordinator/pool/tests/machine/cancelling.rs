@@ -8,15 +8,15 @@ use buildpool_pool::{Completed, DesiredState, Effect, Input, Submit, Submitter};
 use buildpool_protocol::error::ErrorCode;
 use buildpool_protocol::ids::TokenId;
 use buildpool_protocol::limits;
-use buildpool_protocol::outcome::{Acted, Ending, StartFailure};
+use buildpool_protocol::outcome::{EndReason, Ending, StartFailure};
 use buildpool_protocol::report::Verdict;
 use buildpool_protocol::spec::{JobSpec, OnLost};
 use buildpool_protocol::worker_link::{Desired, HeldState, Register};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-fn by_a() -> Option<Acted> {
-    Some(Acted::Cancelled { by: "a".into(), reason: "enough".into() })
+fn by_a() -> Option<EndReason> {
+    Some(EndReason::Cancelled { by: "a".into(), reason: "enough".into() })
 }
 
 fn killed() -> Ending {

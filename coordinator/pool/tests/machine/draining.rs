@@ -3,7 +3,7 @@
 use crate::scene::{Scene, desired, drains, granted, held, refusal, refused_as, register, spec, submit};
 use buildpool_pool::{DesiredState, Input};
 use buildpool_protocol::error::ErrorCode;
-use buildpool_protocol::outcome::{Acted, Ending};
+use buildpool_protocol::outcome::{EndReason, Ending};
 use buildpool_protocol::report::Verdict;
 use buildpool_protocol::spec::{JobSpec, OnLost};
 use buildpool_protocol::worker_link::{Condition, HeldState, Register};
@@ -35,7 +35,7 @@ fn what_a_drain_ended_goes_back_and_does_not_count_as_a_loss() {
     let effects = scene.pass(MINUTE);
     assert_eq!(drains(&effects), [(true, Some(Duration::ZERO))], "the worker is reminded");
     let killed = Ending::Signaled { signal: 15, name: "SIGTERM".into(), core_dump: false };
-    scene.complete(lease, killed, Some(Acted::Drained));
+    scene.complete(lease, killed, Some(EndReason::Drained));
     let live = scene.live(1).expect("queued again");
     assert!(live.waiting.is_some());
     assert!(live.attempts.iter().all(|attempt| !attempt.counted));
@@ -53,7 +53,7 @@ fn what_a_drain_ended_does_not_run_twice_when_it_may_not() {
         scene.report(session, vec![held(lease, HeldState::Running)]);
         scene.drain("mac-1", true, Some(MINUTE));
         let killed = Ending::Signaled { signal: 15, name: "SIGTERM".into(), core_dump: false };
-        scene.complete(lease, killed, Some(Acted::Drained));
+        scene.complete(lease, killed, Some(EndReason::Drained));
         assert_eq!(scene.verdict(1), Some(Verdict::Lost), "{on_lost:?}");
         assert!(scene.cause(1).contains("its worker was drained"), "{}", scene.cause(1));
     }

@@ -7,7 +7,7 @@ use buildpool_pool::{
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::{AttemptId, BootId, JobId, Lease, WorkerId};
-use buildpool_protocol::outcome::{Acted, Ending, Outcome, Seal};
+use buildpool_protocol::outcome::{EndReason, Ending, Outcome, Seal};
 use buildpool_protocol::report::{Cause, KnownFrom, Verdict};
 use buildpool_protocol::spec::{Command, JobSpec, Source};
 use buildpool_protocol::version::VersionRange;
@@ -106,7 +106,7 @@ pub(crate) fn held(lease: Lease, state: HeldState) -> Held {
     Held { lease, state, log_length: 0, started_at_ms, output_held: None }
 }
 
-pub(crate) fn outcome(ending: Ending, acted: Option<Acted>) -> Outcome {
+pub(crate) fn outcome(ending: Ending, acted: Option<EndReason>) -> Outcome {
     let seal = Seal { length: 0, blake3: String::new() };
     Outcome {
         acted,
@@ -261,7 +261,7 @@ impl Scene {
         self.step(Input::Gone { session })
     }
 
-    pub(crate) fn complete(&mut self, lease: Lease, ending: Ending, acted: Option<Acted>) -> Vec<Effect> {
+    pub(crate) fn complete(&mut self, lease: Lease, ending: Ending, acted: Option<EndReason>) -> Vec<Effect> {
         let outcome = Box::new(outcome(ending, acted));
         let completed =
             Completed { lease, outcome, verdict: Verdict::Passed, cause: None, infrastructure: false };

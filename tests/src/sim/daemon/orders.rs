@@ -7,7 +7,7 @@ use super::super::truth::Truth;
 use super::{Daemon, Preparing, cut_off_after};
 use buildpool_protocol::ids::{AttemptId, Lease};
 use buildpool_protocol::limits::REPORT_EVERY;
-use buildpool_protocol::outcome::Acted;
+use buildpool_protocol::outcome::EndReason;
 use buildpool_protocol::spec::JobSpec;
 use buildpool_protocol::worker_link::{Desired, FromWorker, Grant, ToWorker};
 use std::time::Duration;
@@ -123,7 +123,9 @@ impl Daemon {
                     self.position(lease, position, local);
                 }
             }
-            Desired::Cancel { by, reason, .. } => self.act(host, id, Acted::Cancelled { by, reason }, now),
+            Desired::Cancel { by, reason, .. } => {
+                self.act(host, id, EndReason::Cancelled { by, reason }, now)
+            }
             Desired::Fenced { .. } => {
                 truth.counts.fenced += u64::from(!truth.cancelled.contains(&id.job));
                 truth.note(now, || format!("{} received `fenced` for {id}", host.name));
@@ -150,11 +152,11 @@ impl Daemon {
             self.fenced.remove(&id);
         } else if host.spool.contains_key(&id) {
             self.fenced.insert(id);
-            self.act(host, id, Acted::Fenced, now);
+            self.act(host, id, EndReason::Fenced, now);
         }
     }
 
-    fn act(&mut self, host: &mut Host, id: AttemptId, acted: Acted, now: Time) {
+    fn act(&mut self, host: &mut Host, id: AttemptId, acted: EndReason, now: Time) {
         let local = host.local(now);
         if let Some(attempt) = self.preparing.get_mut(&id) {
             attempt.act.get_or_insert(acted);
@@ -169,7 +171,7 @@ impl Daemon {
         let local = host.local(now);
         let kept: Vec<_> = host.keepers.keys().chain(self.preparing.keys()).copied().collect();
         for id in kept {
-            self.act(host, id, Acted::Drained, now);
+            self.act(host, id, EndReason::Drained, now);
             if let Some(keeper) = host.keepers.get_mut(&id) {
                 keeper.skip_grace(local);
             }

@@ -6,7 +6,7 @@ use super::RunningAttempt;
 use crate::platform::{Now, cgroup};
 use crate::records::Durability;
 use crate::supervisor::{Effect, Input};
-use buildpool_protocol::outcome::Acted;
+use buildpool_protocol::outcome::EndReason;
 use buildpool_protocol::output::Stream;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -20,7 +20,7 @@ impl RunningAttempt {
         while let Some(effect) = self.supervisor.poll_effect() {
             match effect {
                 Effect::Record(mut acted) => {
-                    if let Acted::Timeout { after, held } = &mut acted {
+                    if let EndReason::Timeout { after, held } = &mut acted {
                         *held = self.disk_block.during_timeout(now.running, *after);
                     }
                     self.acted = Some(acted);

@@ -6,7 +6,7 @@ use super::RunningAttempt;
 use crate::limits::{DISK_FULL_MAX, DISK_FULL_RETRY, OBSERVE_EVERY};
 use crate::platform::Now;
 use crate::supervisor::Input;
-use buildpool_protocol::outcome::Acted;
+use buildpool_protocol::outcome::EndReason;
 use std::time::Duration;
 
 impl RunningAttempt {
@@ -109,7 +109,7 @@ impl RunningAttempt {
         if now.running >= since + DISK_FULL_MAX {
             let reason =
                 format!("the worker's disk refused output for {} s: {error}", DISK_FULL_MAX.as_secs());
-            self.handle(now, Input::End(Acted::OutputLimit { reason }));
+            self.handle(now, Input::End(EndReason::OutputLimit { reason }));
         } else if self.retry_at.is_none_or(|at| now.running >= at) {
             self.retry_at = Some(now.running + DISK_FULL_RETRY);
             self.spool.flush();

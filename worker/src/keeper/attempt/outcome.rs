@@ -10,7 +10,7 @@ use crate::records::{self, Durability, StateRecord};
 use crate::supervisor::Input;
 use buildpool_protocol::evidence::Evidence;
 use buildpool_protocol::limits::SETUP_LOG_BYTES_MAX;
-use buildpool_protocol::outcome::{Acted, Ending, Outcome, SetupOutcome};
+use buildpool_protocol::outcome::{EndReason, Ending, Outcome, SetupOutcome};
 use std::io;
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ impl RunningAttempt {
 
     /// Ends an attempt with no recipient for its outcome.
     pub(in crate::keeper) fn give_up(&mut self, now: Now) {
-        self.handle(now, Input::End(Acted::CutOff));
+        self.handle(now, Input::End(EndReason::CutOff));
     }
 
     /// Writes the outcome if there is one. Returns true when it is on disk.

@@ -3,7 +3,7 @@
 use super::super::{Effect, Input, Plan};
 use super::{Bench, plan};
 use crate::limits::{DEBUGGER_QUIET, STACKS_FOR, STACKS_QUIET};
-use buildpool_protocol::outcome::Acted;
+use buildpool_protocol::outcome::EndReason;
 use std::time::Duration;
 
 /// A supervisor after a timeout that has requested the stacks of the tree.
@@ -12,7 +12,10 @@ fn printing_stacks() -> Bench {
     let mut bench = Bench::running(Plan { timeout: Some(after), ..plan() });
     bench.pass(after);
     bench.feed(Input::StacksRequested { processes: 2, has_debugger: false });
-    assert_eq!(bench.take(), [Effect::Record(Acted::Timeout { after, held: None }), Effect::RequestStacks]);
+    assert_eq!(
+        bench.take(),
+        [Effect::Record(EndReason::Timeout { after, held: None }), Effect::RequestStacks]
+    );
     bench
 }
 
@@ -48,7 +51,7 @@ fn after_a_timeout_stacks_are_printed_for_a_limited_time() {
     skipped.feed(Input::SkipGrace);
     assert_eq!(skipped.take(), [Effect::Kill]);
     let mut fenced = printing_stacks();
-    fenced.feed(Input::End(Acted::Fenced));
+    fenced.feed(Input::End(EndReason::Fenced));
     assert_eq!(fenced.take(), [Effect::Kill]);
 }
 
@@ -57,5 +60,5 @@ fn a_timeout_without_a_grace_asks_for_no_stacks() {
     let after = Duration::from_secs(60);
     let mut bench = Bench::running(Plan { timeout: Some(after), grace: Duration::ZERO, ..plan() });
     bench.pass(after);
-    assert_eq!(bench.take(), [Effect::Record(Acted::Timeout { after, held: None }), Effect::Kill]);
+    assert_eq!(bench.take(), [Effect::Record(EndReason::Timeout { after, held: None }), Effect::Kill]);
 }

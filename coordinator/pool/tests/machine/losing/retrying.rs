@@ -3,7 +3,7 @@
 use super::back;
 use crate::scene::{Scene, abandoned, desired, granted, spec, submit};
 use buildpool_pool::DesiredState;
-use buildpool_protocol::outcome::{Acted, Ending, StartFailure};
+use buildpool_protocol::outcome::{EndReason, Ending, StartFailure};
 use buildpool_protocol::report::Verdict;
 use buildpool_protocol::spec::{JobSpec, OnLost};
 use buildpool_protocol::worker_link::HeldState;
@@ -49,8 +49,8 @@ fn losses_end_also_where_a_second_worker_never_comes() {
 fn an_end_that_was_not_the_commands_is_no_result() {
     let killed = || Ending::Signaled { signal: 15, name: "SIGTERM".into(), core_dump: false };
     for (ending, acted, counted) in [
-        (killed(), Some(Acted::Drained), false),
-        (killed(), Some(Acted::CutOff), true),
+        (killed(), Some(EndReason::Drained), false),
+        (killed(), Some(EndReason::CutOff), true),
         (Ending::Unobserved { reason: "its keeper died".into() }, None, true),
     ] {
         let mut scene = Scene::new();
