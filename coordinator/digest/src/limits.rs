@@ -4,7 +4,9 @@
 /// [`LINE_TAIL_BYTES`] bytes.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
 /// Maximum length of a line that begins with a record or document in JSON, in bytes. Linters print all their problems in one.
-pub const JSON_LINE_BYTES_MAX: usize = 2 << 20;
+pub const JSON_LINE_BYTES_MAX: usize = 512 << 10;
+/// Maximum length of the name of a file in a record, in bytes: `PATH_MAX` of Linux.
+pub const FILE_BYTES_MAX: usize = 4096;
 /// Number of bytes of a line that the rules search. Every message starts within them. Longer lines
 /// are compiler invocations and data.
 pub const SCANNED_BYTES_MAX: usize = 2 << 10;

@@ -9,17 +9,23 @@ use crate::tools::PART_RECORD;
 use crate::transcript::StreamEnds;
 use buildpool_protocol::output::Stream;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Limit on the output that waits for the end of its test, in bytes. Beyond it, the output of all
 /// parts is processed at once.
 const WAITING_BYTES_MAX: usize = 256 << 10;
+
+/// Memory of a waiting line beside its text, in bytes.
+const LINE_OVERHEAD_BYTES: usize = 80;
+/// Maximum length of the name of a part or a test, in bytes.
+const NAME_BYTES_MAX: usize = 1024;
 
 /// A line of a part.
 #[derive(Debug)]
 struct PartLine {
     tool: ToolId,
     stream: Stream,
-    test: String,
+    test: Arc<str>,
     text: Vec<u8>,
     /// Offsets of the record in the stream.
     from: u64,
@@ -33,9 +39,15 @@ pub(super) struct PartOutputs {
     bytes: usize,
 }
 
+impl PartLine {
+    const fn bytes(&self) -> usize {
+        self.text.len() + LINE_OVERHEAD_BYTES
+    }
+}
+
 impl PartOutputs {
     fn add(&mut self, part: &str, line: PartLine) {
-        self.bytes += line.text.len();
+        self.bytes += line.bytes();
         match self.waiting.get_mut(part) {
             Some(lines) => lines.push(line),
             None => {
@@ -46,7 +58,7 @@ impl PartOutputs {
 
     fn take(&mut self, part: &str) -> Vec<PartLine> {
         let lines = self.waiting.remove(part).unwrap_or_default();
-        self.bytes -= lines.iter().map(|line| line.text.len()).sum::<usize>();
+        self.bytes -= lines.iter().map(PartLine::bytes).sum::<usize>();
         lines
     }
 }
@@ -117,19 +129,22 @@ impl Digester {
         output: PartOutput,
     ) {
         let PartOutput { tool, part, test, text, at_once, is_end, .. } = output;
+        let part = &part[..part.floor_char_boundary(NAME_BYTES_MAX)];
+        let test: Arc<str> = test[..test.floor_char_boundary(NAME_BYTES_MAX)].into();
         for line in text.lines() {
             let text = [front, line.as_bytes()].concat();
-            let line = PartLine { tool, stream, test: test.clone(), text, from, to };
+            let line = PartLine { tool, stream, test: Arc::clone(&test), text, from, to };
             if at_once {
-                self.part_line(matcher, &part, &line);
+                self.part_line(matcher, part, &line);
             } else {
-                self.parts.add(&part, line);
+                self.parts.add(part, line);
+            }
+            if self.parts.bytes > WAITING_BYTES_MAX {
+                self.all_parts(matcher);
             }
         }
-        if self.parts.bytes > WAITING_BYTES_MAX {
-            self.all_parts(matcher);
-        } else if is_end {
-            self.part(matcher, &part);
+        if is_end {
+            self.part(matcher, part);
         }
     }
 

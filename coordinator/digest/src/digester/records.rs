@@ -2,7 +2,7 @@
 
 use super::{Digester, Line, LineMatcher, RECENT_BYTES_MAX, shown};
 use crate::answer_text::counted;
-use crate::limits::MESSAGE_LINES_MAX;
+use crate::limits::{FILE_BYTES_MAX, MESSAGE_LINES_MAX};
 use crate::records::Event;
 use crate::rules::{Diagnostic, Level, Marker, Problem};
 use crate::tally::LinePosition;
@@ -101,7 +101,9 @@ impl Digester {
             diagnostic.lines.iter().take(MESSAGE_LINES_MAX).map(|line| cleaned(line)).collect();
         lines.extend((cut > 0).then(|| format!("… {}", counted(cut as u64, "more line"))));
         let test = diagnostic.test.as_deref().map(cleaned);
-        let diagnostic = Diagnostic { lines, test, ..diagnostic };
+        let is_plain = |file: &String| file.len() <= FILE_BYTES_MAX && !file.contains(char::is_control);
+        let file = diagnostic.file.filter(is_plain);
+        let diagnostic = Diagnostic { lines, test, file, ..diagnostic };
         let first = diagnostic.first().to_owned();
         self.at_record(place, &first, |digester, line| {
             digester.begin(format, problem, diagnostic, (severity, remark, false), line);

@@ -15,7 +15,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "djlint.row",
         pattern: r"^(?P<k>[A-Z]\d{3}) (?P<l>\d+):(?P<c>\d+) (?P<m>\S.*)",
-        effects: &[Effect::Problem(problem(Level::Remark, Kind::Lint, 86).in_file().fails(Fails::Always))],
+        effects: &[Effect::Problem(problem(Level::Remark, Kind::Lint, 86).in_file().fails(Fails::AtEnd))],
     },
     Rule {
         name: "djlint.total",

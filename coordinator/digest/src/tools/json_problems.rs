@@ -2,8 +2,9 @@
 
 use super::c::is_code;
 use super::generic::remark;
+use crate::limits::FILE_BYTES_MAX;
 use crate::records::{Event, RecordFormat};
-use crate::rules::{Diagnostic, Fails, Kind, Level, Problem, known_severity, problem};
+use crate::rules::{Diagnostic, Fails, Kind, Level, known_severity, problem};
 use crate::tool::ToolId;
 use buildpool_protocol::report::Severity;
 use serde_json::{Map, Value};
@@ -129,14 +130,31 @@ fn problems(document: &[u8]) -> Option<Vec<Event>> {
         serde_json::from_slice(document).or_else(|_| serde_json::from_slice(inside(document))).ok()?;
     let mut found = Vec::new();
     search(&value, None, 0, &mut found);
-    let is_error =
-        |problem: &Problem| matches!(problem.level, Level::Is(Severity::Error)) && problem.kind == Kind::Lint;
-    let error = found.iter().find_map(|event| match event {
-        Event::Problem(problem, diagnostic) if is_error(problem) => Some(diagnostic.first().to_owned()),
-        _ => None,
-    });
+    let error = found.iter().find_map(error_of);
     found.extend(error.map(|error| Event::Failed(ToolId::Linter, error)));
     (!found.is_empty()).then_some(found)
+}
+
+/// The first line of an error that a linter reports.
+fn error_of(event: &Event) -> Option<String> {
+    match event {
+        Event::Problem(problem, diagnostic)
+            if matches!(problem.level, Level::Is(Severity::Error)) && problem.kind == Kind::Lint =>
+        {
+            Some(diagnostic.first().to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// Adds a problem. Beyond the limit, the first error takes the place of the last warning.
+fn add(found: &mut Vec<Event>, event: Event) {
+    if found.len() < PROBLEMS_MAX {
+        found.push(event);
+    } else if error_of(&event).is_some() && found.last().and_then(error_of).is_none() {
+        found.pop();
+        found.push(event);
+    }
 }
 
 /// An object without the bracket or the comma of the array around it.
@@ -147,7 +165,7 @@ fn inside(document: &[u8]) -> &[u8] {
 
 /// Adds the problems of a value. `file`: the file that an outer object names.
 fn search(value: &Value, file: Option<&str>, depth: usize, found: &mut Vec<Event>) {
-    if depth > DEPTH_MAX || found.len() >= PROBLEMS_MAX {
+    if depth > DEPTH_MAX {
         return;
     }
     match value {
@@ -161,8 +179,10 @@ fn search(value: &Value, file: Option<&str>, depth: usize, found: &mut Vec<Event
             let own = text(object, FILES).or_else(|| source?.as_str()).filter(|own| is_path(own));
             let place = Place::of(object, 0, false);
             let file = own.or(place.file).or(file);
-            if let (Some(file), Some(line), Some(message)) = (file, place.line, message(object)) {
-                found.push(reported(object, file, (line, &place), message));
+            // eslint reports a file that it can't parse without a line.
+            let has_place = place.line.is_some() || object.get("fatal") == Some(&Value::Bool(true));
+            if let (Some(file), true, Some(message)) = (file, has_place, message(object)) {
+                add(found, reported(object, file, &place, message));
                 return;
             }
             for (key, value) in object {
@@ -175,12 +195,7 @@ fn search(value: &Value, file: Option<&str>, depth: usize, found: &mut Vec<Event
 }
 
 /// The problem of an object, with a line as compilers print it, and the lines of its notes.
-fn reported(
-    object: &Map<String, Value>,
-    file: &str,
-    (line, place): (u64, &Place<'_>),
-    message: &str,
-) -> Event {
+fn reported(object: &Map<String, Value>, file: &str, place: &Place<'_>, message: &str) -> Event {
     // A file without a short extension may be of any program, so its problems are more than remarks.
     let fallback = if has_short_extension(file) { None } else { Some(Severity::Warning) };
     let severity = severity(object, place.is_of_editor).or(fallback);
@@ -192,7 +207,7 @@ fn reported(
         Value::Object(code) => Some(text(code, &["value", "code", "name"])?.to_owned()),
         _ => None,
     });
-    let mut told = located(file, line, place.column);
+    let mut told = place.line.map_or_else(|| format!("{file}:"), |line| located(file, line, place.column));
     if let Some(severity) = severity {
         told.push_str(&format!(" {}:", word(severity)));
     }
@@ -227,7 +242,7 @@ fn reported(
         Box::new(Diagnostic {
             lines: std::iter::once(told).chain(notes).collect(),
             file: Some(file.to_owned()),
-            line: number(line),
+            line: place.line.and_then(number),
             column: place.column.and_then(number),
             ..Diagnostic::default()
         }),
@@ -293,7 +308,8 @@ fn number(object: &Map<String, Value>, keys: &[&str]) -> Option<u64> {
 
 /// A name of a file: without blanks, with an extension or a directory.
 fn is_path(name: &str) -> bool {
-    !name.contains([' ', '\n']) && !name.starts_with("http") && name.contains(['.', '/'])
+    let is_plain = !name.contains(|character: char| character == ' ' || character.is_control());
+    is_plain && name.len() <= FILE_BYTES_MAX && !name.starts_with("http") && name.contains(['.', '/'])
 }
 
 /// The place that an object or its parts name.
@@ -434,6 +450,10 @@ mod tests {
                 "a.c:2:3: error: no\na.c:1:4: note: here",
             ),
             (
+                r#"[{"filePath":"/w/a.js","messages":[{"ruleId":null,"fatal":true,"severity":2,"message":"Parsing error: not in the project"}],"errorCount":1},{"line":1}]"#,
+                "/w/a.js: error: Parsing error: not in the project",
+            ),
+            (
                 r#"{"cell":null,"code":null,"filename":"a.py","location":{"column":8,"row":1},"message":"Expected"}"#,
                 "a.py:1:8: Expected",
             ),
@@ -449,5 +469,15 @@ mod tests {
         ] {
             assert_eq!(shown(document.as_bytes()), None, "{document}");
         }
+    }
+
+    #[test]
+    fn an_error_behind_many_warnings_counts() {
+        let warning = r#"{"ruleId":"semi","severity":1,"message":"No","line":2,"column":1},"#.repeat(600);
+        let error = r#"{"ruleId":"eol","severity":2,"message":"Bad","line":3,"column":1}"#;
+        let document = format!(r#"[{{"filePath":"/w/a.js","messages":[{warning}{error}]}}]"#);
+        let events = super::problems(document.as_bytes()).expect("a document");
+        let failed = events.last().map(|event| format!("{event:?}")).unwrap_or_default();
+        assert!(failed.starts_with("Failed") && failed.contains("Bad"), "{failed}");
     }
 }

@@ -66,8 +66,8 @@ fn report(line: &[u8]) -> Option<Vec<Event>> {
     });
     let Summary { example_count, failure_count, pending_count, errors_outside_of_examples_count } = summary;
     let counts = Counts {
-        passed: example_count.saturating_sub(failure_count + pending_count),
-        failed: failure_count + errors_outside_of_examples_count,
+        passed: example_count.saturating_sub(failure_count).saturating_sub(pending_count),
+        failed: failure_count.saturating_add(errors_outside_of_examples_count),
         skipped: pending_count,
         expected: 0,
     };

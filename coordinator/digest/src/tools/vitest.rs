@@ -73,7 +73,7 @@ fn report(line: &[u8]) -> Option<Vec<Event>> {
     let counts = Counts {
         passed: report.num_passed_tests,
         failed: report.num_failed_tests,
-        skipped: report.num_pending_tests + report.num_todo_tests,
+        skipped: report.num_pending_tests.saturating_add(report.num_todo_tests),
         expected: 0,
     };
     let Counts { passed, failed, skipped, .. } = counts;
