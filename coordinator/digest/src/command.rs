@@ -153,7 +153,7 @@ impl Simple {
         let is_silent = |word: &String| matches!(word.as_str(), "-s" | "--silent");
         self.program().is_some_and(|(program, arguments)| {
             let script = arguments.iter().find(|word| !word.starts_with('-'));
-            matches!(program, "npm" | "pnpm" | "yarn")
+            matches!(program, "npm" | "pnpm")
                 && script.is_some_and(|word| {
                     matches!(word.as_str(), "run" | "run-script" | "test" | "t" | "start")
                 })

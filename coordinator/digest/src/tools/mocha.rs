@@ -7,6 +7,7 @@ use crate::rules::{Diagnostic, ERROR, Effect, Indicator, Kind, Marker, Next, Rol
 use crate::tally::Counts;
 use crate::tool::{Announced, Tool, ToolId};
 use serde::Deserialize;
+use serde_json::Value;
 
 pub(super) const TOOL: Tool = Tool {
     runs_tests: true,
@@ -130,7 +131,8 @@ const BEGINNINGS: &[&[u8]] = &[br#"["fail",{"#, br#"["end",{"#];
 #[serde(rename_all = "camelCase", default)]
 struct Record {
     full_title: String,
-    err: Option<String>,
+    /// A text, or an object of the test.
+    err: Value,
     stack: Option<String>,
     passes: u64,
     pending: u64,
@@ -140,7 +142,7 @@ struct Record {
 fn record(line: &[u8]) -> Option<Vec<Event>> {
     let (event, record): (String, Record) = serde_json::from_slice(line).ok()?;
     if event == "fail" {
-        let message = record.stack.or(record.err).unwrap_or_default();
+        let message = record.stack.or_else(|| Some(record.err.as_str()?.to_owned())).unwrap_or_default();
         let problem = problem(ERROR, Kind::Test, 90).refine(js_place);
         return Some(vec![failed_test(problem, &record.full_title, &message)]);
     }

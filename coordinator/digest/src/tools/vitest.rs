@@ -31,7 +31,14 @@ struct Report {
     num_failed_tests: u64,
     num_pending_tests: u64,
     num_todo_tests: u64,
+    #[serde(default = "succeeded")]
+    success: bool,
     test_results: Vec<TestFile>,
+}
+
+/// Older reports lack the field.
+const fn succeeded() -> bool {
+    true
 }
 
 #[derive(Debug, Deserialize)]
@@ -67,8 +74,8 @@ fn report(line: &[u8]) -> Option<Vec<Event>> {
             events.push(failed_test(problem, &file.name, &format!("Error: {}", file.message)));
         }
     }
-    if report.test_results.iter().any(|file| file.status == "failed") {
-        events.push(Event::Failed(ToolId::Vitest, "vitest reports test files that failed".to_owned()));
+    if !report.success || report.test_results.iter().any(|file| file.status == "failed") {
+        events.push(Event::Failed(ToolId::Vitest, "vitest reports a run that failed".to_owned()));
     }
     let counts = Counts {
         passed: report.num_passed_tests,
