@@ -118,7 +118,7 @@ const TIMES: &[&str] = &["time", "timestamp", "ts", "@timestamp", "datetime", "a
 fn problems(document: &[u8]) -> Option<Vec<Event>> {
     let has_any =
         |keys: &[&str]| keys.iter().any(|key| memchr::memmem::find(document, key.as_bytes()).is_some());
-    if !has_any(&["ine\"", "row\"", "lineno\"", "ine_number\"", "ineNumber\"", "Row\""])
+    if !has_any(&["ine\"", "row\"", "lineno\"", "ine_number\"", "ineNumber\"", "Row\"", "fatal\""])
         || !has_any(&["essage\"", "Text\"", "text\"", "hint\"", "escription\"", "reason\"", "msg\""])
     {
         return None;
@@ -450,7 +450,7 @@ mod tests {
                 "a.c:2:3: error: no\na.c:1:4: note: here",
             ),
             (
-                r#"[{"filePath":"/w/a.js","messages":[{"ruleId":null,"fatal":true,"severity":2,"message":"Parsing error: not in the project"}],"errorCount":1},{"line":1}]"#,
+                r#"[{"filePath":"/w/a.js","messages":[{"ruleId":null,"fatal":true,"severity":2,"message":"Parsing error: not in the project"}],"errorCount":1}]"#,
                 "/w/a.js: error: Parsing error: not in the project",
             ),
             (
