@@ -98,7 +98,10 @@ impl Pool {
         let key = spec.workspace_key();
         let is_warm = |worker: &Worker| key.as_ref().is_none_or(|key| worker.is_warm(key));
         let has_room = |&(_, worker): &(_, &Worker)| worker.has_room(spec, reserved);
-        let (best, _) = self.roster.open_for(spec).filter(has_room).min_by_key(|&(id, worker)| {
+        let mut is_warm_free = false;
+        let with_room = self.roster.open_for(spec).filter(has_room);
+        let noted = with_room.inspect(|(_, worker)| is_warm_free |= is_warm(worker));
+        let (best, _) = noted.min_by_key(|&(id, worker)| {
             (
                 job.was_retried_after(*id),
                 job.has_failed_on(*id),
@@ -107,7 +110,6 @@ impl Pool {
                 worker.record.name.as_str(),
             )
         })?;
-        let is_warm_free = self.roster.open_for(spec).filter(has_room).any(|(_, worker)| is_warm(worker));
         Some((*best, is_warm_free))
     }
 
