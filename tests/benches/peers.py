@@ -202,7 +202,11 @@ def main():
             for child in reversed(children):
                 child.terminate()
             for child in children:
-                child.wait()
+                try:
+                    child.wait(timeout=START_WITHIN)
+                except subprocess.TimeoutExpired:
+                    child.kill()
+                    child.wait()
 
 
 main()
