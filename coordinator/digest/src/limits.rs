@@ -1,6 +1,6 @@
 //! All limits of the digester. Its memory does not grow with the log.
 
-/// Maximum length of a line, in bytes. Of a longer line the digester keeps the head and the last
+/// Maximum length of a line, in bytes, unless it begins in JSON. Of a longer line the digester keeps the head and the last
 /// [`LINE_TAIL_BYTES`] bytes.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
 /// Maximum length of a line that begins with a record or document in JSON, in bytes. Linters print all their problems in one.

@@ -1,4 +1,4 @@
-//! What a tool needs beyond the common effects: its own functions, and the state that they keep between lines.
+//! Functions of single tools beyond the common effects, and the state that they keep between lines.
 
 use crate::markers::Markers;
 use crate::rules::Groups;
@@ -57,7 +57,7 @@ pub(crate) struct OwnTotal {
     pub(crate) position: LinePosition,
 }
 
-/// A matched line, and what the tool's own function may change.
+/// A matched line, and the parts of the digester that the tool's own function may change.
 pub(crate) struct MatchedLine<'m> {
     pub(crate) groups: &'m Groups<'m>,
     pub(crate) body: &'m [u8],

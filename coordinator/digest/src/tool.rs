@@ -56,7 +56,7 @@ pub(crate) struct ReportFormat {
 pub(crate) struct Tool {
     /// What its lines mean.
     pub(crate) rules: &'static [Rule],
-    /// What its records and documents in JSON mean.
+    /// Readers of its records and documents in JSON.
     pub(crate) records: &'static [RecordFormat],
     /// Its name in answers.
     pub(crate) name: &'static str,

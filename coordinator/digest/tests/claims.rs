@@ -1,4 +1,4 @@
-//! Tests what an answer says of a claim of success in a log.
+//! Tests of answers to logs that claim success.
 
 use buildpool_digest::{Digest, Digester, Facts, Options};
 use buildpool_protocol::evidence::{Evidence, TestReport};

@@ -1,4 +1,4 @@
-//! Tests which failure counts in a run of several programs, and what a command asks for.
+//! Tests of commands: the failure that counts in a run of several programs, and the effect of options.
 
 use buildpool_digest::{Digest, Digester, Facts, Options};
 use buildpool_protocol::outcome::Ending;

@@ -1,7 +1,7 @@
 //! Bytes into lines, at any chunking.
 //!
-//! A line ends at LF. A line longer than [`LINE_BYTES_MAX`] is cut: its head and its last bytes are kept. Progress that a
-//! tool redraws with CR and never ends is cut at a CR, so that the latest state remains.
+//! A line ends at LF. A line longer than [`LINE_BYTES_MAX`], or [`JSON_LINE_BYTES_MAX`] if it begins in JSON, is cut:
+//! its head and its last bytes are kept. Progress that a tool redraws with CR and never ends is cut at a CR, so that the latest state remains.
 
 use crate::limits::{JSON_LINE_BYTES_MAX, LINE_BYTES_MAX, LINE_TAIL_BYTES};
 use memchr::{memchr_iter, memrchr};

@@ -16,7 +16,7 @@ fn of_builder(so_far: &[String], line: &str) -> Next {
     }
 }
 
-/// The exit code of a program follows from what it printed.
+/// The exit code of a program follows from its output.
 fn errored(diagnostic: &mut Diagnostic) {
     if ["exit status", "exit code"].iter().any(|words| diagnostic.first().contains(words)) {
         diagnostic.kind = Some(Kind::Consequence);
