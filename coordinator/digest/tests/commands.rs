@@ -183,3 +183,13 @@ fn an_error_after_the_tests_of_the_last_program_is_of_its_cleanup() {
     assert_eq!(of_command("npm ci; npm test", log), Passed);
     assert_eq!(of_command("npm test; rm -rf x", log), Verdict::Inconclusive);
 }
+
+#[test]
+fn lines_that_look_like_failures_of_deno_or_racket_are_not() {
+    for log in [
+        "dist/a.js:1:1 => src/a.ts:3:4\nDone in 0.2s\n",
+        "my test\nFAILURE\n--------------------\nall good\n",
+    ] {
+        assert_eq!(of_command("", log), Passed, "{log}");
+    }
+}

@@ -14,9 +14,9 @@ fn said(so_far: &[String], line: &str) -> Next {
     if is_entry { Next::Beyond } else { paragraph(so_far, line) }
 }
 
-/// Without a message it is an entry of the list at the end.
+/// Without an error below it is an entry of the list at the end, or a line of another program.
 fn failed(diagnostic: &mut Diagnostic) {
-    diagnostic.spurious = diagnostic.lines.len() == 1;
+    diagnostic.spurious = diagnostic.lines.get(1).is_none_or(|line| !line.starts_with("error:"));
     diagnostic.head = Some(1);
 }
 

@@ -23,13 +23,21 @@ fn field<'line>(line: &'line str, name: &str) -> Option<&'line str> {
     line.strip_prefix(name)?.strip_prefix(':').map(str::trim)
 }
 
-/// Without the closing dashes it is only a word. The message is the field of that name, or the first line of an error.
+/// Without the closing dashes, and a failure without a field, it is only a word. The message is the field of that name, or the first line of an error.
 fn failed(diagnostic: &mut Diagnostic) {
     let at = diagnostic.lines.iter().position(|line| matches!(line.as_str(), "FAILURE" | "ERROR"));
     let (Some(at), true) = (at, diagnostic.lines.last().is_some_and(|line| line.starts_with(DASHES))) else {
         diagnostic.spurious = true;
         return;
     };
+    let has_field = diagnostic
+        .lines
+        .iter()
+        .any(|line| ["name", "location", "message"].iter().any(|name| field(line, name).is_some()));
+    if diagnostic.lines[at] == "FAILURE" && !has_field {
+        diagnostic.spurious = true;
+        return;
+    }
     diagnostic.lines.drain(..at.saturating_sub(1));
     let at = at.min(1);
     if at > 0 {
