@@ -77,6 +77,7 @@ fn daemon_runtime() -> Result<Runtime, Failure> {
 }
 
 fn runtime(mut builder: tokio::runtime::Builder) -> Result<Runtime, Failure> {
+    buildpool_coordinator::limit_arenas();
     let runtime = builder.enable_all().thread_keep_alive(IDLE_THREAD_FOR).build();
     runtime.map_err(|error| no_runtime(&error))
 }

@@ -5,6 +5,7 @@ use crate::settings;
 use crate::terminal;
 use buildpool_client::Client;
 use buildpool_protocol::client_link::JobSummary;
+use buildpool_protocol::ids::short_ids;
 use buildpool_protocol::report::JobState;
 use clap::CommandFactory;
 use clap_complete::CompleteEnv;
@@ -37,7 +38,10 @@ pub(crate) fn live_jobs() -> Vec<CompletionCandidate> {
 
 fn job_candidates(is_wanted: impl Fn(&JobSummary) -> bool) -> Vec<CompletionCandidate> {
     let jobs = read(async |client| client.jobs(None, None, JOBS_MAX).await.unwrap_or_default());
-    let wanted = jobs.iter().zip(short_ids(&jobs)).filter(|(job, _)| is_wanted(job));
+    let wanted = jobs
+        .iter()
+        .zip(short_ids(jobs.iter().map(|job| job.job_id.as_str())))
+        .filter(|(job, _)| is_wanted(job));
     wanted
         .map(|(job, id)| {
             let state = job.verdict.map_or_else(|| job.state.name(), |verdict| verdict.name());
@@ -91,62 +95,9 @@ fn options(words: impl Iterator<Item = String>) -> PoolOptions {
     }
 }
 
-/// Digits of a short id: those of the timestamp of a UUIDv7.
-const SHORT_ID_DIGITS: usize = 12;
-
-/// Returns a prefix of each job's id that no other of these jobs has.
-pub(crate) fn short_ids(jobs: &[JobSummary]) -> Vec<String> {
-    let ids: Vec<String> = jobs.iter().map(|job| job.job_id.replace('-', "")).collect();
-    let shared = |one: &str, other: &str| one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
-    let mut sorted: Vec<&str> = ids.iter().map(String::as_str).collect();
-    sorted.sort_unstable();
-    // The longest common prefix of an id is with one of its neighbours in the order.
-    let digits = |id: &str| {
-        let at = sorted.partition_point(|other| *other < id);
-        let before = at.checked_sub(1).and_then(|before| sorted.get(before));
-        let nearest = before.into_iter().chain(sorted.get(at + 1)).map(|other| shared(id, other));
-        SHORT_ID_DIGITS.max(nearest.max().unwrap_or(0) + 1)
-    };
-    ids.iter().map(|id| id.chars().take(digits(id)).collect()).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{options, short_ids};
-    use buildpool_protocol::client_link::JobSummary;
-    use buildpool_protocol::report::JobState;
-
-    fn job(id: &str) -> JobSummary {
-        JobSummary {
-            job_id: id.to_owned(),
-            command: "true".to_owned(),
-            state: JobState::Queued,
-            verdict: None,
-            exit_code: None,
-            worker: None,
-            submitter: "ada".to_owned(),
-            created_at: String::new(),
-            duration_secs: None,
-            waiting: None,
-            project: None,
-            started_at: None,
-            request_id: None,
-            headline: None,
-            labels: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn a_short_id_is_as_long_as_it_must_be_to_differ() {
-        let jobs = [
-            job("0193aaaa-bbbb-7001-8000-000000000001"),
-            job("0193aaaa-bbbb-7001-9000-000000000001"),
-            job("0193aaaa-cccc-7001-8000-000000000001"),
-        ];
-        assert_eq!(short_ids(&jobs), ["0193aaaabbbb70018", "0193aaaabbbb70019", "0193aaaacccc"]);
-        assert_eq!(short_ids(&jobs[2..]), ["0193aaaacccc"]);
-        assert_eq!(short_ids(&[job("x"), job("x")]), ["x", "x"]);
-    }
+    use super::options;
 
     #[test]
     fn the_pool_is_that_of_the_completed_line() {

@@ -2,7 +2,7 @@
 
 use crate::failure::{INTERRUPTED, POOL};
 use crate::terminal;
-use buildpool_protocol::report::{JobResult, Verdict};
+use buildpool_protocol::report::{JobResult, SetupResult, Verdict};
 
 /// The command exited 0, but the verdict is not `passed`.
 const NOT_PASSED: u8 = 1;
@@ -20,7 +20,19 @@ pub(crate) fn code(result: &JobResult) -> u8 {
     }
 }
 
+/// Lines of the output of a failed setup that `run` prints.
+const SETUP_LINES_MAX: usize = 20;
+
+/// Returns the setup of a job whose command did not run because of it.
+fn failed_setup(result: &JobResult) -> Option<&SetupResult> {
+    result.setup.as_ref().filter(|setup| setup.ran && setup.exit_code != Some(0))
+}
+
 fn of_process(result: &JobResult) -> u8 {
+    if let Some(setup) = failed_setup(result) {
+        let code = setup.exit_code.and_then(|code| u8::try_from(code).ok());
+        return code.unwrap_or(NOT_PASSED);
+    }
     if let Some(signal) = result.process_state.signal {
         return u8::try_from(128 + signal).unwrap_or(u8::MAX);
     }
@@ -34,7 +46,8 @@ fn of_process(result: &JobResult) -> u8 {
 
 /// Returns the warnings to print if the digest is not shown.
 pub(crate) fn warnings(result: &JobResult) -> Vec<String> {
-    let mut warnings: Vec<String> = warning(result).into_iter().collect();
+    let mut warnings = setup_output(result);
+    warnings.extend(warning(result));
     if !result.survivors.is_empty() {
         let pids: Vec<String> = result
             .survivors
@@ -45,6 +58,14 @@ pub(crate) fn warnings(result: &JobResult) -> Vec<String> {
     }
     warnings.extend(result.notes.iter().map(|note| terminal::one_line(note)));
     warnings
+}
+
+/// Returns the last lines that a failed setup printed. They are not in the log of the job.
+fn setup_output(result: &JobResult) -> Vec<String> {
+    let log = failed_setup(result).and_then(|setup| setup.log.as_deref()).unwrap_or_default();
+    let lines: Vec<&str> = log.lines().collect();
+    let last = &lines[lines.len().saturating_sub(SETUP_LINES_MAX)..];
+    last.iter().map(|line| format!("setup: {}", terminal::one_line(line))).collect()
 }
 
 fn warning(result: &JobResult) -> Option<String> {
@@ -70,7 +91,7 @@ fn warning(result: &JobResult) -> Option<String> {
 mod tests {
     use super::{code, warnings};
     use buildpool_protocol::outcome::ProcessState;
-    use buildpool_protocol::report::{JobResult, Verdict};
+    use buildpool_protocol::report::{JobResult, SetupResult, Verdict};
 
     fn result(verdict: Verdict, exit_code: Option<i32>, signal: Option<i32>) -> JobResult {
         JobResult {
@@ -118,5 +139,21 @@ mod tests {
             assert_eq!(is_told, !is_own, "{verdict} {exit:?} {signal:?}");
         }
         assert_eq!(code(&JobResult::default()), 125);
+    }
+
+    #[test]
+    fn a_failed_setup_is_told_with_its_output_and_its_code() {
+        for (exit_code, expected) in [(Some(5), 5), (None, 1)] {
+            let log = (0..30).map(|line| format!("line {line}\n")).collect();
+            let setup = SetupResult { ran: true, exit_code, log: Some(log), ..SetupResult::default() };
+            let failed = JobResult { setup: Some(setup), ..result(Verdict::Failed, None, None) };
+            assert_eq!(code(&failed), expected);
+            let told = warnings(&failed);
+            assert_eq!((told.len(), told[0].as_str()), (21, "setup: line 10"), "{told:?}");
+            assert!(told[20].starts_with("failed: "), "{told:?}");
+        }
+        let setup = SetupResult { ran: true, exit_code: Some(0), ..SetupResult::default() };
+        let failed = JobResult { setup: Some(setup), ..result(Verdict::Failed, Some(7), None) };
+        assert_eq!((code(&failed), warnings(&failed).len()), (7, 0), "it passed, the command failed");
     }
 }

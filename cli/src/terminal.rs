@@ -1,5 +1,6 @@
 //! Output on stdout and stderr, and behaviour that depends on a terminal.
 
+mod job_text;
 pub(crate) mod progress;
 pub(crate) mod screen;
 pub(crate) mod table;
@@ -8,11 +9,12 @@ use crate::failure::{self, Failure};
 use anstream::stream::RawStream;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
-use buildpool_protocol::report::Verdict;
+use buildpool_protocol::report::{Verdict, answer};
 use buildpool_protocol::shown;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{SFlag, fstat};
 use serde::Serialize;
+use serde_json::Value;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -59,18 +61,28 @@ pub(crate) fn has_input() -> bool {
     poll(&mut polled, PollTimeout::ZERO).is_ok() && !is_at_end(&polled)
 }
 
-/// Prints a result on stdout as JSON: on one line for programs, indented on a terminal.
+/// Returns true if standard input is a directory, which no program can read.
+pub(crate) fn has_directory_as_input() -> bool {
+    fstat(io::stdin())
+        .is_ok_and(|stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFDIR)
+}
+
+/// Prints a result on stdout as JSON: on one line for programs, indented on a terminal. Members without
+/// information are left out, as in [`answer`].
 ///
 /// # Errors
 /// As [`print()`].
-pub(crate) fn print_json<T: Serialize>(value: &T) -> Result<(), Failure> {
-    let text = if io::stdout().is_terminal() {
-        serde_json::to_string_pretty(value)
-    } else {
-        serde_json::to_string(value)
-    };
-    let text = text.expect("results have string keys and no fallible serializers");
-    print(&format!("{text}\n"))
+pub(crate) fn print_json<T: Serialize + ?Sized>(value: &T) -> Result<(), Failure> {
+    print_value(&answer(value))
+}
+
+/// Prints JSON on stdout with all its members. Hidden characters of a text are escaped.
+///
+/// # Errors
+/// As [`print()`].
+pub(crate) fn print_value(value: &Value) -> Result<(), Failure> {
+    let text = if io::stdout().is_terminal() { format!("{value:#}\n") } else { format!("{value}\n") };
+    print(&shown::json(text))
 }
 
 /// Terminal colours.

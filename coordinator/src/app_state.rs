@@ -198,7 +198,7 @@ impl AppState {
             )),
             Lookup::Unknown => Err(LinkError::new(
                 ErrorCode::UnknownJob,
-                format!("no job {job} is known here; `buildpool jobs` lists those that are"),
+                format!("no job {job} is known here; `buildpool jobs` lists the known jobs"),
             )),
         }
     }

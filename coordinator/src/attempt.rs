@@ -1,13 +1,14 @@
 //! A live attempt in the coordinator: its growing log, and the digest that follows the log.
 
 use crate::app_state::wall_ms;
-use crate::digesting::{self, DigestFollower};
+use crate::digesting::{self, Amounts, DigestFollower, Following};
 use crate::store::{Appended, LogError, LogWriter, Logs, SealError, Sealed};
 use buildpool_digest::{Digester, Live};
 use buildpool_pool::Session;
 use buildpool_protocol::ids::Lease;
 use buildpool_protocol::outcome::Outcome;
 use buildpool_protocol::spec::JobSpec;
+use bytes::Bytes;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,7 +20,9 @@ pub(crate) struct LiveAttempt {
     /// The only connection that may write; 0 means no connection.
     session: AtomicU64,
     log: Mutex<LogTasks>,
-    live: Arc<Mutex<Live>>,
+    follow: Arc<Following>,
+    /// Length of the log by its worker's last report.
+    declared: AtomicU64,
     completing: AtomicBool,
     /// Number of times that its worker declared another log than it sent.
     mismatches: AtomicU32,
@@ -65,7 +68,27 @@ impl Refusal {
 #[derive(Default)]
 struct LogTasks {
     writer: Option<LogWriter>,
-    digesting: Option<JoinHandle<Result<Digester, LogError>>>,
+    digest: DigestTask,
+}
+
+/// The one task that digests the log.
+#[derive(Default)]
+enum DigestTask {
+    #[default]
+    NotBegun,
+    Follows(JoinHandle<Result<Digester, LogError>>),
+    /// The completion of the attempt waits for its result, so a second one must not begin.
+    Awaited,
+}
+
+impl LogTasks {
+    /// Ends the digest of a log that begins again.
+    fn abort_digest(&mut self) {
+        if let DigestTask::Follows(task) = &self.digest {
+            task.abort();
+            self.digest = DigestTask::NotBegun;
+        }
+    }
 }
 
 impl LiveAttempt {
@@ -75,7 +98,8 @@ impl LiveAttempt {
             spec,
             session: AtomicU64::new(0),
             log: Mutex::default(),
-            live: Arc::default(),
+            follow: Arc::default(),
+            declared: AtomicU64::new(0),
             completing: AtomicBool::new(false),
             mismatches: AtomicU32::new(0),
             resend_session: AtomicU64::new(0),
@@ -85,8 +109,9 @@ impl LiveAttempt {
         }
     }
 
-    /// Records that the worker has reported the end of the command and its processes.
-    pub(crate) fn note_ended(&self) {
+    /// Records that the worker has reported the end of the command and its processes, with the length of its log.
+    pub(crate) fn note_ended(&self, log_length: u64) {
+        self.declared.store(log_length, Ordering::Relaxed);
         self.ended.store(true, Ordering::Release);
     }
 
@@ -130,7 +155,33 @@ impl LiveAttempt {
 
     /// Returns the current live view of the digest.
     pub(crate) fn live(&self) -> Live {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.follow.live()
+    }
+
+    /// Records that the whole log of this length is stored, and only its digest is missing.
+    pub(crate) fn begin_last_part(&self, log_length: u64) {
+        self.follow.whole(log_length);
+    }
+
+    /// Returns how much of the log has arrived, or is digested.
+    pub(crate) fn amounts(&self) -> Amounts {
+        match self.follow.digested() {
+            Some((bytes, of)) => Amounts::Digested { bytes, of },
+            None => {
+                Amounts::Arrived { bytes: self.follow.arrived(), of: self.declared.load(Ordering::Relaxed) }
+            }
+        }
+    }
+
+    /// Makes the digest of the sealed log leave out the part that it has not read. May wait for the log's lock.
+    pub(crate) fn cut_digest(&self) {
+        let lengths = self.lock().writer.as_ref().map(|writer| writer.state().stream_lengths);
+        self.follow.cut(lengths.unwrap_or_default());
+    }
+
+    /// Whether the digest lacks a part of the log.
+    pub(crate) fn is_digest_cut(&self) -> bool {
+        self.follow.has_left_out()
     }
 
     /// Returns the end position of the stored log. May block on the disk.
@@ -140,12 +191,15 @@ impl LiveAttempt {
 
     /// Appends chunks that begin at `position`, and starts the digest with the first of them.
     /// Blocks on the disk.
-    pub(crate) fn append(&self, logs: &Logs, position: u64, chunks: &[u8]) -> Result<Appended, LogError> {
+    pub(crate) fn append(&self, logs: &Logs, position: u64, chunks: &Bytes) -> Result<Appended, LogError> {
         let mut log = self.lock();
         let writer = self.writer(&mut log, logs)?;
-        let appended = writer.append(position, chunks)?;
+        let appended = writer.append_shared(position, chunks)?;
         if writer.is_storing() {
             self.refusals().output = None;
+        }
+        if let Appended::Stored { position } = appended {
+            self.follow.has_arrived(position);
         }
         self.begin_digesting(&mut log);
         *self.output_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
@@ -179,21 +233,21 @@ impl LiveAttempt {
     /// Removes the stored log, so that the worker sends it again from position 0.
     pub(crate) fn restart(&self, logs: &Logs) -> Result<(), LogError> {
         let mut log = self.lock();
-        if let Some(digesting) = log.digesting.take() {
-            digesting.abort();
-        }
+        log.abort_digest();
         self.writer(&mut log, logs)?.restart()
     }
 
     /// Checks the log against the worker's declaration and makes it durable. May block on the disk.
     pub(crate) fn seal(&self, logs: &Logs, outcome: &Outcome) -> Result<Sealed, SealError> {
-        self.at_log(|log| {
+        let seal = |log: &mut LogTasks| {
             let sealed = self.writer(log, logs)?.seal(&outcome.seals, outcome.log_length)?;
             if sealed.state.position > 0 {
                 self.begin_digesting(log);
             }
             Ok(sealed)
-        })
+        };
+        // An empty log has no file to sync.
+        if outcome.log_length == 0 { seal(&mut self.lock()) } else { self.at_log(seal) }
     }
 
     /// Seals the log without storing any of it. Its gaps have the declared lengths.
@@ -205,9 +259,7 @@ impl LiveAttempt {
     ) -> Result<Sealed, SealError> {
         let lengths = [outcome.seals[0].length, outcome.seals[1].length];
         let mut log = self.lock();
-        if let Some(digesting) = log.digesting.take() {
-            digesting.abort();
-        }
+        log.abort_digest();
         let sealed = self.writer(&mut log, logs)?.seal_unstored(lengths, reason)?;
         self.begin_digesting(&mut log);
         Ok(sealed)
@@ -215,10 +267,11 @@ impl LiveAttempt {
 
     /// Waits until the digester has read the whole sealed log, and returns it.
     pub(crate) async fn digester(&self) -> Result<Digester, LogError> {
-        let digesting = self.lock().digesting.take();
-        match digesting {
-            None => Ok(Digester::new(digesting::options(&self.spec, self.lease.attempt.job))),
-            Some(task) => match task.await {
+        let digest = std::mem::replace(&mut self.lock().digest, DigestTask::Awaited);
+        match digest {
+            DigestTask::NotBegun => Ok(Digester::new(digesting::options(&self.spec, self.lease.attempt.job))),
+            DigestTask::Awaited => Err(LogError::Broken),
+            DigestTask::Follows(task) => match task.await {
                 Ok(digested) => digested,
                 Err(_aborted) => Err(LogError::Broken),
             },
@@ -228,9 +281,9 @@ impl LiveAttempt {
     /// Closes the log of a lost attempt.
     pub(crate) fn abandon(&self, logs: &Logs) -> Result<(), LogError> {
         let mut log = self.lock();
-        if let Some(digesting) = log.digesting.take() {
-            digesting.abort();
-        }
+        log.abort_digest();
+        // If the completion waits for it, the digest ends with what it has read.
+        self.follow.cut([0; 2]);
         self.writer(&mut log, logs)?.abandon()
     }
 
@@ -282,12 +335,12 @@ impl LiveAttempt {
     }
 
     fn begin_digesting(&self, log: &mut LogTasks) {
-        if log.digesting.is_none()
+        if matches!(log.digest, DigestTask::NotBegun)
             && let Some(writer) = &log.writer
         {
             let digester = Digester::new(digesting::options(&self.spec, self.lease.attempt.job));
-            let follower = DigestFollower::new(writer.reader(), digester, self.live.clone());
-            log.digesting = Some(tokio::spawn(follower.follow()));
+            let follower = DigestFollower::new(writer.reader(), digester, self.follow.clone());
+            log.digest = DigestTask::Follows(tokio::spawn(follower.follow()));
         }
     }
 }

@@ -5,11 +5,14 @@ use crate::attempt::LiveAttempt;
 use crate::connections::WorkerOut;
 use crate::digesting;
 use crate::runtime::{Command, Ending};
-use crate::store::{SealError, Sealed};
-use buildpool_pool::{Completed, Session};
+use crate::store::{LogError, SealError, Sealed};
+use buildpool_digest::Digester;
+use buildpool_pool::{Completed, Input, Session};
 use buildpool_protocol::error::chain;
 use buildpool_protocol::outcome::Outcome;
 use buildpool_protocol::worker_link::ToWorker;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
@@ -21,6 +24,9 @@ const PUBLISH_AGAIN_AFTER_MAX: Duration = Duration::from_secs(30);
 /// Number of times that a worker may declare another log than it sent, before the log counts as a gap. The log is sent
 /// again each time.
 const MISMATCHES_MAX: u32 = 3;
+/// Time for the digest of a sealed log if the pool ended the job. The end explains such a job, so its submitter does not
+/// wait for the digest of a log of any length.
+const DIGEST_WITHIN: Duration = Duration::from_secs(30);
 
 /// Seals and digests an attempt, or requests missing output from its worker. A log that can't be
 /// stored becomes a counted gap after `log_wait`.
@@ -55,26 +61,43 @@ pub(crate) async fn complete(
         }
     }
     let (sealed_at, sealed_at_ms) = (Instant::now(), wall_ms());
-    let digester = match attempt.digester().await {
+    attempt.begin_last_part(sealed.state.position);
+    // The digest of a short log ends at once. For a log in memory, the move of the thread's other tasks to another thread
+    // would cost more than the digest.
+    let is_short = sealed.inline.is_some() || sealed.state.position == 0;
+    if !is_short {
+        shared.runtime.input(Input::LogArrived { lease }).await;
+    }
+    let digester = match digester(&attempt, outcome.acted.is_some(), DIGEST_WITHIN).await {
         Ok(digester) => Ok(digester),
         Err(error) => {
             tracing::warn!(attempt = %lease.attempt, error = &error as &dyn std::error::Error, "the digest lost its log; reading it again");
-            tokio::task::block_in_place(|| digesting::from_log(&shared.logs, &attempt))
+            let again = || digesting::from_log(&shared.logs, &attempt).map_err(|error| chain(&error));
+            tokio::task::block_in_place(|| caught(again).flatten())
         }
     };
-    let digester = digester.unwrap_or_else(|error| {
-        tracing::error!(attempt = %lease.attempt, error = &error as &dyn std::error::Error, "a sealed log can't be read; the verdict is made without it");
-        digesting::without_log(&attempt, &outcome, &chain(&error))
-    });
-    let finish = || {
-        let history = shared.history(&attempt.spec);
-        let mut digest = digester.finish(&digesting::facts(&outcome, history));
-        let tests = shared.tests.annotate(&attempt.spec, &mut digest);
-        (digest, tests)
+    if outcome.acted.is_none() && attempt.is_digest_cut() {
+        // What was left out may have a failure.
+        not_all_read(&mut outcome, "the job was cancelled before the digest had read all of it");
+    }
+    let digester = digester.unwrap_or_else(|reason| without_log(&attempt, &mut outcome, &reason));
+    let finish = |digester, outcome: &Outcome| {
+        let finish = || {
+            let history = shared.history(&attempt.spec);
+            let mut digest = Digester::finish(digester, &digesting::facts(outcome, history));
+            let tests = shared.tests.annotate(&attempt.spec, &mut digest);
+            (digest, tests)
+        };
+        caught(|| if is_short { finish() } else { tokio::task::block_in_place(finish) })
     };
-    // For a log in memory, the move of the thread's other tasks to another thread would cost more.
-    let is_short = sealed.inline.is_some() || sealed.state.position == 0;
-    let (digest, tests) = if is_short { finish() } else { tokio::task::block_in_place(finish) };
+    let finished = finish(digester, &outcome).or_else(|reason| {
+        let digester = without_log(&attempt, &mut outcome, &reason);
+        finish(digester, &outcome)
+    });
+    let Ok((digest, tests)) = finished else {
+        // The worker sends the result again after its next connection.
+        return attempt.completing_failed();
+    };
     for report in &mut outcome.evidence.test_reports {
         // The history has them. A record would keep them for each job.
         report.passed_tests = Vec::new();
@@ -89,6 +112,41 @@ pub(crate) async fn complete(
     };
     let ending = Ending { completed, sealed, sealed_at_ms, digest: Arc::new(digest), tests, attempt };
     shared.runtime.send(Command::Completed(Box::new(ending))).await;
+}
+
+/// Returns the result, or the text of a panic: a defect that a log brings to light must not hold its job for ever.
+fn caught<T>(act: impl FnOnce() -> T) -> Result<T, String> {
+    std::panic::catch_unwind(AssertUnwindSafe(act)).map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        format!("the digest failed, which is a defect of buildpool: {text}")
+    })
+}
+
+/// Returns a digester without the log. Its job does not pass.
+fn without_log(attempt: &LiveAttempt, outcome: &mut Outcome, reason: &str) -> Digester {
+    tracing::error!(attempt = %attempt.lease.attempt, reason, "a sealed log can't be digested; the verdict is made without it");
+    not_all_read(outcome, reason);
+    digesting::without_log(attempt, outcome, reason)
+}
+
+/// Notes that the verdict does not know all of the log.
+fn not_all_read(outcome: &mut Outcome, reason: &str) {
+    let text = || format!("the log was not read to its end: {reason}");
+    outcome.evidence.unread.get_or_insert_with(text);
+}
+
+/// Returns the digester after the whole log. If the pool ended the job, the digest leaves out what it has not read within
+/// this time.
+async fn digester(attempt: &LiveAttempt, is_limited: bool, within: Duration) -> Result<Digester, LogError> {
+    let mut digesting = pin!(attempt.digester());
+    if is_limited {
+        match tokio::time::timeout(within, &mut digesting).await {
+            Ok(digester) => return digester,
+            Err(_late) => attempt.cut_digest(),
+        }
+    }
+    digesting.await
 }
 
 /// Seals the log, or the part that the disk accepts. A log that a worker declares wrongly is not stored, and the outcome
@@ -170,10 +228,21 @@ fn send_again_from(shared: &AppState, attempt: &LiveAttempt, error: SealError) -
 
 #[cfg(test)]
 mod tests {
-    use super::limited;
+    use super::{caught, digester, limited, without_log};
+    use crate::attempt::LiveAttempt;
+    use crate::digesting::Amounts;
+    use crate::store::Store;
+    use crate::store::tests::support::{Produced, first, granted, job, scratch};
+    use buildpool_digest::Facts;
+    use buildpool_protocol::ids::Lease;
+    use buildpool_protocol::outcome::{Ending, Outcome};
+    use buildpool_protocol::output::Stream;
+    use buildpool_protocol::report::{JobResult, Verdict};
+    use buildpool_protocol::spec::Verbosity;
     use futures_util::FutureExt;
     use std::sync::Arc;
     use std::sync::mpsc::channel;
+    use std::time::Duration;
     use tokio::sync::Semaphore;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -197,5 +266,48 @@ mod tests {
         end.send(()).expect("the copy waits");
         copying.await.expect("no panic").expect("it may end");
         assert_eq!(second.await, "copied");
+    }
+
+    #[test]
+    fn a_panic_of_the_digest_is_a_reason() {
+        let reason = caught::<()>(|| panic!("line {}", 7)).expect_err("it panics");
+        assert!(reason.ends_with("a defect of buildpool: line 7"), "{reason}");
+        assert_eq!(caught(|| 7), Ok(7));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_digest_out_of_time_leaves_out_the_rest_except_its_end() {
+        let directory = scratch();
+        let store = Store::open(directory.path()).expect("a store");
+        let job = granted(job(1));
+        let mut log = Produced::lines(first(&job), 24 << 20, 30_000);
+        log.write(Stream::Stdout, b"\nthe last line\n");
+        let attempt = LiveAttempt::new(Lease { attempt: log.attempt, epoch: 7 }, job.spec.clone());
+        attempt.append(&store.logs(), 0, &log.bytes.clone().into()).expect("stored");
+        let outcome =
+            Outcome { log_length: log.length(), ..Outcome::new(Ending::Exited { code: 1 }, 6, log.seals()) };
+        attempt.note_ended(log.length());
+        assert_eq!(attempt.amounts(), Amounts::Arrived { bytes: log.length(), of: log.length() });
+        attempt.seal(&store.logs(), &outcome).expect("all has arrived");
+        attempt.begin_last_part(log.length());
+        let digester = digester(&attempt, true, Duration::ZERO).await.expect("a digest");
+        assert_eq!(attempt.amounts(), Amounts::Digested { bytes: log.length(), of: log.length() });
+        assert!(attempt.is_digest_cut());
+        let digest = digester.finish(&Facts::of_outcome(&outcome, Default::default()));
+        assert!(digest.gaps[0].reason.contains("before the digest had read all"), "{:?}", digest.gaps);
+        let stream = &digest.gaps[0].stream;
+        assert!(digest.gaps[0].bytes < outcome.seals[stream.index()].length);
+        let mut result = JobResult::default();
+        digest.render(Verbosity::Normal, None, None, &mut result);
+        let stdout = result.stdout.unwrap_or_default();
+        assert!(stdout.contains("the last line"), "the end of the log is digested: {stdout}");
+        let mut passing = Outcome { ending: Ending::Exited { code: 0 }, ..outcome };
+        let unread = without_log(&attempt, &mut passing, "a reason");
+        let digest = unread.finish(&Facts::of_outcome(&passing, Default::default()));
+        assert_eq!(digest.verdict, Verdict::Inconclusive, "its log may have a failure");
+        assert!(digest.cause.is_some_and(|cause| cause.text.contains("was not read to its end: a reason")));
+        // A second digest would read the whole log again.
+        attempt.append(&store.logs(), 0, &log.bytes[..30_048].to_vec().into()).expect("a repeat is no error");
+        assert!(attempt.digester().await.is_err(), "no other digest has begun");
     }
 }

@@ -28,13 +28,12 @@ pub(crate) enum JobEvent {
     Done(Arc<FinishedJob>),
 }
 
-/// A message for a worker's connection, or its end. Boxed to stay small: each connection allocates
-/// room for 32 of them.
+/// A message for a worker's connection, or its end.
 pub(crate) enum WorkerOut {
-    Welcome(Box<Welcome>),
+    Welcome(Welcome),
     Desired { desired: Vec<DesiredState> },
     Message(Box<ToWorker>),
-    Close(Box<LinkError>),
+    Close(LinkError),
 }
 
 /// Content of the reply to a worker's registration.
@@ -53,7 +52,8 @@ pub(crate) enum Reply {
 
 #[derive(Default)]
 pub(crate) struct Connections {
-    workers: DashMap<Session, mpsc::Sender<WorkerOut>>,
+    /// Boxed to stay small: each connection allocates room for 32 of them.
+    workers: DashMap<Session, mpsc::Sender<Box<WorkerOut>>>,
     clients: DashMap<u64, mpsc::Sender<Reply>>,
     jobs: DashMap<JobId, watch::Sender<JobEvent>>,
     attempts: DashMap<AttemptId, Arc<LiveAttempt>>,
@@ -69,7 +69,7 @@ impl Connections {
         self.numbers.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    pub(crate) fn add_worker(&self, session: Session) -> mpsc::Receiver<WorkerOut> {
+    pub(crate) fn add_worker(&self, session: Session) -> mpsc::Receiver<Box<WorkerOut>> {
         let (sender, receiver) = mpsc::channel(OUTBOX_MESSAGES_MAX);
         self.workers.insert(session, sender);
         receiver
@@ -80,7 +80,8 @@ impl Connections {
     }
 
     pub(crate) fn to_worker(&self, session: Session, out: WorkerOut) {
-        let is_slow = self.workers.get(&session).is_some_and(|outbox| outbox.try_send(out).is_err());
+        let is_slow =
+            self.workers.get(&session).is_some_and(|outbox| outbox.try_send(Box::new(out)).is_err());
         if is_slow {
             // Dropping the sender ends the connection. The worker reconnects and receives the
             // current state.

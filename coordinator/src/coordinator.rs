@@ -218,7 +218,6 @@ pub async fn run(
     config: Config,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), CoordinatorError> {
-    crate::memory::limit_arenas();
     let coordinator = Coordinator::start(config).await?;
     tracing::info!(url = %coordinator.url(), "coordinator listens");
     coordinator.serve(shutdown).await

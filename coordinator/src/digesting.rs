@@ -1,6 +1,7 @@
 //! Input of the digester: chunks, outcomes and history.
 
 mod follower;
+mod following;
 
 use crate::attempt::LiveAttempt;
 use crate::store::{JobRecord, LogError, LogReader, Logs, PassingRun};
@@ -11,6 +12,7 @@ use buildpool_protocol::output::{ChunkHeader, ChunkKind, Gap, Stream};
 use buildpool_protocol::spec::{JobSpec, Source, TemplateSpec};
 
 pub(crate) use follower::DigestFollower;
+pub(crate) use following::{Amounts, Following};
 
 /// Log bytes that are read at a time.
 const STEP_BYTES: usize = 1 << 20;
@@ -31,17 +33,29 @@ pub(crate) fn options(spec: &JobSpec, job: JobId) -> Options {
 }
 
 /// Passes whole chunks to the digester.
-pub(crate) fn push(digester: &mut Digester, mut chunks: &[u8]) {
-    while let Ok((header, payload)) = ChunkHeader::decode(chunks) {
-        match header.kind {
-            ChunkKind::Data => digester.push(header.stream, payload),
-            ChunkKind::Gap => {
-                if let Ok(gap) = serde_json::from_slice::<Gap>(payload) {
-                    digester.gap(header.stream, gap.missing_bytes, &gap.reason);
-                }
+pub(crate) fn push(digester: &mut Digester, chunks: &[u8]) {
+    for (header, payload) in each_chunk(chunks) {
+        push_chunk(digester, &header, payload);
+    }
+}
+
+/// Returns the chunks of a part of a log, with their headers.
+fn each_chunk(mut chunks: &[u8]) -> impl Iterator<Item = (ChunkHeader, &[u8])> {
+    std::iter::from_fn(move || {
+        let (header, payload) = ChunkHeader::decode(chunks).ok()?;
+        chunks = &chunks[usize::try_from(header.size()).unwrap_or(chunks.len()).min(chunks.len())..];
+        Some((header, payload))
+    })
+}
+
+fn push_chunk(digester: &mut Digester, header: &ChunkHeader, payload: &[u8]) {
+    match header.kind {
+        ChunkKind::Data => digester.push(header.stream, payload),
+        ChunkKind::Gap => {
+            if let Ok(gap) = serde_json::from_slice::<Gap>(payload) {
+                digester.gap(header.stream, gap.missing_bytes, &gap.reason);
             }
         }
-        chunks = &chunks[usize::try_from(header.size()).unwrap_or(chunks.len()).min(chunks.len())..];
     }
 }
 

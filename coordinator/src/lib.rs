@@ -37,3 +37,4 @@ mod webhooks;
 pub use config::{Config, ConfigError, Protection, StoreConfig};
 pub use coordinator::{Activity, Coordinator, CoordinatorError, EarlierRun, RunEnd, Standby, run};
 pub use leader::election;
+pub use memory::limit_arenas;

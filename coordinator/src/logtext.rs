@@ -11,12 +11,15 @@ use buildpool_protocol::output::{ChunkHeader, ChunkKind, Stream};
 use buildpool_protocol::report::{JobState, Omission};
 use buildpool_protocol::shown::{is_plain, printable};
 use regex::bytes::{Regex, RegexBuilder};
+use std::cmp::Ordering;
 use std::sync::{Arc, PoisonError};
 
 mod collector;
+mod last_lines;
 mod lines;
 
 use collector::{Collector, TextPart};
+pub(crate) use last_lines::tail_start;
 pub(crate) use lines::{LINES_MAX, Line, LineIndex, LineIndexes, Matches};
 
 /// Log bytes that are read at a time.
@@ -25,6 +28,8 @@ const STEP_BYTES: usize = 256 << 10;
 const CONTEXT_LINES_MAX: u32 = 100;
 /// Limit on a compiled pattern, in bytes.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
+/// Size of an escaped control character in JSON: `\\u{85}`.
+const CONTROL_SIZE: usize = 7;
 /// Number of lines that always exceeds the characters of an answer, because each line has at least
 /// its newline.
 const LINES_ENOUGH: u64 = LOG_ANSWER_CHARS as u64;
@@ -53,13 +58,9 @@ pub(crate) async fn answer(
         read(&mut reader, &plan, stream, job, number, state)
     });
     let answer = read.await.unwrap_or(Err(LogError::Broken));
-    answer.map(|answer| LogAnswer { short_id, ..answer }).map_err(|error| match error {
-        LogError::Unknown => {
-            let (field, code) =
-                if by_cursor { ("cursor", ErrorCode::Invalid) } else { ("attempt", ErrorCode::NotFound) };
-            LinkError::new(code, format!("{field}: {}", no_such_attempt(job, number, newest)))
-        }
-        error => internal_log(&error),
+    answer.map(|answer| LogAnswer { short_id, ..answer }).map_err(|error| {
+        let missing = MissingAttempt { job, number, newest };
+        if by_cursor { missing.of_cursor(&error) } else { missing.of_query(&error) }
     })
 }
 
@@ -110,13 +111,8 @@ pub(crate) async fn numbered<T: Default + Send + 'static>(
         let total = index.extend(&mut reader)?;
         Ok((Numbered { state, attempt: number, total }, read(&index, &mut reader, total)?))
     });
-    done.await.unwrap_or(Err(LogError::Broken)).map_err(|error| match error {
-        LogError::Unknown => {
-            let text = format!("attempt: {}", no_such_attempt(job, number, newest));
-            LinkError::new(ErrorCode::NotFound, text)
-        }
-        error => internal_log(&error),
-    })
+    let done = done.await.unwrap_or(Err(LogError::Broken));
+    done.map_err(|error| MissingAttempt { job, number, newest }.of_query(&error))
 }
 
 /// Returns the lines of a log that match a regular expression.
@@ -134,14 +130,38 @@ pub(crate) async fn matching(
     numbered(shared, reader, job, attempt, move |_, reader, _| lines::matches(reader, &filter)).await
 }
 
-/// Returns the message that an attempt has no log. It lists the attempts that exist.
-pub(crate) fn no_such_attempt(job: JobId, number: u32, newest: Option<u32>) -> String {
-    let there_are = match newest.unwrap_or_default() {
-        0 => "no attempt has one yet".to_owned(),
-        1 => "attempt 1 is the only one".to_owned(),
-        newest => format!("there are attempts 1 to {newest}"),
-    };
-    format!("there is no log of attempt {number} of job {job}; {there_are}")
+/// An attempt of a job that may have no log. It words the errors of a reader of that log.
+pub(crate) struct MissingAttempt {
+    pub(crate) job: JobId,
+    pub(crate) number: u32,
+    /// The newest attempt, if there is one.
+    pub(crate) newest: Option<u32>,
+}
+
+impl MissingAttempt {
+    /// Returns the error for a reader that named the attempt, or the newest one.
+    pub(crate) fn of_query(&self, error: &LogError) -> LinkError {
+        self.of(error, ErrorCode::NotFound, "attempt")
+    }
+
+    /// Returns the error for a reader with a cursor, which names the attempt.
+    pub(crate) fn of_cursor(&self, error: &LogError) -> LinkError {
+        self.of(error, ErrorCode::Invalid, "cursor")
+    }
+
+    fn of(&self, error: &LogError, code: ErrorCode, field: &str) -> LinkError {
+        let Self { job, number, newest } = self;
+        if !matches!(error, LogError::Unknown) {
+            return internal_log(error);
+        }
+        let there_are = match newest.unwrap_or_default() {
+            0 => "no attempt has one yet".to_owned(),
+            1 => "attempt 1 is the only one".to_owned(),
+            newest => format!("there are attempts 1 to {newest}"),
+        };
+        let text = format!("{field}: there is no log of attempt {number} of job {job}; {there_are}");
+        LinkError::new(code, text)
+    }
 }
 
 fn empty(job: JobId, state: JobState, stream: StreamChoice) -> LogAnswer {
@@ -180,6 +200,8 @@ struct PatternFilter {
 #[derive(Clone, Debug)]
 struct TextPlan {
     choice: Choice,
+    /// Place where each text ends. The lines from there on are known.
+    until: Option<[TextPlace; 2]>,
     filter: Option<PatternFilter>,
     /// Limit on the lines of a text.
     limit: u64,
@@ -189,12 +211,15 @@ struct TextPlan {
     measures_transfer: bool,
     /// Whether the limit applies to both texts together.
     is_shared: bool,
-    /// Whether the client accepts cursors of every form.
-    takes_all_cursors: bool,
 }
 
 impl TextPlan {
     fn new(query: &LogQuery) -> Result<Self, LinkError> {
+        let starts = [query.tail.is_some(), query.cursor.is_some(), query.offset.is_some()];
+        if starts.into_iter().filter(|is_given| *is_given).count() > 1 {
+            let text = "tail, cursor, offset: each sets the start, so only one of them is valid in a query";
+            return Err(LinkError::new(ErrorCode::Invalid, text));
+        }
         let choice = match (query.cursor, query.offset, query.tail) {
             (Some(cursor), ..) => Choice::From(Self::places(&cursor, query.stream)),
             (None, Some(offset), _) => Choice::Range { offset },
@@ -205,8 +230,15 @@ impl TextPlan {
             (None, None, None) => Choice::Tail(None),
         };
         let characters = query.characters_together.or(query.characters_max);
+        let until = query.cursor.and_then(|cursor| cursor.until);
         Ok(Self {
             choice,
+            until: until.map(|[first, second]| match query.stream {
+                StreamChoice::Both => [first, second],
+                StreamChoice::Interleaved => [first.max(second); 2],
+                StreamChoice::Stdout => [first; 2],
+                StreamChoice::Stderr => [second; 2],
+            }),
             filter: query
                 .grep
                 .as_deref()
@@ -216,7 +248,6 @@ impl TextPlan {
             characters: characters.unwrap_or(LOG_ANSWER_CHARS).min(LOG_ANSWER_CHARS),
             measures_transfer: characters.is_some(),
             is_shared: query.characters_together.is_some() && query.stream == StreamChoice::Both,
-            takes_all_cursors: query.characters_together.is_some(),
         })
     }
 
@@ -229,6 +260,21 @@ impl TextPlan {
             StreamChoice::Stdout => [first; 2],
             StreamChoice::Stderr => [second; 2],
         }
+    }
+
+    /// Returns the part of a chunk's payload before the end of its text, or nothing if the text has ended.
+    fn before_end<'a>(&self, payload: &'a [u8], position: u64, index: usize) -> Option<&'a [u8]> {
+        let Some(end) = self.until.map(|until| until[index]) else { return Some(payload) };
+        match position.cmp(&end.position) {
+            Ordering::Less => Some(payload),
+            Ordering::Equal => payload.get(..end.within as usize).filter(|part| !part.is_empty()),
+            Ordering::Greater => None,
+        }
+    }
+
+    /// Returns true if no text has anything from this position on.
+    fn is_past_end(&self, position: u64) -> bool {
+        self.until.is_some_and(|until| until.iter().all(|end| position > end.position))
     }
 
     /// Returns the size that the other text takes from the shared limit. This applies only to reads
@@ -335,7 +381,8 @@ fn read(
             let begin = from[index];
             if stream.wants(header.stream) && position >= begin.position {
                 let within = if position == begin.position { begin.within } else { 0 };
-                let payload = payload.get(within as usize..).unwrap_or_default();
+                let payload = plan.before_end(payload, position, index);
+                let payload = payload.and_then(|payload| payload.get(within as usize..)).unwrap_or_default();
                 let at = TextPlace { position, within, after: 0 };
                 let other = plan.taken_by(&texts[1 - index]);
                 match header.kind {
@@ -348,6 +395,9 @@ fn read(
                 }
             }
             position += header.size();
+            if plan.is_past_end(position) {
+                break 'log;
+            }
             rest = &rest[usize::try_from(header.size()).unwrap_or(rest.len()).min(rest.len())..];
         }
     }
@@ -360,26 +410,26 @@ fn read(
     let parts = texts.map(|text| text.finish(position));
     let mut answer = empty(job, state, stream);
     answer.attempt = number;
-    let cursor = |places: [TextPlace; 2]| {
-        let [first, second] = places;
-        let texts = match stream {
-            StreamChoice::Both => places,
-            StreamChoice::Stdout | StreamChoice::Interleaved => [first; 2],
-            StreamChoice::Stderr => [second; 2],
-        };
-        let cursor = LogCursor { attempt: number, texts };
-        if plan.takes_all_cursors { cursor } else { cursor.plain() }
+    let by_stream = |[first, second]: [TextPlace; 2]| match stream {
+        StreamChoice::Both => [first, second],
+        StreamChoice::Stdout | StreamChoice::Interleaved => [first; 2],
+        StreamChoice::Stderr => [second; 2],
+    };
+    let cursor = |places: [TextPlace; 2], until: Option<[TextPlace; 2]>| LogCursor {
+        attempt: number,
+        texts: by_stream(places),
+        until: until.map(by_stream),
     };
     let [first, second] = &parts;
-    let end = (!is_whole).then(|| cursor([first.end, second.end]));
+    let is_tail = matches!(plan.choice, Choice::Tail(_));
+    let until = if is_tail { Some([first.known_from(), second.known_from()]) } else { plan.until };
+    let is_at_end = is_whole || plan.until.is_some();
+    let end = (!is_at_end).then(|| cursor([first.end, second.end], None));
     let has_left = first.left.is_some() || second.left.is_some();
     let resume = [first, second].map(|part| part.left.unwrap_or(part.end));
-    answer.rest_cursor = has_left.then(|| cursor(resume));
-    answer.next_cursor = match plan.choice {
-        // Lines that a tail omits come before it. Lines after it exist only if the log grows.
-        Choice::Tail(_) => end.or(answer.rest_cursor),
-        Choice::Range { .. } | Choice::From(_) => answer.rest_cursor.or(end),
-    };
+    answer.rest_cursor = has_left.then(|| cursor(resume, until));
+    // Lines that a tail omits come before it. Lines after it exist only if the log grows.
+    answer.next_cursor = if is_tail { end.or(answer.rest_cursor) } else { answer.rest_cursor.or(end) };
     fill_answer(&mut answer, parts, is_interleaved);
     Ok(answer)
 }
@@ -424,7 +474,8 @@ fn transferred_size(character: char) -> usize {
     match character {
         '"' | '\\' | '\t' => 2,
         // Each of these ends a line in the answer.
-        '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' => 3,
+        '\n' | '\r' => 3,
+        other if other.is_control() => CONTROL_SIZE,
         other => other.len_utf8(),
     }
 }

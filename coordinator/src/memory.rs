@@ -12,8 +12,10 @@ const READ_EVERY: Duration = Duration::from_secs(2);
 /// Growth since the last release after which free memory is released, in bytes.
 const GROWTH_BYTES: u64 = 32 << 20;
 
-/// Limits the memory that the allocator keeps for later.
-pub(crate) fn limit_arenas() {
+/// Limits the memory that the allocator keeps for later. Call it before the process has a second thread: each thread keeps
+/// the area from which it was served first. A limit that came after the threads doubled the growth of the coordinator while it
+/// received a long log.
+pub fn limit_arenas() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         use nix::libc::{M_ARENA_MAX, mallopt};

@@ -28,6 +28,7 @@ pub(crate) mod sockets;
 pub(crate) mod standby;
 pub(crate) mod stdin;
 mod upgrades;
+mod websocket;
 mod worker_conn;
 mod worker_message;
 

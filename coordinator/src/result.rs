@@ -84,16 +84,25 @@ fn of_record(finished: &FinishedJob, digest: Option<&Digest>, view: &View, reser
         result.crash_type = done.crash_type;
         result.tests.clone_from(&done.tests);
         result.next = next_without_result(record, done.verdict);
+        // The digest has these gaps, and those that it made itself.
+        if let Some(outcome) = &done.outcome {
+            result.gaps.clone_from(&outcome.gaps);
+        }
     }
     if let Some(outcome) = &done.outcome {
         let has_run = outcome.setup.as_ref().is_none_or(SetupOutcome::passed);
         result.duration_secs = Some(outcome.duration.as_secs_f64()).filter(|_| has_run);
         result.started_at = outcome.started_at_ms.map(rfc3339);
-        result.process_state = ProcessState::from(&outcome.ending);
-        result.process_crashed = result.process_state.signaled && outcome.acted.is_none();
+        if has_run {
+            result.process_state = ProcessState::from(&outcome.ending);
+            result.process_crashed = result.process_state.signaled && outcome.acted.is_none();
+        } else {
+            // The ending is that of the setup, and the field `setup` has it.
+            result.exit_code = None;
+            result.process_state = ProcessState::default();
+        }
         result.usage = Some(outcome.usage);
         result.survivors.clone_from(&outcome.survivors);
-        result.gaps.clone_from(&outcome.gaps);
         result.artifacts.clone_from(&outcome.artifacts);
     }
     result.setup = setup(spec, done.outcome.as_deref(), view.verbosity.unwrap_or(spec.verbosity));
@@ -308,4 +317,73 @@ fn secs_between(from_ms: i64, to_ms: i64) -> Option<f64> {
     u64::try_from(to_ms.saturating_sub(from_ms))
         .ok()
         .map(|ms| std::time::Duration::from_millis(ms).as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_finished;
+    use crate::recent_jobs::FinishedJob;
+    use crate::store::tests::support::{done, granted, job};
+    use buildpool_digest::{Digest, Digester, Facts, Options};
+    use buildpool_protocol::client_link::View;
+    use buildpool_protocol::outcome::{Ending, Outcome, ProcessState, Seal, SetupOutcome};
+    use buildpool_protocol::output::Stream;
+    use buildpool_protocol::report::{GapEntry, Verdict};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    #[test]
+    fn a_setup_that_failed_is_not_the_process_of_the_command() {
+        let seal = Seal { length: 0, blake3: String::new() };
+        for (code, expected) in [(5, None), (0, Some(0))] {
+            let setup = SetupOutcome {
+                command: "exit 5".into(),
+                ending: Ending::Exited { code },
+                duration: Duration::from_secs(1),
+                log: String::new(),
+                log_bytes: 0,
+            };
+            let outcome = Outcome {
+                setup: Some(setup),
+                ..Outcome::new(Ending::Exited { code }, 6, [seal.clone(), seal.clone()])
+            };
+            let digest = Digester::new(Options::default())
+                .finish(&Facts::of_outcome(&outcome, buildpool_digest::History::default()));
+            let mut record = done(granted(job(1)), Verdict::Failed, 0);
+            record.done.as_mut().expect("it is done").outcome = Some(Box::new(outcome));
+            let digest = Arc::new(digest);
+            let finished = FinishedJob { record: Arc::new(record), digest: Some(digest.clone()) };
+            let result = of_finished(&finished, Some(&digest), &View::default());
+            assert_eq!(result.exit_code, expected, "the code of a setup is not the command's");
+            assert_eq!(result.process_state != ProcessState::default(), expected.is_some());
+        }
+    }
+
+    #[test]
+    fn a_result_names_the_gaps_of_its_worker_and_of_its_digest() {
+        let gap = |offset, bytes, reason: &str| GapEntry {
+            stream: Stream::Stdout,
+            offset,
+            bytes,
+            reason: reason.to_owned(),
+        };
+        let (worker, cut) = (gap(0, 5, "its disk was full"), gap(5, 7, "the digest left it out"));
+        let seal = Seal { length: 12, blake3: String::new() };
+        let outcome = Outcome {
+            gaps: vec![worker.clone()],
+            ..Outcome::new(Ending::Exited { code: 1 }, 6, [seal.clone(), seal])
+        };
+        let mut digester = Digester::new(Options::default());
+        for gap in [&worker, &cut] {
+            digester.gap(gap.stream, gap.bytes, &gap.reason);
+        }
+        let facts = Facts::of_outcome(&outcome, buildpool_digest::History::default());
+        let digest = Arc::new(digester.finish(&facts));
+        let mut record = done(granted(job(1)), Verdict::Failed, 0);
+        record.done.as_mut().expect("it is done").outcome = Some(Box::new(outcome));
+        let finished = FinishedJob { record: Arc::new(record), digest: Some(digest.clone()) };
+        let gaps = |digest: Option<&Digest>| of_finished(&finished, digest, &View::default()).gaps;
+        assert_eq!(gaps(Some(&digest)), [worker.clone(), cut]);
+        assert_eq!(gaps(None), [worker], "those of the digest are gone with it");
+    }
 }

@@ -1,7 +1,8 @@
 //! The runtime thread. It owns the pool and the store's writer.
 //!
 //! Each round takes a batch of commands, passes them to the pool, and writes all required records
-//! in one transaction. Only then does it carry out the other effects, in order. While the disk
+//! in one transaction. Only then does it carry out the other effects, in order. Submits that wait in the queue
+//! share a transaction with records that follow within milliseconds. While the disk
 //! refuses writes, the runtime holds the effects back and retries. No reply depends on a record
 //! that is not on disk.
 
@@ -11,6 +12,7 @@ mod events;
 mod handle;
 mod list_query;
 mod records;
+mod write_timing;
 
 pub(crate) use handle::{Command, Ending, Handle};
 pub(crate) use list_query::{ListQuery, ListedJob};
@@ -35,14 +37,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, oneshot};
+use write_timing::{Step, WriteTiming};
 
 /// Capacity of the command channel. Senders wait while it is full.
 const COMMANDS_MAX: usize = 4_096;
 /// Limit on the commands that share one transaction.
 const BATCH_MAX: usize = 256;
-/// Maximum delay of a record that no reply depends on. Within it, the record shares the transaction
-/// of an urgent one.
-const WRITE_NOTES_WITHIN: Duration = Duration::from_millis(50);
 
 /// A reply to a query.
 enum QueryReply {
@@ -110,10 +110,8 @@ pub(crate) struct Runtime {
     retained_attempts: Vec<Arc<LiveAttempt>>,
     /// Turns of the inputs of this round.
     permits: Vec<RequestPermit>,
-    /// Whether a reply depends on the pending records. If not, they wait for later records.
-    is_urgent: bool,
-    /// Time of the oldest pending record that waits for others.
-    noted_at: Option<Duration>,
+    /// When the pending records are written.
+    timing: WriteTiming,
 }
 
 impl Runtime {
@@ -138,8 +136,7 @@ impl Runtime {
             unwritten_since_ms: None,
             retained_attempts: Vec::new(),
             permits: Vec::new(),
-            is_urgent: false,
-            noted_at: None,
+            timing: WriteTiming::default(),
         };
         runtime.restore()?;
         let executor = tokio::runtime::Builder::new_current_thread().enable_time().build();
@@ -181,8 +178,8 @@ impl Runtime {
     async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
         let mut batch = Vec::with_capacity(BATCH_MAX);
         loop {
-            let write_at = self.noted_at.map(|at| at + WRITE_NOTES_WITHIN);
-            let deadline = self.components.pool.next_deadline().into_iter().chain(write_at).min();
+            let deadlines = [self.components.pool.next_deadline(), self.timing.next_deadline()];
+            let deadline = deadlines.into_iter().flatten().min();
             let wait =
                 deadline.map_or(Duration::from_secs(3600), |at| at.saturating_sub(self.started.elapsed()));
             if self.held_back.is_empty() {
@@ -205,7 +202,13 @@ impl Runtime {
             let now = self.now();
             self.components.pool.dispatch(now);
             self.drain(now, None);
-            if self.commit(&mut commands).await.is_err() || !self.leads() {
+            let step = self.timing.step(self.started.elapsed(), self.records.len());
+            let is_replaced = match step {
+                Step::Wait => continue,
+                Step::Write => self.commit(&mut commands).await.is_err(),
+                Step::Perform => false,
+            };
+            if is_replaced || !self.leads() {
                 tracing::warn!("the pool stops: another coordinator is the leader, or may be");
                 if let Some(leadership) = &self.components.leadership {
                     leadership.abandon();
@@ -243,7 +246,7 @@ impl Runtime {
             }
             Command::TokenUsed(used) => {
                 self.records.push(Record::TokenUse(Box::new(used)));
-                self.noted_at.get_or_insert(now.clock);
+                self.timing.note(now.clock);
             }
             Command::Completed(ending) => self.completed(*ending),
             Command::Live { job, reply } if self.mirror.ending(job).is_some() => {
@@ -328,12 +331,12 @@ impl Runtime {
             match effect {
                 Effect::Persist(change) => {
                     self.decided.extend(Self::accepted(&change, peer));
+                    self.timing.persist(now.clock, &change);
                     self.mirror.apply(now, change, &mut self.records);
-                    self.is_urgent = true;
                 }
                 Effect::Note(change) => {
                     self.mirror.apply(now, change, &mut self.records);
-                    self.noted_at.get_or_insert(now.clock);
+                    self.timing.note(now.clock);
                 }
                 other => {
                     self.decide(&other);
@@ -419,16 +422,11 @@ impl Runtime {
     /// # Errors
     /// If another coordinator is the leader. Other errors are retried here.
     async fn commit(&mut self, commands: &mut mpsc::Receiver<Command>) -> Result<(), Replaced> {
-        let noted_for = self.noted_at.map(|at| self.started.elapsed().saturating_sub(at));
-        if self.records.is_empty() || !self.is_urgent && noted_for.is_some_and(|age| age < WRITE_NOTES_WITHIN)
-        {
-            return Ok(());
-        }
         if let Err(error) = self.components.writer.commit(&self.records) {
             self.retry_write(error, commands).await?;
         }
         self.records.clear();
-        (self.is_urgent, self.noted_at) = (false, None);
+        self.timing.written();
         self.components.connections.note_commit();
         Ok(())
     }

@@ -18,6 +18,7 @@ pub(crate) mod meter;
 mod migrate;
 mod objects;
 mod open;
+mod passing;
 mod reader;
 mod records;
 mod reserve;

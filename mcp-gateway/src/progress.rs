@@ -3,7 +3,7 @@
 
 use buildpool_protocol::JobState;
 use buildpool_protocol::client_link::Progress;
-use buildpool_protocol::shown::{counted, thousands};
+use buildpool_protocol::shown::{counted, output_line, thousands};
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RoleServer};
 use std::fmt::Write;
@@ -145,7 +145,7 @@ fn sentence(job: &Progress) -> String {
         let _ = write!(text, ": {}", so_far.join(", "));
     }
     if job.state == JobState::Running && !job.text.is_empty() {
-        let _ = write!(text, "; last line: {}", job.text);
+        let _ = write!(text, "; last line: {}", output_line(&job.text));
     }
     crate::render::one_line(&text)
 }

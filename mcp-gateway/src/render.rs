@@ -24,6 +24,7 @@ pub(crate) use lists::{JobsQuery, jobs, labels_of, templates, workers};
 pub(crate) use logs::{LogCall, logs};
 
 use crate::pictures::Picture;
+use buildpool_protocol::report::answer;
 use serde_json::Value;
 
 /// An answer in both forms.
@@ -50,7 +51,7 @@ pub(crate) struct Link {
 
 impl Answer {
     fn new(structured: Value, text: String) -> Self {
-        Self { structured, text, links: Vec::new(), pictures: Vec::new() }
+        Self { structured: answer(&structured), text, links: Vec::new(), pictures: Vec::new() }
     }
 }
 

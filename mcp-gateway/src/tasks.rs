@@ -83,7 +83,8 @@ async fn look(call: &Call, id: &str, known: Extras) -> Result<DetailedTask, Clie
             let is_cancelled = manifest.is_cancelled();
             let jobs = manifest.jobs;
             let is_done = jobs.iter().all(|job| job.state == JobState::Done);
-            let task = task(id, jobs.first());
+            // The first job that waits or runs states what the build waits for.
+            let task = task(id, jobs.iter().find(|job| job.state != JobState::Done).or(jobs.first()));
             let (verbosity, jobs) = call.all_with_verbosity(&client, jobs, None, None).await?;
             let answer = build_answer(&client, Some(build), jobs);
             let result = || answered(render::build(&answer, &extras(verbosity), &call.budget(verbosity)));
@@ -134,12 +135,17 @@ impl Remembered {
 fn task(id: &str, job: Option<&JobResult>) -> Task {
     let created = job.and_then(|job| job.created_at.clone()).unwrap_or_default();
     let updated = job.and_then(|job| job.finished_at.clone().or(job.started_at.clone()));
-    let message =
-        job.map(|job| render::short(&format!("{}: {}", job.state.name(), job.command))).unwrap_or_default();
+    let message = job.map(message).unwrap_or_default();
     Task::new(id, TaskStatus::Working, created.clone(), updated.unwrap_or(created))
         .with_status_message(message)
         .with_ttl_ms(TTL_MS)
         .with_poll_interval_ms(POLL_MS)
+}
+
+/// State of a job, with the reason if it waits, and its command.
+fn message(job: &JobResult) -> String {
+    let waits = job.waiting.as_ref().map(|waiting| format!(" ({})", render::reason(&waiting.reason)));
+    format!("{}{}: {}", job.state.name(), waits.unwrap_or_default(), render::short(&job.command))
 }
 
 /// A failed build is a completed task: the call itself succeeded.

@@ -25,8 +25,8 @@ pub struct Evidence {
     /// Requested reports that could not be read, with the reason, and other notes.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// The first requested report that could not be read, with the reason. It may contradict a
-    /// success.
+    /// The first requested report that could not be read, or the part of the log that the digest left out, with the
+    /// reason. It may contradict a success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread: Option<String>,
 }

@@ -111,3 +111,37 @@ pub struct Lease {
     /// The fencing epoch.
     pub epoch: u64,
 }
+
+/// Minimum digits of a short id: those of the timestamp of a UUIDv7.
+const SHORT_ID_DIGITS_MIN: usize = 12;
+
+/// Returns for each id of a list a prefix that no other id of the list has.
+pub fn short_ids<'a>(ids: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let ids: Vec<String> = ids.into_iter().map(|id| id.replace('-', "")).collect();
+    let shared = |one: &str, other: &str| one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
+    let mut sorted: Vec<&str> = ids.iter().map(String::as_str).collect();
+    sorted.sort_unstable();
+    // The longest common prefix of an id is with one of its neighbours in the order.
+    let digits = |id: &str| {
+        let at = sorted.partition_point(|other| *other < id);
+        let before = at.checked_sub(1).and_then(|before| sorted.get(before));
+        let nearest = before.into_iter().chain(sorted.get(at + 1)).map(|other| shared(id, other));
+        SHORT_ID_DIGITS_MIN.max(nearest.max().unwrap_or(0) + 1)
+    };
+    ids.iter().map(|id| id.chars().take(digits(id)).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_short_id_is_as_long_as_it_must_be_to_differ() {
+        let ids = [
+            "0193aaaa-bbbb-7001-8000-000000000001",
+            "0193aaaa-bbbb-7001-9000-000000000001",
+            "0193aaaa-cccc-7001-8000-000000000001",
+        ];
+        assert_eq!(super::short_ids(ids), ["0193aaaabbbb70018", "0193aaaabbbb70019", "0193aaaacccc"]);
+        assert_eq!(super::short_ids([ids[2]]), ["0193aaaacccc"]);
+        assert_eq!(super::short_ids(["x", "x"]), ["x", "x"]);
+    }
+}

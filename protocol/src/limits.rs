@@ -39,7 +39,7 @@ pub const SELF_FENCE_MARGIN: Duration = Duration::from_secs(60);
 /// Default time from SIGTERM to SIGKILL.
 pub const GRACE: Duration = Duration::from_secs(10);
 /// After a cancel, a job ends within its grace, the minute that its worker has to confirm the end, and this, whatever its
-/// worker or the disk does.
+/// worker or the disk does. If all of its log has arrived, its digest has a minute more to end.
 pub const CANCEL_MARGIN: Duration = Duration::from_secs(60);
 /// Limit on the grace period of a job.
 pub const GRACE_MAX: Duration = Duration::from_secs(60 * 60);

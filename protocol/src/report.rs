@@ -3,15 +3,16 @@
 
 mod crash;
 mod finding;
+mod json;
 mod state;
 
 pub use crash::{CrashIndicators, CrashReport, Termination};
 pub use finding::{EvidenceRange, Finding, FindingSummary, Location, Omission, Severity, TestCounts};
+pub use json::{answer, prune};
 pub use state::{Cause, JobState, KnownFrom, Verdict, Waiting};
 
 use crate::outcome::{CrashType, ProcessState};
 use crate::output::Stream;
-use crate::shown::{is_plain, printable};
 use crate::spec::Verbosity;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -275,21 +276,8 @@ impl JobResult {
         let Value::Object(map) = &mut value else { return value };
         map.remove("short_id");
         map.remove("complete_log");
-        map.insert("job_id".to_owned(), json!(self.job_id));
-        map.insert("state".to_owned(), json!(self.state));
-        map.insert("verdict".to_owned(), json!(self.verdict));
-        if self.state == JobState::Done {
-            map.insert("success".to_owned(), json!(self.success));
-            map.insert("exit_code".to_owned(), json!(self.exit_code));
-        } else {
+        if self.state != JobState::Done {
             map.insert("connected".to_owned(), json!(self.connected));
-        }
-        if let Some(tests) = &self.tests {
-            let mut counts = json!(tests);
-            if let Some(Value::String(source)) = counts.get_mut("source") {
-                *source = printable(source);
-            }
-            map.insert("tests".to_owned(), counts);
         }
         value
     }
@@ -330,31 +318,6 @@ impl JobResult {
         "running_test",
         "usage",
     ];
-}
-
-/// Removes members that are null, false, zero or empty, at every depth, and escapes control
-/// characters. List elements are kept.
-pub fn prune(value: &mut Value) {
-    match value {
-        Value::String(text) if !is_plain(text.as_bytes()) => *text = printable(text),
-        Value::Object(map) => {
-            map.values_mut().for_each(prune);
-            map.retain(|_, member| !is_void(member));
-        }
-        Value::Array(items) => items.iter_mut().for_each(prune),
-        _ => {}
-    }
-}
-
-fn is_void(value: &Value) -> bool {
-    match value {
-        Value::Null | Value::Bool(false) => true,
-        Value::Bool(true) => false,
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(map) => map.is_empty(),
-    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-/// Returns the text with only printable characters, tabs and plain line ends. Terminal sequences
-/// are removed, other line ends become plain ones. The remaining control, bidirectional and
+/// Returns output of a job with only printable characters, tabs and plain line ends. Terminal sequences
+/// are removed, and carriage returns become plain line ends. The remaining control, bidirectional and
 /// zero-width characters are escaped.
 pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -19,9 +19,7 @@ pub fn printable(text: &str) -> String {
         match character {
             '\u{1b}' => length = sequence_length(rest.as_bytes()),
             '\r' if rest[length..].starts_with('\n') => {}
-            // Vertical tab, form feed, next line, line and paragraph separators end a line for some
-            // readers.
-            '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => out.push('\n'),
+            '\r' => out.push('\n'),
             c => push_escaped(&mut out, c),
         }
         rest = &rest[length..];
@@ -67,8 +65,43 @@ fn push_escaped(out: &mut String, character: char) {
     };
 }
 
-/// Returns the printable text on one line.
+/// Returns JSON text in which each hidden character of a string is an escape of JSON, such as `\u009b`. The value stays the same.
+pub fn json(text: String) -> String {
+    let is_hidden =
+        |c: char| c.is_control() && c != '\n' || is_invisible(c) || matches!(c, '\u{2028}' | '\u{2029}');
+    if !text.contains(is_hidden) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        if !is_hidden(character) {
+            out.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "\\u{unit:04x}");
+        }
+    }
+    out
+}
+
+/// Returns a name or a command with plain line ends. All other control characters, and the bidirectional and zero-width ones,
+/// are escaped, and so are terminal sequences: a name without its hidden part would be the name of something else.
+pub fn name(text: &str) -> String {
+    if is_plain(text.as_bytes()) {
+        return text.to_owned();
+    }
+    escaped(text.replace("\r\n", "\n").replace('\r', "\n").as_bytes())
+}
+
+/// Returns a name, a command or a message on one line, as [`name`].
 pub fn one_line(text: &str) -> String {
+    name(text.trim()).replace('\n', " ⏎ ")
+}
+
+/// Returns output of a job on one line, as [`printable`].
+pub fn output_line(text: &str) -> String {
     printable(text).trim().replace('\n', " ⏎ ")
 }
 
@@ -142,7 +175,7 @@ pub fn thousands(number: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{counted, escaped, is_plain, one_line, printable, thousands};
+    use super::{counted, escaped, is_plain, json, one_line, output_line, printable, thousands};
     use proptest::prelude::*;
 
     #[test]
@@ -158,7 +191,7 @@ mod tests {
             ("\u{1b}[1;31merror\u{1b}[0m: x", "error: x"),
             ("\u{1b}[38;5;1merror\u{1b}[K\u{1b}[?25l: x", "error: x"),
             ("a\u{1b}]8;;http://x\u{7}link\u{1b}(B", "alink"),
-            ("a\r\nb\rc\u{2028}d", "a\nb\nc\nd"),
+            ("a\r\nb\rc\u{2028}d\u{b}\u{85}", "a\nb\nc\\u{2028}d\\x0b\\u{85}"),
             ("zero\u{200b}width \u{202e}turned\0", "zero\\u{200b}width \\u{202e}turned\\x00"),
             ("\u{1b}", ""),
             ("\u{1b}[31", ""),
@@ -167,7 +200,12 @@ mod tests {
         ] {
             assert_eq!(printable(text), expected, "{text:?}");
         }
-        assert_eq!(one_line(" a\nb\u{85}c "), "a ⏎ b ⏎ c");
+        assert_eq!(output_line(" \u{1b}[1ma\u{1b}[0m\nb "), "a ⏎ b");
+        assert_eq!(one_line(" a\nb\u{85}c\r\nd "), "a ⏎ b\\u{85}c ⏎ d");
+        assert_eq!(
+            one_line("true \u{1b}]0;; echo hidden\u{7} # end"),
+            "true \\x1b]0;; echo hidden\\x07 # end"
+        );
     }
 
     #[test]
@@ -179,6 +217,17 @@ mod tests {
             ("\u{202e}x\u{200b}\u{85}\u{2028}".as_bytes(), "\\u{202e}x\\u{200b}\\u{85}\\u{2028}"),
         ] {
             assert_eq!(escaped(bytes), expected);
+        }
+    }
+
+    #[test]
+    fn json_has_no_hidden_characters_and_the_same_value() {
+        let value = serde_json::json!({"a": "x\u{9b}31m \u{202e}\u{7f}\u{e0041} \u{e4}\n", "b": "plain"});
+        for text in [value.to_string(), format!("{value:#}")] {
+            let shown = json(text);
+            assert!(shown.chars().all(|c| !c.is_control() || c == '\n'), "{shown:?}");
+            assert!(shown.contains("x\\u009b31m \\u202e\\u007f\\udb40\\udc41 \u{e4}\\n"), "{shown}");
+            assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).expect("it is JSON"), value);
         }
     }
 

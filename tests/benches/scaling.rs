@@ -1,21 +1,25 @@
-//! Benchmarks of several coordinators: `cargo bench -p buildpool-tests --bench scaling [NAME…]`.
+//! Benchmarks of several coordinators, and of one with many peers: `cargo bench -p buildpool-tests --bench scaling [NAME…]`.
 //!
 //! Names: `latency` (PostgreSQL against SQLite), `many` (10,000 jobs on each), `log` (a log to S3 against a directory),
-//! `workers` (10 to 10,000 connected workers, or as many as the limit on open files allows). Each alternates between the compared pools, so the ratios also hold on a busy
-//! machine and in a debug build. `BUILDPOOL_JOBS`, `BUILDPOOL_LOG_MIB` and `BUILDPOOL_WORKERS` make them smaller.
+//! `workers` (10 to 10,000 connected workers, or as many as the limit on open files allows), `queue` (100 to 100,000 queued
+//! jobs), `followers` (1 to 1,000 readers of one log). The first three alternate between the compared pools, so the ratios
+//! also hold on a busy machine and in a debug build. The last three use one coordinator with SQLite or PostgreSQL, and print
+//! one figure for each size. `BUILDPOOL_JOBS`, `BUILDPOOL_LOG_MIB`, `BUILDPOOL_WORKERS`, `BUILDPOOL_QUEUED` and
+//! `BUILDPOOL_FOLLOWERS` make them smaller.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 mod runner;
 mod simulated;
 
-use buildpool_client::Client;
+use buildpool_client::{Client, FollowQuery, JobEvent, JobEvents};
+use buildpool_protocol::client_link::{StreamChoice, SubmitMessage, View};
 use buildpool_protocol::report::JobResult;
 use buildpool_test_postgres::Postgres;
 use buildpool_test_s3::S3;
 use buildpool_tests::{Cluster, Pool, PoolBuilder};
 use futures_util::StreamExt;
-use runner::{connect, run};
+use runner::{connect, message, run};
 use simulated::{Simulated, WORKERS_OF_TOKEN, worker_tokens};
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
@@ -23,7 +27,14 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
 fn main() {
-    runner::run_wanted(&[("latency", latency), ("many", many), ("log", log), ("workers", workers)]);
+    runner::run_wanted(&[
+        ("latency", latency),
+        ("many", many),
+        ("log", log),
+        ("workers", workers),
+        ("queue", queue),
+        ("followers", followers),
+    ]);
 }
 
 /// Workers that join before all connected ones report.
@@ -255,6 +266,184 @@ fn workers(runtime: &Runtime) {
             report * count as f64 / 10.0 / 1e4
         );
     }
+}
+
+/// Measures jobs of simulated workers while so many other jobs wait behind them.
+fn queue(runtime: &Runtime) {
+    // Enough for a processor time in milliseconds, and few beside the queue.
+    const MEASURED: usize = 2_000;
+    let most = number("BUILDPOOL_QUEUED", 100_000);
+    let pool = PoolBuilder::default().start();
+    let pid = pool.coordinator_pid();
+    let client = runtime.block_on(connect(&pool, pool.token()));
+    let mut counts = [100, 1_000, 10_000, 100_000].map(|count| count.min(most)).to_vec();
+    counts.dedup();
+    let mut queued = 0;
+    for (number, count) in counts.into_iter().enumerate() {
+        // No worker is connected yet, so all of them wait.
+        let began = processor_secs(pid);
+        let added = count - queued;
+        runtime.block_on(submit_behind(&client, added));
+        let submit = (processor_secs(pid) - began) * 1e6 / added.max(1) as f64;
+        let worker = Simulated::new(pool.url(), pool.worker_token(), number);
+        let working = runtime.spawn(worker.work());
+        let (began, before) = (Instant::now(), processor_secs(pid));
+        runtime.block_on(async {
+            let mut open = futures_util::stream::FuturesUnordered::new();
+            for _ in 0..MEASURED {
+                if open.len() >= 100 {
+                    open.next().await;
+                }
+                open.push(run_first(&client));
+            }
+            while open.next().await.is_some() {}
+        });
+        let (took, processor) = (began.elapsed(), processor_secs(pid) - before);
+        working.abort();
+        // The worker also ran some of those that waited.
+        queued = runtime.block_on(waiting_jobs(&client, count));
+        println!(
+            "queue     {count:>7} queued                {:>6.0} us of processor time a job, {:>6.0} us elapsed, {submit:>6.0} us a submit, {:.0} MiB resident",
+            processor * 1e6 / MEASURED as f64,
+            took.as_secs_f64() * 1e6 / MEASURED as f64,
+            status_of(pid, "VmRSS") / 1024.0
+        );
+    }
+}
+
+/// Submits jobs that run after all others, and waits until they are accepted.
+async fn submit_behind(client: &Client, jobs: usize) {
+    let submit = async || {
+        let mut submit = SubmitMessage { wait: false, ..message(&["/bin/true"]) };
+        submit.spec.priority = -1;
+        let mut events = client.submit(submit).await.expect("submitted");
+        match events.next().await {
+            Some(JobEvent::Accepted { .. }) => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut open = futures_util::stream::FuturesUnordered::new();
+    for _ in 0..jobs {
+        if open.len() >= 200 {
+            open.next().await;
+        }
+        open.push(submit());
+    }
+    while open.next().await.is_some() {}
+}
+
+/// Runs a job before those of [`submit_behind`].
+async fn run_first(client: &Client) {
+    let mut submit = message(&["/bin/true"]);
+    submit.spec.priority = 1;
+    let mut events = client.submit(submit).await.expect("submitted");
+    loop {
+        match events.next().await.expect("an end") {
+            JobEvent::Complete(result) => return assert_eq!(result.exit_code, Some(0)),
+            JobEvent::Failed(error) => panic!("{error}"),
+            _ => {}
+        }
+    }
+}
+
+/// Returns the number of waiting jobs, at most this many.
+async fn waiting_jobs(client: &Client, most: usize) -> usize {
+    let mut submit = SubmitMessage { wait: false, ..message(&["/bin/true"]) };
+    submit.spec.priority = -2;
+    let job = submit.job.to_string();
+    let _events = client.submit(submit).await.expect("submitted");
+    // The last one in the queue has the number of those before it.
+    let last = client.job(&job, View::default(), Duration::ZERO).await.expect("a job");
+    let position = last.waiting.and_then(|waiting| waiting.position).unwrap_or(0);
+    usize::try_from(position).unwrap_or(usize::MAX).min(most)
+}
+
+/// Measures one log with 1 to 1,000 readers that follow it while it grows. Each size sends about as many bytes.
+fn followers(runtime: &Runtime) {
+    const BYTES: usize = 4 << 20;
+    let most = number("BUILDPOOL_FOLLOWERS", 1_000);
+    let pool = Pool::start(1);
+    let pid = pool.coordinator_pid();
+    let mut counts = [1, 10, 100, 1_000].map(|count| count.min(most)).to_vec();
+    counts.dedup();
+    let line = "CompileC Objects-normal/arm64/Module.o Sources/Module/File.c\n";
+    let text = line.repeat(BYTES / line.len());
+    let clients: Vec<Client> = runtime.block_on(async {
+        let mut clients = Vec::new();
+        // One after another: the coordinator limits the connections that have not shown their token yet.
+        for _ in 0..most {
+            clients.push(connect(&pool, pool.token()).await);
+        }
+        clients
+    });
+    for count in counts {
+        let rounds = most.div_ceil(count).min(100);
+        let (mut took, mut processor) = (Duration::ZERO, 0.0);
+        for _ in 0..rounds {
+            let pipe = pool.place().file("followed");
+            nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+            let (bytes, elapsed, used) = runtime.block_on(async {
+                let submit = message(&["cat", &pipe.to_string_lossy()]);
+                let job = submit.job.to_string();
+                let mut running = clients[0].submit(submit).await.expect("submitted");
+                // The command reads from now on.
+                let mut log = tokio::fs::OpenOptions::new().write(true).open(&pipe).await.expect("a reader");
+                let begun: Vec<_> =
+                    clients[..count].iter().map(|client| begin_follow(client, &job)).collect();
+                tokio::io::AsyncWriteExt::write_all(&mut log, b"begin\n").await.expect("written");
+                let begun = futures_util::future::join_all(begun).await;
+                let (began, before) = (Instant::now(), processor_secs(pid));
+                tokio::io::AsyncWriteExt::write_all(&mut log, text.as_bytes()).await.expect("written");
+                tokio::io::AsyncWriteExt::shutdown(&mut log).await.expect("written");
+                drop(log);
+                let read = futures_util::future::join_all(begun.into_iter().map(read_rest)).await;
+                let result = (read.iter().sum::<usize>(), began.elapsed(), processor_secs(pid) - before);
+                while running.next().await.is_some() {}
+                result
+            });
+            assert_eq!(bytes, count * text.len());
+            std::fs::remove_file(&pipe).expect("removed");
+            took += elapsed;
+            processor += used;
+        }
+        let mebibytes = (rounds * count * text.len()) as f64 / f64::from(1 << 20);
+        println!(
+            "followers {count:>7} of one log            {:>7.1} ms of processor time a MiB and reader, {:>6.0} MB/s to all, {:.0} MiB resident",
+            processor * 1e3 / mebibytes,
+            mebibytes * 1.048_576 / took.as_secs_f64(),
+            status_of(pid, "VmRSS") / 1024.0
+        );
+    }
+}
+
+/// Follows a log, and waits for its first bytes.
+async fn begin_follow(client: &Client, job: &str) -> JobEvents {
+    let query = FollowQuery {
+        job: job.to_owned(),
+        cursor: None,
+        attempt: None,
+        to_end: false,
+        tail: None,
+        stream: StreamChoice::Both,
+    };
+    let mut events = client.follow(query).await.expect("followed");
+    while !matches!(events.next().await.expect("a log"), JobEvent::Output(_)) {}
+    events
+}
+
+/// Reads a log to its end, and returns its bytes.
+async fn read_rest(mut events: JobEvents) -> usize {
+    let mut bytes = 0;
+    while let Some(event) = events.next().await {
+        match event {
+            JobEvent::Output(output) => {
+                bytes += output.chunks.iter().map(|chunk| chunk.data().len()).sum::<usize>();
+            }
+            JobEvent::Failed(error) => panic!("{error}"),
+            _ => {}
+        }
+    }
+    bytes
 }
 
 async fn report_all(workers: &mut [Simulated]) {

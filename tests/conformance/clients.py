@@ -255,7 +255,7 @@ async def check_long_work(client, world):
 
     build = facts(await client.call_tool("run_command", {"command": f"exit 3 # {time.time_ns()}", "on": [[], []]}))
     assert len(build["build"]["failed_jobs"]) == 2, build
-    assert build["build"]["status"] == "failed" and build["build"]["passed_jobs_count"] == 0, build
+    assert build["build"]["status"] == "failed" and "passed_jobs_count" not in build["build"], build
     same = facts(await client.call_tool("get_job", {"job_id": build["request_id"]}))
     assert same["build"]["failed_jobs"] == build["build"]["failed_jobs"], same
 

@@ -138,6 +138,11 @@ fn the_guide_leads_from_its_first_line_to_a_finished_job() {
     assert_eq!(join, format!("wss://pool.example.com:7420#{}", tokens[1]));
     worker.sh_with_input(working, &format!("{join}\n")).expect(0);
     desk.sh("install -m 755 buildpool /usr/local/bin/buildpool; git init -q repository").expect(0);
+    // `systemctl` does not wait until the worker is connected.
+    let as_ada = format!("BUILDPOOL_URL=wss://pool.example.com:7420 BUILDPOOL_TOKEN={}", tokens[2]);
+    wait_until("the worker has joined", || {
+        desk.sh(&format!("{as_ada} buildpool workers")).out().contains("linux-1")
+    });
     let submitting =
         format!("cd repository; {}", submitting.replace("TOKEN=TOKEN", &format!("TOKEN={}", tokens[2])));
     let ran = desk.sh(&submitting).expect(0);

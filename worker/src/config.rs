@@ -6,7 +6,7 @@ use crate::upgrade::Restart;
 use crate::workspace::SpaceLimits;
 use buildpool_protocol::ids::UpgradeId;
 use buildpool_protocol::limits::{NAME_BYTES_MAX, UNITS_MAX};
-use buildpool_protocol::spec::{CPUS, MEMORY_MIB};
+use buildpool_protocol::spec::{CPUS, MEMORY_MIB, NAME_LABEL};
 use buildpool_protocol::version::VersionRange;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -325,7 +325,7 @@ impl Config {
         let mut labels = BTreeMap::from([
             ("os".to_owned(), crate::platform::os().to_owned()),
             ("arch".to_owned(), crate::platform::arch().to_owned()),
-            ("name".to_owned(), self.name.clone()),
+            (NAME_LABEL.to_owned(), self.name.clone()),
         ]);
         if self.isolation != Isolation::None {
             labels.insert("isolation".to_owned(), self.isolation.name().to_owned());

@@ -64,6 +64,8 @@ pub const KEEPER_MESSAGE_BYTES_MAX: usize = 8 << 20;
 /// Limit on the messages that a keeper buffers for a worker that does not read, in bytes. Beyond
 /// it, progress messages are dropped.
 pub const KEEPER_BACKLOG_BYTES: usize = 64 << 10;
+/// Limit on a message with the records of an ended attempt, in bytes. The worker reads longer ones from the disk.
+pub const ACCOUNT_BYTES_MAX: usize = KEEPER_BACKLOG_BYTES / 2;
 /// Minimum interval between two progress messages of a keeper.
 pub const PROGRESS_EVERY: Duration = Duration::from_millis(5);
 /// Time for which the directory of an attempt must be missing until its keeper treats it as
@@ -71,6 +73,9 @@ pub const PROGRESS_EVERY: Duration = Duration::from_millis(5);
 pub const ATTEMPT_GONE_FOR: Duration = Duration::from_secs(10);
 /// Interval at which a keeper lists the processes of its tree.
 pub const OBSERVE_EVERY: Duration = Duration::from_secs(2);
+/// Time after the start of a command at which its process is recorded, if a guardian watches the keeper. Shorter jobs need
+/// no record.
+pub const WRITE_STATE_AFTER: Duration = Duration::from_millis(100);
 /// Limit on the remembered processes of a tree.
 pub const SEEN_MAX: usize = 4096;
 /// Limit on one poll of a keeper with a lease, because a poll does not count the time that the

@@ -4,7 +4,7 @@
 //! | file | written by | when |
 //! |---|---|---|
 //! | `attempt.json` | worker | before a keeper gets the attempt |
-//! | `state.json` | keeper | when the process exists, and when the pool decided to end it |
+//! | `state.json` | keeper | when the process exists (100 ms later, if a guardian watches the keeper), and when the pool decided to end it |
 //! | `log` | keeper | while it runs |
 //! | `outcome.json` | keeper | when the process tree has ended; durable before any message is sent |
 //! | `result.json` | worker | when evidence and artifacts were added to the outcome |
@@ -13,14 +13,18 @@ use buildpool_evidence::memory::cgroup::MemoryCounters;
 use buildpool_protocol::ids::{AttemptId, Lease};
 use buildpool_protocol::outcome::EndReason;
 use buildpool_protocol::spec::JobSpec;
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use tracing::warn;
 
+/// Limit on the bytes of a record.
+const RECORD_BYTES_MAX: u64 = 256 << 20;
 /// Name of the worker's record of an attempt.
 pub const ATTEMPT: &str = "attempt.json";
 /// Name of the record of a running process.
@@ -141,16 +145,51 @@ pub fn attempt_directory(attempts: &Path, attempt: AttemptId) -> PathBuf {
 /// Reads a record. Returns `None` if it does not exist.
 ///
 /// # Errors
-/// Fails if it exists and cannot be read or parsed.
+/// Fails if it exists and cannot be read or parsed. Anything but a file of at most 256 MiB is
+/// [`io::ErrorKind::InvalidData`]: without isolation, a job can replace its records, and a pipe would block the reader.
 pub fn read<R: DeserializeOwned>(directory: &Path, name: &str) -> io::Result<Option<R>> {
-    match fs::read(directory.join(name)) {
-        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(io::Error::from),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+    let file = match open(&directory.join(name)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if is_replaced(&error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+        Err(error) => return Err(error),
+    };
+    let length = file.metadata()?.len();
+    if length > RECORD_BYTES_MAX {
+        let text = format!("it has {length} bytes; a record has at most {RECORD_BYTES_MAX}");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
+    file.take(RECORD_BYTES_MAX).read_to_end(&mut bytes)?;
+    serde_json::from_slice(&bytes).map(Some).map_err(io::Error::from)
 }
 
-/// Reads a record. Returns `None` if it does not exist, or was truncated by a power loss.
+/// Opens a record or a log to read it.
+///
+/// # Errors
+/// Fails if it cannot be opened. Anything but a file is [`io::ErrorKind::InvalidData`]: the opening of a named pipe would wait
+/// for a writer.
+pub fn open(path: &Path) -> io::Result<File> {
+    let file = File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("{}: it is not a file", path.display()),
+        ));
+    }
+    Ok(file)
+}
+
+/// Returns true for an error of `open` that no disk causes, but a file that was closed or replaced by a socket or a link.
+fn is_replaced(error: &io::Error) -> bool {
+    let found = error.raw_os_error().map(Errno::from_raw);
+    matches!(
+        found,
+        Some(Errno::EACCES | Errno::EPERM | Errno::ENXIO | Errno::EOPNOTSUPP | Errno::ELOOP | Errno::ENOTDIR)
+    )
+}
+
+/// Reads a record. Returns `None` if it does not exist, was truncated by a power loss, or was replaced.
 ///
 /// # Errors
 /// Fails if it exists and cannot be read.

@@ -17,4 +17,4 @@ pub mod transfer;
 pub use collection::SpaceLimits;
 pub use error::WorkspaceError;
 pub use names::{NameError, NameFault};
-pub use pool::{MissingSnapshot, Prepared, Workspaces};
+pub use pool::{EMPTY_DIRECTORY, MissingSnapshot, Prepared, Workspaces};

@@ -29,7 +29,8 @@ pub(crate) struct RunArguments {
     /// Order among your own waiting jobs: higher goes first
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = priority)]
     pub(crate) priority: i32,
-    /// Run at most one job of this group at a time, over all submitters
+    /// Run at most one job of this group at a time, over all submitters [default: `concurrency_group`
+    /// of `.buildpool/config.yaml`]
     #[arg(long, value_name = "NAME")]
     pub(crate) concurrency_group: Option<String>,
     /// Take this many of a worker's processors

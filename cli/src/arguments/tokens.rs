@@ -59,14 +59,14 @@ pub(crate) enum TokenAction {
         #[command(flatten)]
         form: Form,
     },
-    /// Revoke a token, close its connections and cancel the jobs that were submitted with it
+    /// Revoke a token, or all tokens of a name: close their connections and cancel the jobs that were submitted with them
     Revoke {
         #[command(flatten)]
         place: TokenPlace,
-        /// Id or name of the token
+        /// Id of the token, or the name of all tokens to revoke
         #[arg(value_name = "ID|NAME")]
         which: String,
-        /// Do not cancel the jobs that were submitted with the token
+        /// Do not cancel the jobs that were submitted with the tokens
         #[arg(long)]
         keep_jobs: bool,
         #[command(flatten)]

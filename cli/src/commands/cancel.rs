@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &CancelArguments) -> Result<ExitCode, Failure> {
 }
 
 fn line(result: &JobResult) -> String {
-    let job = &result.job_id;
+    let job = result.shown_id();
     match result.verdict {
         Some(verdict) => format!("job {job} is done: {verdict}\n"),
         None if result.state == JobState::Queued => format!("job {job} leaves the queue\n"),

@@ -6,7 +6,7 @@ use crate::terminal;
 use buildpool_digest::{Digester, Facts, Options};
 use buildpool_protocol::outcome::Ending;
 use buildpool_protocol::output::Stream;
-use buildpool_protocol::report::JobResult;
+use buildpool_protocol::report::{JobResult, JobState};
 use buildpool_protocol::spec::Purpose;
 use nix::sys::signal::Signal;
 use std::io::{self, Read};
@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &DigestArguments) -> Result<ExitCode, Failure> {
     let mut result = JobResult::default();
     if arguments.form.json {
         digest.render_json(arguments.verbosity, template.as_ref(), None, 0, &mut result);
-        terminal::print_json(&without_pool_fields(&result))?;
+        terminal::print_value(&without_pool_fields(result))?;
     } else {
         digest.render(arguments.verbosity, template.as_ref(), None, &mut result);
         terminal::print(&buildpool_digest::text(&result))?;
@@ -82,8 +82,10 @@ fn died_of(signal: Signal) -> Ending {
     Ending::Signaled { signal: signal as i32, name: signal.as_str().to_owned(), core_dump: false }
 }
 
-/// Returns the result as JSON, without the fields that only a pool can fill.
-fn without_pool_fields(result: &JobResult) -> serde_json::Value {
+/// Returns the result as JSON, without the fields that only a pool can fill. The command of a log has ended, so that
+/// `success` and `exit_code` are present.
+fn without_pool_fields(mut result: JobResult) -> serde_json::Value {
+    result.state = JobState::Done;
     let mut value = result.to_json();
     if let Some(fields) = value.as_object_mut() {
         for name in JobResult::POOL_FIELDS {

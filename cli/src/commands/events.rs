@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::settings;
 use crate::terminal::{self, one_line};
 use buildpool_client::{Api, Event, Events};
+use buildpool_protocol::shown;
 use serde_json::{Map, Value};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -59,7 +60,7 @@ fn print(event: &Event, json: bool) -> Result<(), Failure> {
         return Ok(());
     }
     if json {
-        return terminal::print(&format!("{}\n", event.data));
+        return terminal::print(&shown::json(format!("{}\n", event.data)));
     }
     let facts: Map<String, Value> = serde_json::from_str(&event.data).unwrap_or_default();
     terminal::print(&format!("{}\n", line(&facts)))

@@ -1,15 +1,14 @@
 //! `buildpool jobs`
 
 use crate::arguments::JobsArguments;
-use crate::completion::short_ids;
 use crate::durations;
 use crate::failure::Failure;
 use crate::settings;
 use crate::terminal::table::{Cell, Table};
 use crate::terminal::{self, Colour};
 use buildpool_protocol::client_link::{JobQuery, JobSummary};
+use buildpool_protocol::ids::short_ids;
 use buildpool_protocol::limits::JOBS_PAGE_MAX;
-use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -42,8 +41,7 @@ pub(crate) fn run(arguments: &JobsArguments) -> Result<ExitCode, Failure> {
 
 fn table(jobs: &[JobSummary]) -> String {
     let mut table = Table::new(["JOB", "STATE", "VERDICT", "WORKER", "CREATED", "TIME", "COMMAND"]);
-    // A person selects a job by its short id; a program reads the whole one.
-    let ids = if io::stdout().is_terminal() { short_ids(jobs) } else { long_ids(jobs) };
+    let ids = short_ids(jobs.iter().map(|job| job.job_id.as_str()));
     for (job, id) in jobs.iter().zip(ids) {
         let time = job.duration_secs.map_or(String::new(), |secs| {
             durations::show(Duration::try_from_secs_f64(secs).unwrap_or_default())
@@ -59,10 +57,6 @@ fn table(jobs: &[JobSummary]) -> String {
         ]);
     }
     table.text()
-}
-
-fn long_ids(jobs: &[JobSummary]) -> Vec<String> {
-    jobs.iter().map(|job| job.job_id.clone()).collect()
 }
 
 fn state(job: &JobSummary) -> Cell {

@@ -2,6 +2,9 @@
 
 use crate::failure::{Failure, POOL, USAGE};
 use buildpool_protocol::limits::PROGRAM_BYTES_MAX;
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek};
@@ -19,6 +22,9 @@ pub(crate) struct Release {
     /// SHA-256 of the archive of each target, in hexadecimal.
     sums: BTreeMap<String, String>,
 }
+
+/// Begin of the name of a temporary file with a program. The id of its process follows.
+const TEMPORARY: &str = "buildpool-upgrade-";
 
 /// A program in a temporary file, removed on drop.
 pub(crate) struct Program(PathBuf);
@@ -94,7 +100,9 @@ impl Release {
             );
             return Err(Failure::new(USAGE, text));
         }
-        let path = std::env::temp_dir().join(format!("buildpool-upgrade-{}-{target}", std::process::id()));
+        let directory = std::env::temp_dir();
+        remove_left(&directory);
+        let path = directory.join(format!("{TEMPORARY}{}-{target}", std::process::id()));
         let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         let unwritten = |error: &io::Error| {
             Failure::while_doing(POOL, format!("{} can't be written", path.display()), error)
@@ -122,6 +130,21 @@ impl Release {
             return Err(Failure::new(USAGE, text));
         }
         Ok(program)
+    }
+}
+
+/// Removes the programs of processes that were killed. Files of other users stay.
+fn remove_left(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process =
+            name.to_str().and_then(|name| name.strip_prefix(TEMPORARY)?.split('-').next()?.parse().ok());
+        // Without a signal, the call only checks whether the process exists (kill(2)).
+        let has_ended = |process: i32| process > 0 && kill(Pid::from_raw(process), None) == Err(Errno::ESRCH);
+        if process.is_some_and(has_ended) {
+            // A file that stays is in the directory of temporary files.
+            let _ = fs::remove_file(entry.path());
+        }
     }
 }
 
@@ -157,7 +180,8 @@ fn sha256(file: &mut impl Read) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{sha256, sums_of};
+    use super::{TEMPORARY, remove_left, sha256, sums_of};
+    use std::process::Command;
 
     #[test]
     fn checksums_are_those_of_the_archives_of_the_version() {
@@ -169,6 +193,25 @@ mod tests {
         let found = sums_of(&text, "0.2.0");
         assert_eq!(found.into_iter().collect::<Vec<_>>(), [("aarch64-apple-darwin".to_owned(), sum)]);
         assert!(sums_of(&text, "0.3.0").is_empty());
+    }
+
+    #[test]
+    fn only_programs_of_ended_processes_are_removed() {
+        let mut ended = Command::new("true").spawn().unwrap();
+        ended.wait().unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let kept =
+            [format!("{TEMPORARY}{}-here", std::process::id()), format!("{TEMPORARY}x-here"), "other".into()];
+        for name in kept.iter().chain([&format!("{TEMPORARY}{}-here", ended.id())]) {
+            std::fs::write(place.path().join(name), "").unwrap();
+        }
+        remove_left(place.path());
+        let mut left: Vec<_> =
+            std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        let mut kept = kept.map(std::ffi::OsString::from);
+        kept.sort();
+        assert_eq!(left, kept);
     }
 
     #[test]

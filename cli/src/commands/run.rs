@@ -46,12 +46,21 @@ async fn submit(arguments: RunArguments, trace: Option<String>) -> Result<ExitCo
     let (client, fallback) = reach(&arguments).await?;
     let snapshot = match requested.snapshot(&arguments, client.pool().local) {
         Some(options) => Some(bring(&client, options, trace.as_deref()).await?),
-        None => None,
+        None => {
+            // A snapshot has them in its own notes.
+            requested.configuration_notes.iter().for_each(|note| terminal::warn(note));
+            None
+        }
     };
     let (mut spec, secrets) = requested.into_spec(&arguments, snapshot.as_deref())?;
     spec.fallback = fallback;
     spec.trace.clone_from(&trace);
     let has_input = !arguments.no_stdin && terminal::has_input();
+    if !arguments.no_stdin && terminal::has_directory_as_input() {
+        terminal::warn(
+            "standard input is a directory, which can't be read: the job reads an empty one; give it a file or a pipe",
+        );
+    }
     if has_input && client.pool().stdin {
         spec.stdin = Some(Stdin::default());
     } else if has_input {

@@ -12,6 +12,8 @@ use buildpool_coordinator::auth::{JobsAfter, TOKENS_FILE, Tokens};
 use buildpool_coordinator::tls::{Tls, TlsSource};
 use buildpool_coordinator::{Config, Protection};
 use buildpool_protocol::client_link::{Role, TokenCreated, TokenSummary};
+use buildpool_protocol::ids::TokenId;
+use buildpool_protocol::shown::counted;
 use buildpool_protocol::spec::Restriction;
 use buildpool_protocol::token;
 use buildpool_trust::is_loopback;
@@ -48,7 +50,9 @@ pub(crate) fn run(arguments: TokenArguments) -> Result<ExitCode, Failure> {
             }
             TokenAction::List { place, form } => show(&list(&place).await?, form),
             TokenAction::Revoke { place, which, keep_jobs, form } => {
-                show(&revoke(&place, &which, keep_jobs).await?, form)
+                let tokens = revoke(&place, &which, keep_jobs).await?;
+                terminal::warn(&revoked(&tokens, &which));
+                show(&tokens, form)
             }
         }
     })
@@ -179,7 +183,7 @@ async fn create(
         }
     }
     let is_configured = place.config.is_some() || place.data_dir.is_none();
-    let public = config.public_url.as_ref().map(ToString::to_string);
+    let public = config.public_url.as_ref().or(config.store.advertise.as_ref()).map(ToString::to_string);
     let url = public
         .or_else(|| recorded_url(&config))
         .unwrap_or_else(|| if is_configured { url_of(&config) } else { format!("wss://{UNKNOWN_HOST}") });
@@ -260,6 +264,18 @@ async fn revoke(place: &TokenPlace, token: &str, keep_jobs: bool) -> Result<Vec<
         .revoke(token, jobs_after(keep_jobs), BY_FILES)
         .map_err(|error| Failure::from_error(REFUSED, &error))?;
     tokens.list().map_err(|error| Failure::from_error(REFUSED, &error))
+}
+
+/// Returns a text that names the tokens that were revoked just now, of all tokens.
+fn revoked(tokens: &[TokenSummary], which: &str) -> String {
+    let id: Option<TokenId> = which.parse().ok();
+    let is_meant = |token: &&TokenSummary| token.name == which || Some(token.id) == id;
+    // All tokens of one call have the same time.
+    let last = tokens.iter().filter(is_meant).filter_map(|token| token.revoked_at.as_ref()).max();
+    let these = tokens.iter().filter(is_meant).filter(|token| token.revoked_at.as_ref() == last);
+    let ids: Vec<String> = these.map(|token| token.id.to_string()).collect();
+    let count = counted(ids.len() as u64, "token");
+    format!("revoked {count} by `{}`: {}", terminal::one_line(which), ids.join(", "))
 }
 
 const fn jobs_after(keep_jobs: bool) -> JobsAfter {
@@ -367,23 +383,41 @@ fn show(tokens: &[TokenSummary], form: Form) -> Result<ExitCode, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::state;
+    use super::{revoked, state};
     use buildpool_protocol::client_link::{Role, TokenSummary};
     use buildpool_protocol::ids::TokenId;
     use buildpool_protocol::spec::Restriction;
 
-    #[test]
-    fn a_token_that_has_expired_is_said_to_have() {
-        let at = "2026-01-02T03:04:05Z";
-        let mut token = TokenSummary {
-            id: TokenId::from_uuid(uuid::Uuid::nil()),
+    fn token(id: u128) -> TokenSummary {
+        TokenSummary {
+            id: TokenId::from_uuid(uuid::Uuid::from_u128(id)),
             role: Role::Submit,
             name: "ci".into(),
             created_at: "2026-01-01T00:00:00Z".into(),
-            expires_at: Some(at.into()),
+            expires_at: None,
             revoked_at: None,
             only: Restriction::default(),
-        };
+        }
+    }
+
+    #[test]
+    fn each_token_that_was_revoked_is_named() {
+        let revoked_at =
+            |id, at: Option<&str>| TokenSummary { revoked_at: at.map(str::to_owned), ..token(id) };
+        let (earlier, now) = ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z");
+        let tokens =
+            [revoked_at(1, Some(earlier)), revoked_at(2, Some(now)), revoked_at(3, Some(now)), token(4)];
+        let [first, second] = [&tokens[1], &tokens[2]].map(|token| token.id.to_string());
+        assert_eq!(revoked(&tokens, "ci"), format!("revoked 2 tokens by `ci`: {first}, {second}"));
+        for form in [first.clone(), first.to_uppercase(), first.replace('-', "")] {
+            assert_eq!(revoked(&tokens, &form), format!("revoked 1 token by `{form}`: {first}"));
+        }
+    }
+
+    #[test]
+    fn a_token_that_has_expired_is_said_to_have() {
+        let at = "2026-01-02T03:04:05Z";
+        let mut token = TokenSummary { expires_at: Some(at.into()), ..token(0) };
         assert_eq!(state(&token, "2026-01-02T03:04:04Z".parse().unwrap()), format!("until {at}"));
         assert!(state(&token, at.parse().unwrap()).starts_with("expired "));
         token.revoked_at = Some(at.into());

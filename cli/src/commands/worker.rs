@@ -7,6 +7,7 @@ use crate::terminal;
 use buildpool_client::PoolUrl;
 use buildpool_client::directories;
 use buildpool_client::local::{LocalError, LocalPool};
+use buildpool_protocol::spec::NAME_LABEL;
 use buildpool_worker::environment;
 use buildpool_worker::isolation::Isolation;
 use buildpool_worker::upgrade::{self, FileId, Restart, replace::replace};
@@ -189,6 +190,13 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
     }
     for label in arguments.labels {
         let (key, value) = label.split_once('=').unwrap_or((&label, ""));
+        if key == NAME_LABEL {
+            let text = format!(
+                "--label {}: `name` is always the worker's name; --name sets it",
+                label.escape_debug()
+            );
+            return Err(Failure::new(USAGE, text));
+        }
         config.labels.insert(key.to_owned(), value.to_owned());
     }
     config.resources.extend(arguments.resources);

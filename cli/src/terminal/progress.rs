@@ -3,7 +3,7 @@
 use crate::durations;
 use buildpool_protocol::client_link::Progress;
 use buildpool_protocol::report::JobState;
-use buildpool_protocol::shown::{counted, thousands};
+use buildpool_protocol::shown::{counted, output_line, thousands};
 use std::time::{Duration, Instant};
 
 /// Seconds without output after which the line shows them.
@@ -78,7 +78,7 @@ impl ProgressLine {
         }
         parts.extend(progress.running_test.as_ref().map(|test| format!("test {}", super::one_line(test))));
         if !progress.text.is_empty() {
-            parts.push(super::one_line(&progress.text));
+            parts.push(output_line(&progress.text));
         }
         parts
     }

@@ -2,6 +2,7 @@
 //! that a blocked reader blocks only that thread.
 
 use crate::terminal;
+use crate::terminal::job_text::JobText;
 use buildpool_client::Output;
 use buildpool_protocol::client_link::StreamChoice;
 use buildpool_protocol::output::Stream;
@@ -22,7 +23,7 @@ const COLUMNS: usize = 80;
 pub(crate) enum Item {
     /// Output of a job.
     Output(Output),
-    /// Bytes for stdout or stderr, unchanged.
+    /// Output of a job for stdout or stderr.
     Bytes(Stream, Bytes),
     /// The progress line at the bottom of the terminal.
     Progress(String),
@@ -61,7 +62,7 @@ impl Screen {
                 while let Some(item) = receiver.blocking_recv() {
                     writer.write(item)?;
                 }
-                writer.erase()
+                writer.end()
             };
             // The receiver is gone after a second Ctrl-C.
             let _left = end.send(write());
@@ -103,12 +104,14 @@ struct Writer {
 struct Outlet {
     file: File,
     is_terminal: bool,
+    /// The job's output on a terminal.
+    text: JobText,
 }
 
 impl Outlet {
     fn new(file: File) -> Self {
         let is_terminal = file.is_terminal();
-        Self { file, is_terminal }
+        Self { file, is_terminal, text: JobText::default() }
     }
 }
 
@@ -117,9 +120,13 @@ impl Writer {
         match item {
             Item::Output(output) => output.chunks.iter().try_for_each(|chunk| {
                 let stream = chunk.header.stream;
-                if self.choice.wants(stream) { self.bytes(self.target(stream), chunk.data()) } else { Ok(()) }
+                if self.choice.wants(stream) {
+                    self.output(self.target(stream), chunk.data())
+                } else {
+                    Ok(())
+                }
             }),
-            Item::Bytes(stream, bytes) => self.bytes(stream, &bytes),
+            Item::Bytes(stream, bytes) => self.output(stream, &bytes),
             Item::Progress(text) => self.draw(text),
             Item::Note(text) => {
                 let line_end = if self.in_line { "\n" } else { "" };
@@ -135,23 +142,45 @@ impl Writer {
         }
     }
 
+    fn outlet(&mut self, stream: Stream) -> &mut Outlet {
+        match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
+        }
+    }
+
+    /// Writes output of a job: unchanged, except on a terminal.
+    fn output(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
+        let outlet = self.outlet(stream);
+        if !outlet.is_terminal {
+            return self.bytes(stream, bytes);
+        }
+        let shown = outlet.text.push(bytes);
+        self.bytes(stream, &shown)
+    }
+
+    /// Writes the end of the output.
+    fn end(&mut self) -> io::Result<()> {
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            let rest = self.outlet(stream).text.finish();
+            self.bytes(stream, &rest)?;
+        }
+        self.erase()
+    }
+
     fn bytes(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
         let Some(last) = bytes.last() else { return Ok(()) };
-        let outlet = match stream {
-            Stream::Stdout => &self.stdout,
-            Stream::Stderr => &self.stderr,
-        };
-        if outlet.is_terminal {
+        if self.outlet(stream).is_terminal {
             self.in_line = *last != b'\n';
             self.erase()?;
         }
         match stream {
             Stream::Stdout => write_all(&mut self.stdout.file, bytes),
-            Stream::Stderr => {
-                // If stderr is closed, stdout is still written.
-                let _ = write_all(&mut self.stderr.file, bytes);
-                Ok(())
-            }
+            Stream::Stderr => match write_all(&mut self.stderr.file, bytes) {
+                Err(error) if has_no_reader(&self.stdout.file) => Err(error),
+                // If only stderr is closed, stdout is still written.
+                Ok(()) | Err(_) => Ok(()),
+            },
         }
     }
 
@@ -172,6 +201,15 @@ impl Writer {
         }
         write_all(&mut self.stderr.file, b"\r\x1b[K")
     }
+}
+
+/// Returns true for a pipe that all readers have closed, as of `2>&1 | head`.
+fn has_no_reader(file: &File) -> bool {
+    let mut polled = [PollFd::new(file.as_fd(), PollFlags::POLLOUT)];
+    let is_closed = |polled: &[PollFd<'_>; 1]| {
+        polled[0].revents().is_some_and(|events| events.contains(PollFlags::POLLERR))
+    };
+    poll(&mut polled, PollTimeout::ZERO).is_ok() && is_closed(&polled)
 }
 
 /// Writes all bytes, also to a non-blocking file.

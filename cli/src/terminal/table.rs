@@ -99,7 +99,7 @@ mod tests {
         let mut table = Table::new(["NAME", "STATE", "COMMAND"]);
         table.row(["ä".into(), Cell::coloured("passed", Colour::Green), "true".into()]);
         table.row(["longer".into(), "".into(), "echo a\n\x1b[2Jb".into()]);
-        let plain = "NAME    STATE   COMMAND\nä       passed  true\nlonger          echo a ⏎ b\n";
+        let plain = "NAME    STATE   COMMAND\nä       passed  true\nlonger          echo a ⏎ \\x1b[2Jb\n";
         assert_eq!(table.lines(false, None), plain);
         assert!(table.lines(true, None).contains("ä       \x1b[32mpassed\x1b[0m  true"));
     }

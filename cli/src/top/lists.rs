@@ -5,6 +5,7 @@ use crate::durations;
 use crate::terminal::{Colour, one_line};
 use buildpool_protocol::client_link::{JobSummary, WorkerSummary};
 use buildpool_protocol::report::{JobState, Verdict};
+use buildpool_protocol::shown::output_line;
 use jiff::Timestamp;
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -154,7 +155,7 @@ fn running_row(lists: &Lists, job: &JobSummary) -> Row {
         JobState::Running => job.duration_secs.map_or_else(String::new, secs),
         state => state.name().to_owned(),
     };
-    let last = lists.last_lines.get(&job.job_id).map_or("", String::as_str);
+    let last = lists.last_lines.get(&job.job_id).map_or_else(String::new, |line| output_line(line));
     row(
         &job.job_id,
         [
@@ -162,7 +163,7 @@ fn running_row(lists: &Lists, job: &JobSummary) -> Row {
             (job.worker.as_deref().unwrap_or_default(), Colour::Plain),
             (&state, Colour::Yellow),
             (&job.command, Colour::Plain),
-            (last, Colour::Dim),
+            (&last, Colour::Dim),
         ],
     )
 }

@@ -121,8 +121,8 @@ fn running(page: &mut TextPage, result: &JobResult) {
     if let Some(test) = &result.running_test {
         page.quote_after("running test:", &one_line(test));
     }
-    if let Some(secs) = result.silent_secs {
-        page.line(format!("last output: {} ago", counted(secs, "second")));
+    if let Some(secs) = result.silent_secs.filter(|secs| *secs > 0) {
+        page.line(format!("no output for {}", counted(secs, "second")));
     }
     result.last_lines.iter().for_each(|line| page.quote(line));
 }

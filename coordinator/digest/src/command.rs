@@ -3,19 +3,12 @@
 
 mod exit_code;
 mod readers;
+mod repeated;
+mod wrappers;
 
 use crate::tool::ToolId;
+use wrappers::unwrapped;
 
-/// Programs that run the program named in their arguments.
-const CARRIERS: &[&str] = &[
-    "env", "npx", "bunx", "exec", "run", "time", "nice", "command", "pnpm", "yarn", "poetry", "uv", "pipenv",
-    "hatch", "pdm", "dlx", "timeout", "nohup", "stdbuf", "bundle",
-];
-/// Words before the name of a program that change how it runs.
-const PREFIXES: &[&str] = &[
-    "env", "exec", "time", "nice", "command", "timeout", "nohup", "stdbuf", "sudo", "if", "elif", "then",
-    "else", "while", "until", "do", "!", "{", "(",
-];
 /// Ends of the names of test files. A line number may follow: `a_spec.rb:7`.
 const TEST_FILES: &[&str] =
     &[".py", ".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts", ".rb", ".exs", ".php", ".go"];
@@ -45,7 +38,7 @@ impl Command {
         let line = if line.len() > BYTES_MAX { "" } else { line };
         let mut command = Self { parts: parsed(line), ..Self::default() };
         if let [part] = command.parts.as_slice()
-            && let Some(of_shell) = of_shell(&part.words)
+            && let Some(of_shell) = of_shell(unwrapped(&part.words))
         {
             command = of_shell;
         }
@@ -123,22 +116,7 @@ impl Simple {
 
     /// Name and arguments of the program that this part runs. `None` if it only sets variables.
     fn program(&self) -> Option<(&str, &[String])> {
-        let mut words = self.words.as_slice();
-        let mut is_prefixed = false;
-        while let [word, rest @ ..] = words {
-            let finds =
-                word == "command" && rest.first().is_some_and(|option| option.eq_ignore_ascii_case("-v"));
-            let is_prefix = PREFIXES.contains(&word.as_str()) && !finds;
-            let is_set = word.contains('=') && !word.starts_with('-');
-            // `timeout 10`, `nice -n 5`.
-            let is_argument = is_prefixed && word.starts_with(|c: char| c == '-' || c.is_ascii_digit());
-            if !is_prefix && !is_set && !is_argument {
-                break;
-            }
-            is_prefixed |= is_prefix;
-            words = rest;
-        }
-        let (program, arguments) = words.split_first()?;
+        let (program, arguments) = unwrapped(&self.words).split_first()?;
         let name = program.trim_start_matches('(').trim_end_matches(')');
         Some((name.rsplit('/').next().unwrap_or_default(), arguments))
     }
@@ -163,18 +141,24 @@ impl Simple {
 
     /// Returns true if this part runs the tool. A tool can have a second word: `node --test`.
     fn is_of(&self, tools: &[&str]) -> bool {
-        let is_set = |word: &String| word.contains('=') && !word.starts_with('-');
-        let is_carrier = |word: &String| CARRIERS.contains(&word.as_str());
-        let mut words = self.words.iter().skip_while(|word| is_set(word) || is_carrier(word));
-        let Some(program) = words.next() else { return false };
-        let name = program.rsplit('/').next().unwrap_or_default();
-        let rest: Vec<&str> = words.map(String::as_str).collect();
+        let Some((program, arguments)) = self.program() else { return false };
+        // `jest@29` of npx.
+        let name = program.split('@').next().filter(|name| !name.is_empty()).unwrap_or(program);
+        let runs_modules = name.starts_with("python") || name.starts_with("pypy") || name == "coverage";
+        // `yarn jest`, `yarn run jest`, `run jest` of a workspace.
+        let script = match name {
+            "pnpm" | "yarn" | "run" => {
+                let mut words = arguments.iter().filter(|word| !word.starts_with('-') && *word != "run");
+                words.next().map(String::as_str)
+            }
+            _ => None,
+        };
         let is_one = |tool: &&str| {
-            let mut parts = tool.split(' ');
-            let (first, second) = (parts.next().unwrap_or_default(), parts.next());
-            let is_named = name == first && second.is_none_or(|second| rest.contains(&second));
-            let is_module = name.starts_with("python") && rest.windows(2).any(|pair| pair == ["-m", tool]);
-            is_named || is_module
+            let (first, second) =
+                tool.split_once(' ').map_or((*tool, None), |(first, second)| (first, Some(second)));
+            let is_named = (name == first || script == Some(first))
+                && second.is_none_or(|second| arguments.iter().any(|word| word == second));
+            is_named || runs_modules && arguments.windows(2).any(|pair| pair[0] == "-m" && pair[1] == *tool)
         };
         tools.iter().any(is_one)
     }

@@ -90,7 +90,7 @@ fn without_hashes(text: &str) -> Cow<'_, str> {
         let bounded = (at == 0 || free(bytes.get(at - 1))) && free(bytes.get(end));
         let mixed = word.iter().any(u8::is_ascii_alphabetic) && word.iter().any(u8::is_ascii_digit);
         let is_hash = word.len() >= HASH_DIGITS_MIN && bounded && mixed && !is_joined(bytes, at, end);
-        if is_hash && !is_subject(&text[..at]) {
+        if is_hash && !is_subject(&text[..at], &text[end..]) {
             let out = out.get_or_insert_with(String::new);
             out.push_str(&text[copied..at]);
             out.push_str("<HASH>");
@@ -115,16 +115,22 @@ fn is_joined(bytes: &[u8], at: usize, end: usize) -> bool {
         || is_hyphen(Some(end)) && is_digit(Some(end + 1))
 }
 
-/// Returns true if the words before a hash make it the subject of the message.
-fn is_subject(before: &str) -> bool {
+/// Returns true if a message is about its hash: it is quoted, or the words around it name or compare it.
+fn is_subject(before: &str, after: &str) -> bool {
+    let quote = before.chars().next_back().filter(|c| matches!(c, '\'' | '"' | '`'));
+    if quote.is_some_and(|quote| after.starts_with(quote)) {
+        return true;
+    }
     let start = before.char_indices().rev().nth(40).map_or(0, |(at, _)| at);
-    let before = before[start..].to_ascii_lowercase();
+    let end = after.char_indices().nth(20).map_or(after.len(), |(at, _)| at);
+    let (before, after) = (before[start..].to_ascii_lowercase(), after[..end].to_ascii_lowercase());
     [
         "commit", "revision", "digest", "sha", "checksum", "expected", "actual", "got", "want", "hash",
-        "object", "left", "right",
+        "object", "left", "right", "equal", "pathspec", "==", "!=",
     ]
     .iter()
     .any(|word| before.contains(word))
+        || ["mismatch", "==", "!=", "equal", "match"].iter().any(|word| after.contains(word))
         || before.trim().is_empty()
 }
 
@@ -258,6 +264,14 @@ mod tests {
         check("couldn't find commit abc123def4567890", "couldn't find commit abc123def4567890");
         check("expected digest sha256:abc123def4567890", "expected digest sha256:abc123def4567890");
         check("facade deadbeefcafe word", "facade deadbeefcafe word");
+        for kept in [
+            "AssertionError: 'a94a8fe5ccb19ba6' is not 'b94a8fe5ccb19ba6'",
+            "error: pathspec 'abc123def4567890' did not match any file(s) known to git",
+            "ValueError: abc123def4567890 mismatch",
+            "assert abc123def4567890 == abc123def4567891",
+        ] {
+            check(kept, kept);
+        }
         let device = "on 8A1B2C3D-0000-4E5F-9ABC-0123456789AB (Booted)";
         check(device, device);
     }

@@ -6,7 +6,8 @@ mod explanation;
 mod verdict_input;
 
 use crate::attempt_facts::Facts;
-use crate::corrections::Corrections;
+use crate::bad_end::bad_end;
+use crate::contradicted::contradicted_claim;
 use crate::digester::{Gathered, Options, SummaryLine};
 use crate::markers::Markers;
 use crate::noise::is_noise;
@@ -82,7 +83,6 @@ pub struct Digest {
     pub explanation: Explanation,
     /// The command failed or timed out, most likely because of the infrastructure.
     is_infrastructure: bool,
-    pub(crate) corrections: Corrections,
     pub(crate) ranked: Vec<RankedFinding>,
     pub(crate) options: Options,
     pub(crate) summary: Vec<SummaryLine>,
@@ -137,10 +137,21 @@ impl Digest {
             crash_report: facts.evidence.crash_reports.first(),
             crashes: &crashes,
             log: log_result(&markers, &crashes, facts),
-            errors: error_evidence(&ranking, &tests, &markers, facts, &command, log.last_text),
+            errors: error_evidence(
+                &ranking,
+                &tests,
+                &markers,
+                facts,
+                &command,
+                (log.last_text, log.last_statement),
+            ),
             tests,
             action_left: ToolId::all().find_map(|tool| (tool.missing_result)(&log.machines, &command)),
-            cut_short: markers.runs.cut_short(),
+            cut_short: markers.runs.cut_short().filter(|tool| !command.names_any(tool.may_end_early)),
+            unreported: command.hidden_runner(),
+            bad_end: (command.may_hide_last_exit_code() && !command.only_reads())
+                .then(|| bad_end(&log.tails, command.has_pipe()))
+                .flatten(),
             has_pipe: command.has_pipe(),
             tools: markers.tools.clone(),
             last_line: last_line.as_deref(),
@@ -152,10 +163,12 @@ impl Digest {
         let ranking = ranking::tiers(ranking, decision.verdict, &facts.history);
         let in_report = tests.as_ref().filter(|_| report.is_some());
         let in_log = tally.counts();
-        let corrections = Corrections::new(&markers, &decision, in_report, in_log.as_ref(), &facts.evidence);
+        let claim = contradicted_claim(&markers, &decision, in_report, in_log.as_ref(), &facts.evidence);
         let no_tests = no_tests.map(|(source, _)| source).filter(|_| !decision.rule.is_of_no_tests());
         let is_built = !is_test_job || decision.crash_type != CrashType::BuildFailure;
-        let notes = reports::notes(tally, in_report, facts, decision.verdict, no_tests.as_deref(), is_built);
+        let mut notes =
+            reports::notes(tally, in_report, facts, decision.verdict, no_tests.as_deref(), is_built);
+        notes.splice(0..0, claim);
         let mut crash_indicators = markers.indicators();
         crash_indicators.tests_unfinished = unfinished > 0;
         crash_indicators.test_count_collapsed = collapsed.is_some();
@@ -193,7 +206,6 @@ impl Digest {
             ),
             cause: decision.cause,
             tests,
-            corrections,
             ranked: ranking.ranked,
             summary: log.summary,
             capture: log.capture,
@@ -260,12 +272,17 @@ impl Digest {
 /// Maximum length of an output line in a cause, in characters.
 const LAST_LINE_CHARS_MAX: usize = 200;
 
+/// Lines at the end of which one may be meaningful.
+const LAST_LINES_MAX: usize = 1_000;
+
 /// Last meaningful line of the output, without its time stamp and the name of its task. stderr has priority.
 fn last_line(tails: &[TailLines; 2]) -> Option<String> {
     let of = |stream: Stream| {
         let own =
             |line: String| line.get(front_length(line.as_bytes())..).unwrap_or_default().trim().to_owned();
-        let lines = || tails[stream.index()].backwards().map(own).filter(|line| !line.is_empty());
+        let lines = || {
+            tails[stream.index()].backwards().take(LAST_LINES_MAX).map(own).filter(|line| !line.is_empty())
+        };
         let last = lines().find(|line| !is_noise(line.as_bytes())).or_else(|| lines().next());
         last.map(|line| clip_chars(&line, LAST_LINE_CHARS_MAX).into_owned())
     };

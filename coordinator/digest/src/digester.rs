@@ -2,6 +2,7 @@
 
 mod context_lines;
 mod dispatch;
+mod gathered;
 mod message;
 mod part_outputs;
 mod records;
@@ -22,21 +23,23 @@ use crate::rules::{Kind, LineMatcher, RuleSet};
 use crate::tally::{LinePosition, Tally};
 use crate::template::Capture;
 use crate::text::{
-    Cleaner, JsonLines, LinePrefix, Lines, RawLine, Tail, TailLines, ci_prefix, clip_chars, front,
-    front_length, has_control, lossy,
+    Cleaner, JsonLines, LinePrefix, Lines, RawLine, Tail, ci_prefix, clip_chars, closed_json, front,
+    front_length, lossy,
 };
-use crate::transcript::{StreamEnds, Transcript};
+use crate::trailing_context::is_trailing_context;
+use crate::transcript::Transcript;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::GapEntry;
 use buildpool_protocol::spec::{Purpose, TemplateSpec};
 use context_lines::{ContextLines, LinesBefore};
+pub(crate) use gathered::Gathered;
 use message::Open;
 use part_outputs::PartOutputs;
 use records::RecordPlace;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use test_output::TestOutput;
+pub(crate) use test_output::TestOutput;
 
 /// Longest line kept as possible context, in bytes.
 const RECENT_BYTES_MAX: usize = 600;
@@ -135,8 +138,10 @@ pub struct Digester {
     rules: Arc<RuleSet>,
     /// Indices of the rules that are left out.
     left_out: Arc<[u16]>,
-    /// Which rules spoke to a line.
+    /// Which rules had an effect.
     matched_rules: Vec<bool>,
+    /// Formats of the records and documents so far.
+    matched_formats: Vec<&'static str>,
     streams: [StreamState; 2],
     cleaner: Cleaner,
     findings: Findings,
@@ -160,6 +165,8 @@ pub struct Digester {
     last_line: Vec<u8>,
     /// Its order.
     last_text: u64,
+    /// Order of the last such line that does not look like the context of an error above it.
+    last_statement: u64,
 }
 
 impl Digester {
@@ -170,10 +177,12 @@ impl Digester {
         let capture = options.template.as_ref().and_then(Capture::new);
         let command = Command::new(&options.command);
         let missing_total = MissingTotal::new(&command);
+        let tally = Tally::of(&command);
         Self {
             options,
             command,
             matched_rules: vec![false; rules.rules().count()],
+            matched_formats: Vec::new(),
             left_out: left_out.into(),
             rules,
             streams: Default::default(),
@@ -181,7 +190,7 @@ impl Digester {
             findings: Findings::default(),
             keyword_lines: KeywordLines::default(),
             missing_total,
-            tally: Tally::default(),
+            tally,
             markers: Markers::default(),
             summary: VecDeque::new(),
             summary_dropped: 0,
@@ -196,6 +205,7 @@ impl Digester {
             test_began: None,
             last_line: Vec::new(),
             last_text: 0,
+            last_statement: 0,
         }
     }
 
@@ -229,13 +239,10 @@ impl Digester {
         }
     }
 
-    /// Names of the recognisers that spoke to a line so far.
+    /// Names of the recognizers that had an effect so far.
     pub fn matched_rules(&self) -> impl Iterator<Item = &'static str> {
-        self.rules
-            .rules()
-            .zip(&self.matched_rules)
-            .filter(|(_, matched_rules)| **matched_rules)
-            .map(|(rule, _)| rule.name)
+        let rules = self.rules.rules().zip(&self.matched_rules).filter(|(_, has_matched)| **has_matched);
+        rules.map(|(rule, _)| rule.name).chain(self.matched_formats.iter().copied())
     }
 
     /// Returns the current state.
@@ -297,6 +304,7 @@ impl Digester {
                 whole,
                 counts,
                 last_text: self.last_text,
+                last_statement: self.last_statement,
             },
             facts,
         )
@@ -307,7 +315,7 @@ impl Digester {
         state.count += 1;
         state.is_cut = raw.to - raw.from == raw.bytes.len() as u64;
         let bytes = raw.bytes.strip_suffix(b"\r").unwrap_or(raw.bytes);
-        if raw.tail.is_empty() && !has_control(bytes) {
+        if raw.tail.is_empty() && !raw.has_control {
             let text = &bytes[ci_prefix(bytes)..];
             return self.clean_line(matcher, stream, text, raw.from, raw.to);
         }
@@ -318,25 +326,47 @@ impl Digester {
         if raw.tail.is_empty() {
             self.clean_line(matcher, stream, cleaner.clean(raw.bytes), raw.from, raw.to);
         } else {
-            let mut whole = cleaner.clean(raw.bytes).to_vec();
-            whole.extend_from_slice(format!(" …[{} bytes]… ", raw.skipped).as_bytes());
-            whole.extend_from_slice(cleaner.clean(raw.tail));
-            self.line(matcher, stream, &whole, raw.from, raw.to);
+            self.cut_line(matcher, &mut cleaner, stream, &raw);
         }
         self.cleaner = cleaner;
+    }
+
+    /// The recognizer, or the tool, that is left out.
+    fn without(&self) -> Option<&str> {
+        self.options.without_rules.as_deref()
+    }
+
+    /// Takes a line of which only the beginning and the end are known: a document in JSON, read up to the cut, or text.
+    fn cut_line(
+        &mut self,
+        matcher: &mut LineMatcher<'_>,
+        cleaner: &mut Cleaner,
+        stream: Stream,
+        raw: &RawLine<'_>,
+    ) {
+        let RawLine { from, to, .. } = *raw;
+        let mut whole = cleaner.clean(raw.bytes).to_vec();
+        let (front, rest) = whole.split_at(front_length(&whole));
+        if let Some(events) = closed_json(rest).and_then(|document| events(&document, self.without())) {
+            self.taken(stream, &whole);
+            return self.events(matcher, RecordPlace { stream, front, from, to }, events);
+        }
+        whole.extend_from_slice(format!(" …[{} bytes]… ", raw.skipped).as_bytes());
+        whole.extend_from_slice(cleaner.clean(raw.tail));
+        self.line(matcher, stream, &whole, from, to);
     }
 
     /// Takes a line without escapes: a tool's record, a document or a part of one, or text.
     fn clean_line(&mut self, matcher: &mut LineMatcher<'_>, stream: Stream, line: &[u8], from: u64, to: u64) {
         let (front, rest) = line.split_at(if may_be_record(line) { front_length(line) } else { 0 });
-        if let Some(events) = events(rest) {
+        if let Some(events) = events(rest, self.without()) {
             self.taken(stream, line);
             return self.events(matcher, RecordPlace { stream, front, from, to }, events);
         }
         let document = self.streams[stream.index()].document.line(line, from);
         self.line(matcher, stream, line, from, to);
         if let Some((from, document)) = document
-            && let Some(events) = document_events(&document)
+            && let Some(events) = document_events(&document, self.without())
         {
             // The log has no such lines.
             let last_line = self.last_line.clone();
@@ -381,7 +411,10 @@ impl Digester {
         let front = front(line);
         let own = &line[front.length..];
         let body = &own[..own.len().min(SCANNED_BYTES_MAX)];
-        let is_match = !body.is_empty() && matcher.is_match(body);
+        // A rule whose tool is not known has no effect on the line.
+        let is_match = !body.is_empty()
+            && matcher.is_match(body)
+            && matcher.rules().any(|rule| rule.effects.first().is_none_or(|first| self.is_in_scope(first)));
         if body.len() < own.len() || !body.is_empty() && matcher.may_name_probe() {
             let state = &mut self.streams[stream.index()];
             state.probe_at = state.count;
@@ -424,6 +457,9 @@ impl Digester {
         state.recent.push(&line[..line.len().min(RECENT_BYTES_MAX)]);
         if !is_blank(line) {
             self.last_text = self.order;
+            if !is_trailing_context(own) {
+                self.last_statement = self.order;
+            }
             self.last_line.clear();
             self.last_line.extend_from_slice(&line[..line.len().min(RECENT_BYTES_MAX)]);
         }
@@ -433,30 +469,6 @@ impl Digester {
 /// Replaces records of test output in lines of a test run's log by their text.
 pub fn readable(lines: Vec<String>) -> Vec<String> {
     part_outputs::readable(lines, |line| line.as_bytes(), |_, part| part.to_owned())
-}
-
-/// All that the log gave.
-#[derive(Debug)]
-pub(crate) struct Gathered {
-    pub(crate) options: Options,
-    pub(crate) command: Command,
-    pub(crate) machines: Machines,
-    pub(crate) findings: Findings,
-    pub(crate) keyword_lines: KeywordLines,
-    pub(crate) missing_total: MissingTotal,
-    pub(crate) tally: Tally,
-    pub(crate) markers: Markers,
-    pub(crate) summary: Vec<SummaryLine>,
-    pub(crate) capture: Option<Capture>,
-    pub(crate) gaps: Vec<GapEntry>,
-    pub(crate) tails: [TailLines; 2],
-    pub(crate) ends: [StreamEnds; 2],
-    /// The lines of a short log.
-    pub(crate) whole: Option<Vec<String>>,
-    /// Lines and bytes of each stream.
-    pub(crate) counts: [(u64, u64); 2],
-    /// Order of the last line with content that is not part of a message.
-    pub(crate) last_text: u64,
 }
 
 /// Text that the rules match: the line without its time stamp, and only the beginning of a very long line.

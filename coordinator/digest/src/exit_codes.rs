@@ -77,10 +77,13 @@ pub(crate) fn signal_named(said: &str) -> Option<&'static str> {
     NAMES.iter().find(|name| **name == said).copied().or_else(in_words)
 }
 
+/// Exit code of `timeout` and similar tools when the time was up. Any program may use it for something else.
+pub(crate) const TIMEOUT_CODE: i32 = 124;
+
 /// Usual meaning of an exit code, as the continuation of a sentence that names the code.
 pub(crate) const fn code_meaning(code: i32) -> Option<&'static str> {
     Some(match code {
-        124 => ", which `timeout` uses when the time was up: a guess",
+        TIMEOUT_CODE => ", which `timeout` uses when the time was up: a guess",
         125 => ", which tools that run other commands use for a failure of their own",
         126 => ", as a shell does for a command that is there but not executable",
         127 => ", as a shell does for a command that was not found",

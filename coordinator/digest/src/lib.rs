@@ -9,10 +9,11 @@
 //! The crate does no I/O, reads no clock, uses no randomness, and never iterates over a `HashMap`.
 
 mod attempt_facts;
+mod bad_end;
 mod command;
 mod compress;
 mod configure_probes;
-mod corrections;
+mod contradicted;
 mod digest;
 mod digester;
 mod exit_codes;
@@ -45,6 +46,7 @@ pub mod templates;
 mod text;
 mod tool;
 mod tools;
+mod trailing_context;
 mod transcript;
 mod verdict;
 
@@ -56,12 +58,14 @@ pub use left_behind::{Missed, missed};
 pub use reports::TestResult;
 pub use template::RAW;
 
-/// Names of all recognizers, in the form `tool.rule`.
+/// Names of all recognizers, in the form `tool.rule`: the rules, then the formats of records.
 pub fn recognisers() -> Vec<&'static str> {
-    rules::RuleSet::all().rules().map(|rule| rule.name).collect()
+    let rules = rules::RuleSet::all();
+    let formats = tool::ToolId::record_formats().map(|format| format.name);
+    rules.rules().map(|rule| rule.name).chain(formats).collect()
 }
 
-/// Patterns of all recognizers, in the order of [`recognisers`]. They match bytes, not Unicode. A
+/// Patterns of all rules, in the order of [`recognisers`]. They match bytes, not Unicode. A
 /// benchmark compares against the same number of patterns.
 pub fn patterns() -> Vec<&'static str> {
     rules::RuleSet::all().rules().map(|rule| rule.pattern).collect()

@@ -4,13 +4,14 @@
 /// [`LINE_TAIL_BYTES`] bytes.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
 /// Maximum length of a line that begins with a record or document in JSON, in bytes. Linters print all their problems in one.
+/// A longer document is read up to there.
 pub const JSON_LINE_BYTES_MAX: usize = 512 << 10;
 /// Maximum length of the name of a file in a record, in bytes: `PATH_MAX` of Linux.
 pub const FILE_BYTES_MAX: usize = 4096;
 /// Number of bytes of a line that the rules search. Every message starts within them. Longer lines
 /// are compiler invocations and data.
 pub const SCANNED_BYTES_MAX: usize = 2 << 10;
-/// Maximum length of a JSON document of several lines that is searched for problems, in bytes. A longer one counts as text.
+/// Maximum length of a JSON document of several lines that is searched for problems, in bytes. A longer one is read up to there.
 pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
 /// Number of bytes kept from the end of a line longer than [`LINE_BYTES_MAX`].
 pub const LINE_TAIL_BYTES: usize = 4 << 10;

@@ -17,6 +17,9 @@ const WORDS: &[&str] = &[
     "too many open files",
     "cannot allocate memory",
     "virtual memory exhausted",
+    "no connected devices",
+    "developer mode is disabled",
+    "unable to boot the simulator",
 ];
 
 /// Messages of a driver that only report the failure of a program that it ran.

@@ -1,7 +1,8 @@
 //! Functions of single tools beyond the common effects, and the state that they keep between lines.
 
-use crate::markers::Markers;
-use crate::rules::Groups;
+use crate::digester::TestOutput;
+use crate::markers::{MarkerLine, Markers};
+use crate::rules::{Count, Groups};
 use crate::tally::{Counts, LinePosition, Tally};
 use crate::text::lossy;
 use crate::tool::ToolId;
@@ -59,6 +60,8 @@ pub(crate) struct OwnTotal {
 
 /// A matched line, and the parts of the digester that the tool's own function may change.
 pub(crate) struct MatchedLine<'m> {
+    /// The tool to which the rule belongs.
+    pub(crate) tool: ToolId,
     pub(crate) groups: &'m Groups<'m>,
     pub(crate) body: &'m [u8],
     pub(crate) stream: Stream,
@@ -68,14 +71,47 @@ pub(crate) struct MatchedLine<'m> {
     pub(crate) tally: &'m mut Tally,
     pub(crate) markers: &'m mut Markers,
     pub(crate) machines: &'m mut Machines,
+    pub(crate) test_output: &'m mut TestOutput,
     /// A total that this line completes.
     pub(crate) own_total: Option<OwnTotal>,
+    /// Counts of the tool that this line completes.
+    pub(crate) standing: Option<Counts>,
 }
 
 impl MatchedLine<'_> {
     /// Text of a group, empty without it.
     pub(crate) fn text(&self, group: &str) -> String {
         self.groups.text(group).unwrap_or_default().into_owned()
+    }
+
+    /// The tests of a part of the run follow, named by group `t`. Only tests of the same part are the same tests.
+    pub(crate) fn part(&mut self) {
+        let name = self.text("t");
+        self.tally.part(self.tool, &name);
+    }
+
+    /// Counts tests of the summary before this line that did not simply pass: `FAILED (failures=3)`.
+    pub(crate) fn moves(&mut self, count: Count) {
+        self.standing = count(self.groups).and_then(|counts| self.tally.moves(self.tool, counts));
+    }
+
+    /// A program of this tool has ended, completely if all its tests passed.
+    pub(crate) fn over(&mut self, completely: bool) {
+        self.tally.over(self.tool, completely);
+        self.markers.settle(self.order);
+    }
+
+    /// The tool reports failure in passing. Its earlier report is its last word.
+    pub(crate) fn fails_too(&mut self) {
+        let success = self.markers.success.as_ref().map_or(0, |seen| seen.order);
+        if !self.markers.runs.fails_still(self.tool, success, self.order) {
+            self.markers.failed(self.marker(self.tool), false);
+        }
+    }
+
+    /// The line as a sign of something.
+    pub(crate) fn marker<T>(&self, what: T) -> MarkerLine<T> {
+        MarkerLine::new(what, &lossy(self.body), self.stream, self.from, self.order)
     }
 
     /// The total in this line.

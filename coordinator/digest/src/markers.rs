@@ -2,9 +2,10 @@
 
 use crate::attempt_facts::Facts;
 use crate::command::Command;
-use crate::rules::{Indicator, Marker};
+use crate::rules::Indicator;
 use crate::runs::Runs;
 use crate::tally::{Counts, Tally};
+use crate::text::clip_chars;
 use crate::tool::{Apart, ToolId};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::CrashIndicators;
@@ -20,6 +21,14 @@ pub(crate) struct MarkerLine<T> {
     pub(crate) order: u64,
     /// Order of the last line with the same marker.
     pub(crate) last: u64,
+}
+
+impl<T> MarkerLine<T> {
+    /// A marker of the line with this text.
+    pub(crate) fn new(what: T, text: &str, stream: Stream, from: u64, order: u64) -> Self {
+        let line = clip_chars(text, LINE_CHARS_MAX).into_owned();
+        Self { what, line, stream, from, order, last: order }
+    }
 }
 
 /// All signs of a run, bounded: the last success, the runs, and the first crash indicators.
@@ -46,10 +55,8 @@ pub(crate) struct Markers {
     pub(crate) failed_total: u64,
     /// Order of a line: crash messages up to it belong to a program that has ended.
     settled: u64,
-    /// A crash marker that counts only if this tool ran.
-    under: Option<(ToolId, MarkerLine<Indicator>)>,
-    /// Marker of the exception that was raised last.
-    raised: Option<MarkerLine<Indicator>>,
+    /// The exception that was raised last. A later trace cancels it, because the program went on.
+    pub(crate) raised: Option<MarkerLine<Indicator>>,
 }
 
 /// Limit on crash indicators. One of each kind is kept, and there are few kinds.
@@ -61,56 +68,34 @@ const LINE_CHARS_MAX: usize = 400;
 const SUCCESS_LINES_MAX: usize = 64;
 
 impl Markers {
-    /// Adds a marker. `is_shown`: an error with a place was reported before it.
-    pub(crate) fn add(&mut self, marker: Marker, place: (&str, Stream, u64, u64), is_shown: bool) {
-        let (line, stream, from, order) = place;
-        let line = crate::text::clip_chars(line, LINE_CHARS_MAX).into_owned();
-        match marker {
-            Marker::Success(tool) => {
-                self.tools.insert(tool);
-                if self.success_lines.len() < SUCCESS_LINES_MAX {
-                    self.success_lines.insert(line.trim().to_owned());
-                }
-                self.runs.succeeded(tool, order);
-                self.success = Some(MarkerLine { what: tool, line, stream, from, order, last: order });
-            }
-            Marker::Failure(tool) => {
-                self.tools.insert(tool);
-                let seen = MarkerLine { what: tool, line, stream, from, order, last: order };
-                self.runs.failed(seen, is_shown, false);
-            }
-            Marker::FailureToo(tool) => {
-                let success = self.success.as_ref().map_or(0, |seen| seen.order);
-                if !self.runs.fails_still(tool, success, order) {
-                    self.add(Marker::Failure(tool), place, is_shown);
-                }
-            }
-            Marker::TakesBack(tool) => self.runs.takes_back(tool),
-            // The digester resolves it before it adds a marker.
-            Marker::TotalOfErrors(_) => {}
-            Marker::Tool(tool) => {
-                self.tools.insert(tool);
-            }
-            Marker::Begins(tool) => self.runs.begins(tool, order),
-            Marker::NoTests | Marker::FailsWithoutTests => {
-                self.fails_without_tests |= marker == Marker::FailsWithoutTests;
-                let line = line.trim().to_owned();
-                self.no_tests.get_or_insert(MarkerLine { what: (), line, stream, from, order, last: order });
-            }
-            Marker::CrashUnder(tool, what) => {
-                self.under.get_or_insert((tool, MarkerLine { what, line, stream, from, order, last: order }));
-            }
-            Marker::Raised(what) => {
-                self.raised = Some(MarkerLine { what, line, stream, from, order, last: order });
-            }
-            Marker::Trace => self.raised = None,
-            Marker::Crash(indicator) => {
-                if let Some(known) = self.crashes.iter_mut().find(|seen| seen.what == indicator) {
-                    known.last = order;
-                } else if self.crashes.len() < CRASHES_MAX {
-                    self.crashes.push(MarkerLine { what: indicator, line, stream, from, order, last: order });
-                }
-            }
+    /// Records the success of a tool.
+    pub(crate) fn succeeded(&mut self, seen: MarkerLine<ToolId>) {
+        self.tools.insert(seen.what);
+        if self.success_lines.len() < SUCCESS_LINES_MAX {
+            self.success_lines.insert(seen.line.trim().to_owned());
+        }
+        self.runs.succeeded(seen.what, seen.order);
+        self.success = Some(seen);
+    }
+
+    /// Records the failure of a tool. `is_shown`: an error with a place was reported before it.
+    pub(crate) fn failed(&mut self, seen: MarkerLine<ToolId>, is_shown: bool) {
+        self.tools.insert(seen.what);
+        self.runs.failed(seen, is_shown, false);
+    }
+
+    /// Records that a test runner found no tests. The first such line counts.
+    pub(crate) fn found_no_tests(&mut self, mut seen: MarkerLine<()>) {
+        seen.line = seen.line.trim().to_owned();
+        self.no_tests.get_or_insert(seen);
+    }
+
+    /// Adds a crash indicator, of which the first and the last line count.
+    pub(crate) fn crashed(&mut self, seen: MarkerLine<Indicator>) {
+        if let Some(known) = self.crashes.iter_mut().find(|known| known.what == seen.what) {
+            known.last = known.last.max(seen.order);
+        } else if self.crashes.len() < CRASHES_MAX {
+            self.crashes.push(seen);
         }
     }
 
@@ -134,10 +119,12 @@ impl Markers {
         })
     }
 
-    /// Whether a crash indicator is a sanitizer's report, or lies outside of the successful runs.
+    /// Whether a crash indicator is a sanitizer's report, of a test host whose tool can report success nevertheless, or outside
+    /// of the successful runs.
     fn is_death_outside(&self, seen: &MarkerLine<Indicator>) -> bool {
         let is_outside = |order| !self.runs.contains(order);
         seen.what == Indicator::Sanitizer
+            || seen.what.is_of_test_host() && self.runs.may_hide_death(seen.last)
             || seen.what.is_word() && (is_outside(seen.order) || is_outside(seen.last))
     }
 
@@ -148,21 +135,17 @@ impl Markers {
 
     /// Records a line that counts tests.
     pub(crate) fn counted(&mut self, failed: u64, line: &str) {
-        self.count_line =
-            (failed == 0).then(|| crate::text::clip_chars(line, LINE_CHARS_MAX).trim().to_owned());
+        self.count_line = (failed == 0).then(|| clip_chars(line, LINE_CHARS_MAX).trim().to_owned());
     }
 
     /// Adds the success or failure that a tool's own current counts imply.
-    pub(crate) fn total(&mut self, tool: ToolId, counts: Counts, place: (&str, Stream, u64, u64)) {
+    pub(crate) fn total(&mut self, counts: Counts, seen: MarkerLine<ToolId>) {
         if counts.failed > 0 {
-            self.failed_total = place.3;
-            self.tools.insert(tool.reporting_tool());
-            let (line, stream, from, order) = place;
-            let line = crate::text::clip_chars(line, LINE_CHARS_MAX).into_owned();
-            let seen = MarkerLine { what: tool.reporting_tool(), line, stream, from, order, last: order };
+            self.failed_total = seen.order;
+            self.tools.insert(seen.what);
             self.runs.failed(seen, false, true);
         } else if counts.is_good() {
-            self.add(Marker::Success(tool.reporting_tool()), place, false);
+            self.succeeded(seen);
         }
     }
 
@@ -192,7 +175,7 @@ impl Markers {
             self.runs.accepts_failures_of(|tool| tool.lints && command.accepts_remarks_of(tool.commands()));
         }
         let ended_badly = facts.ending.as_ref().map(|_| !facts.exited_zero());
-        self.complete(|tool| tally.knows(tool), ended_badly, last_text);
+        self.complete(ended_badly, last_text);
         self
     }
 
@@ -206,26 +189,20 @@ impl Markers {
         self.runs.resolve(
             failed,
             |tool| command.forgives(asked(tool).commands()),
+            |tool| command.repeats(tool.commands()),
             |tool| command.runs_only(tool.commands()),
         );
     }
 
-    /// Adds the crash indicators that need more than one line: the running tools, and the ending of the program.
-    /// `ended_badly` is `None` if there is only the log. Then an exception ended the program if the log ends with it, or
-    /// if a tool reported a failure after it.
-    fn complete(&mut self, was_at_work: impl Fn(ToolId) -> bool, ended_badly: Option<bool>, last_text: u64) {
-        let under = self.under.take();
-        let under =
-            under.filter(|(tool, _)| self.tools.contains(&tool.reporting_tool()) || was_at_work(*tool));
+    /// Adds the crash indicator of an exception that ended the program. `ended_badly` is `None` if there is only the log. Then
+    /// the exception ended the program if the log ends with it, or if a tool reported a failure after it.
+    fn complete(&mut self, ended_badly: Option<bool>, last_text: u64) {
         let last_failure = self.runs.last_failure();
         let ends = |seen: &MarkerLine<Indicator>| {
             ended_badly.unwrap_or(last_text <= seen.order || last_failure > seen.order)
         };
-        let raised = self.raised.take().filter(ends);
-        for seen in under.map(|(_, seen)| seen).into_iter().chain(raised) {
-            if self.crashes.iter().all(|known| known.what != seen.what) {
-                self.crashes.push(seen);
-            }
+        if let Some(seen) = self.raised.take().filter(ends) {
+            self.crashed(seen);
         }
     }
 

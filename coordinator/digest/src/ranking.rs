@@ -89,13 +89,25 @@ pub(crate) fn headline(found: &RawFinding) -> String {
     }
 }
 
+/// Marks before the name of a failed test.
+const STATUSES: &[&str] = &["", "FAILED", "ERROR", "FAIL", "FAIL:", "ERROR:", "●", "✖", "✘", "✕", "×"];
+
 /// Returns true for a runner's summary line that contains only the test, or only the beginning of
 /// the reason.
 fn lacks_reason(line: &str, test: &str) -> bool {
-    let Some((before, after)) = line.split_once(test) else { return false };
+    let Some((before, after)) = line.split_once(test) else { return begins_name(line, test) };
     let has_letters = |text: &str| text.chars().any(char::is_alphanumeric);
-    let is_status = ["FAILED", "ERROR"].contains(&before.trim());
+    let before = before.trim();
+    let is_number =
+        || before.strip_suffix(')').is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_status = STATUSES.contains(&before) || is_number();
     is_status && (!has_letters(after) || after.trim_end().ends_with("..."))
+}
+
+/// Returns true for a number and the first part of the test's name: `2) sum`.
+fn begins_name(line: &str, test: &str) -> bool {
+    let own = line.split_once(") ").filter(|(number, _)| number.bytes().all(|byte| byte.is_ascii_digit()));
+    own.is_some_and(|(_, name)| !name.is_empty() && test.starts_with(name))
 }
 
 /// Rank of a kind as a cause. A smaller rank is more likely.

@@ -37,10 +37,16 @@ pub(crate) fn reason(found: &RawFinding) -> String {
     let has_word = |line: &str| REASON_WORDS.iter().any(|word| line.contains(word));
     let lines: Vec<&str> = found.lines.iter().map(String::as_str).filter(|line| !is_rule(line)).collect();
     let marked = || lines.iter().filter(|line| line.starts_with(MARK));
-    let words = || (0..lines.len()).filter(|index| has_word(lines[*index]));
+    // RSpec quotes the failed line of the source.
+    let is_source = |line: &str| line.trim_start().starts_with("Failure/Error: ");
+    let words = || (0..lines.len()).filter(|index| has_word(lines[*index]) && !is_source(lines[*index]));
     // A line that only introduces the next one (`panicked at src/a.rs:3:5:`) has no reason itself.
     let at = |index: usize| {
-        let own = Some(of_line(lines[index])).filter(says_why);
+        let next = lines.get(index + 1).filter(|_| lines[index].trim_end().ends_with(':'));
+        let own = Some(of_line(lines[index]))
+            .filter(says_why)
+            .map(|own| with_message(own, next.map(|next| of_line(next))))
+            .map(|own| with_received(own, lines.get(index + 1)));
         let introduces = lines[index].trim_end().ends_with(':');
         own.or_else(|| lines.get(index + 1).filter(|_| introduces).map(|next| of_line(next)).filter(says_why))
     };
@@ -61,6 +67,26 @@ pub(crate) fn reason(found: &RawFinding) -> String {
                 .find(says_why)
         })
         .unwrap_or_default()
+}
+
+/// The name of an exception, with the message that the next line has: `NoMethodError:`.
+fn with_message(own: String, next: Option<String>) -> String {
+    match next.filter(|next| !next.is_empty() && !own.contains(' ')) {
+        Some(next) => format!("{own}: {next}"),
+        None => own,
+    }
+}
+
+/// The expected value, with the received one that the next line has.
+fn with_received(own: String, next: Option<&&str>) -> String {
+    let is_expected = ["expected: ", "Expected: "].iter().any(|word| own.starts_with(word));
+    let received = next
+        .map(|line| line.trim())
+        .filter(|line| line.starts_with("got: ") || line.starts_with("Received: "));
+    match received.filter(|_| is_expected) {
+        Some(received) => format!("{own}, {received}"),
+        None => own,
+    }
 }
 
 /// Returns true for a line that a runner truncated to the width of the terminal.

@@ -1,6 +1,6 @@
 //! Records and documents in JSON, and the events that the readers of the tools make of them.
 
-use crate::rules::{Diagnostic, Problem, TestEvent};
+use crate::rules::{Diagnostic, Problem, TestEvent, is_named};
 use crate::tally::Counts;
 use crate::tool::ToolId;
 
@@ -51,16 +51,22 @@ pub(crate) struct PartOutput {
     pub(crate) is_end: bool,
 }
 
-/// Events of a line, and the name of its format.
-pub(crate) fn events(line: &[u8]) -> Option<(&'static str, Vec<Event>)> {
-    let begins = |format: &&RecordFormat| format.beginnings.iter().any(|text| line.starts_with(text));
-    let mut formats = may_be_record(line).then(ToolId::record_formats).into_iter().flatten().filter(begins);
+/// Events of a line, and the name of its format. `left_out`: a recognizer, or a tool, that is left out.
+pub(crate) fn events(line: &[u8], left_out: Option<&str>) -> Option<(&'static str, Vec<Event>)> {
+    let begins = |format: &&RecordFormat| {
+        format.beginnings.iter().any(|text| text.first() == line.first() && line.starts_with(text))
+    };
+    let mut formats = may_be_record(line).then(|| formats(left_out)).into_iter().flatten().filter(begins);
     formats.find_map(|format| Some((format.name, (format.read)(line)?)))
 }
 
 /// Events of a document of several lines.
-pub(crate) fn document_events(document: &[u8]) -> Option<(&'static str, Vec<Event>)> {
-    ToolId::record_formats().find_map(|format| Some((format.name, (format.read)(document)?)))
+pub(crate) fn document_events(document: &[u8], left_out: Option<&str>) -> Option<(&'static str, Vec<Event>)> {
+    formats(left_out).find_map(|format| Some((format.name, (format.read)(document)?)))
+}
+
+fn formats(left_out: Option<&str>) -> impl Iterator<Item = &'static RecordFormat> {
+    ToolId::record_formats().filter(move |format| left_out.is_none_or(|name| !is_named(format.name, name)))
 }
 
 /// Whether a line ends as records and documents do.
@@ -71,7 +77,7 @@ pub(crate) fn may_be_record(line: &[u8]) -> bool {
 /// Text of a document that has only problems and totals, for readers.
 pub(crate) fn shown(line: &[u8]) -> Option<String> {
     let mut lines = Vec::new();
-    for event in events(line)?.1 {
+    for event in events(line, None)?.1 {
         match event {
             Event::Problem(_, diagnostic) => lines.extend(diagnostic.lines),
             Event::Total(_, _, text) => lines.push(text),

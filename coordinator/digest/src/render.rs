@@ -127,7 +127,8 @@ impl Digest {
             budget,
             reserved: Budget::default(),
             seen: Seen::default(),
-            shown: [0, 0],
+            shown: Default::default(),
+            is_view: false,
             whole_end: false,
             is_compressed: false,
             into,
@@ -231,6 +232,23 @@ fn json_chars(result: &JobResult) -> usize {
     result.to_json().to_string().chars().count()
 }
 
+/// The part of a stream that an answer shows.
+#[derive(Clone, Copy, Default)]
+struct Shown {
+    lines: u64,
+    bytes: u64,
+    /// Bytes left out of shown lines.
+    cut: u64,
+}
+
+impl Shown {
+    fn add(&mut self, line: &str, cut: u64) {
+        self.lines += 1;
+        self.bytes += line.len() as u64 + 1;
+        self.cut += cut;
+    }
+}
+
 /// An answer while it is rendered.
 struct Page<'a> {
     digest: &'a Digest,
@@ -240,8 +258,10 @@ struct Page<'a> {
     /// Part of the budget reserved for the last summary line of a tool.
     reserved: Budget,
     seen: Seen,
-    /// Number of shown lines of each stream.
-    shown: [u64; 2],
+    /// The shown part of each stream.
+    shown: [Shown; 2],
+    /// The answer has the output of a template, which counts the rest of both streams.
+    is_view: bool,
     /// The shown part of a stream is its end, without gaps.
     whole_end: bool,
     /// Whether compression changed a line.
@@ -332,21 +352,24 @@ impl Page<'_> {
             let get = self.logs_call();
             self.omit(ORIGINAL, 0, 0, get);
         }
-        let is_cut = |stream: &Stream| self.digest.counts[stream.index()].0 > self.shown[stream.index()];
+        if self.is_view {
+            return;
+        }
+        let is_cut = |stream: &Stream| {
+            let shown = self.shown[stream.index()];
+            self.digest.counts[stream.index()].0 > shown.lines || shown.cut > 0
+        };
         // One call returns both streams.
         let is_one_call = self.is_compressed || Stream::ALL.iter().all(is_cut);
         for stream in Stream::ALL {
             let (lines, bytes) = self.digest.counts[stream.index()];
             let shown = self.shown[stream.index()];
-            if lines > shown {
-                let until = if self.whole_end { lines - shown } else { lines };
+            let hidden = lines.saturating_sub(shown.lines);
+            if hidden + shown.cut > 0 {
+                let until = if self.whole_end && shown.cut == 0 { hidden } else { lines };
                 let get = if is_one_call { self.logs_call() } else { self.lines_call(stream, until) };
-                let text = match stream {
-                    Stream::Stdout => self.into.stdout.as_deref(),
-                    Stream::Stderr => self.into.stderr.as_deref(),
-                };
-                let left = bytes.saturating_sub(text.map_or(0, |text| text.len() as u64));
-                self.omit(stream.name(), lines - shown, left, get);
+                let left = if hidden == 0 { shown.cut } else { bytes.saturating_sub(shown.bytes) };
+                self.omit(stream.name(), hidden, left, get);
             }
         }
     }
@@ -383,7 +406,7 @@ impl Page<'_> {
                 next.push(format!("buildpool job {job} --finding {}", finding.id));
             }
             if self.into.tier_1_findings.is_empty() {
-                if digest.counts.iter().any(|(lines, _)| *lines > 0) {
+                if digest.counts.iter().any(|(lines, _)| *lines > 0) && !self.into.omitted.is_empty() {
                     next.push(format!("buildpool logs {job} --tail 200"));
                 }
             } else if self.verbosity == Verbosity::Minimal && !self.into.other_findings.is_empty() {

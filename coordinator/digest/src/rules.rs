@@ -16,7 +16,9 @@ mod pattern_shape;
 mod problem;
 mod set;
 
-pub(crate) use effect::{Count, Effect, Indicator, Marker, SORTS, TOTAL, TestEvent};
+pub(crate) use effect::{
+    BEGINS, Count, Effect, FAILS_WITHOUT_TESTS, Indicator, NO_TESTS, RUNS, SORTS, TOTAL, TestEvent,
+};
 pub(crate) use follow::{
     always, boxed, drawn, indented, indented_or_blank, is_drawing, one_more, paragraph, place, pointed,
     set_place, up_to_rule,
@@ -35,6 +37,11 @@ pub(crate) struct Rule {
     pub(crate) name: &'static str,
     pub(crate) pattern: &'static str,
     pub(crate) effects: &'static [Effect],
+}
+
+/// Whether a recognizer has this name, or its tool: `go.fail`, `go`.
+pub(crate) fn is_named(recognizer: &str, name: &str) -> bool {
+    recognizer.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 #[cfg(test)]
@@ -57,37 +64,43 @@ mod tests {
             let regex = regex.unwrap_or_else(|error| panic!("{}: {error}", rule.name));
             assert!(regex.captures_len() <= groups::GROUPS_MAX, "{} has too many groups", rule.name);
             let groups: BTreeSet<_> = regex.capture_names().flatten().collect();
-            for act in rule.effects {
+            assert!(groups.iter().all(|name| name.len() <= 16), "{} has a group with a long name", rule.name);
+            let own = rule.effects.iter();
+            let of_others = own.clone().filter_map(|effect| match effect {
+                Effect::Of(_, effects) => Some(effects.iter()),
+                _ => None,
+            });
+            for act in own.chain(of_others.flatten()) {
                 match act {
-                    Effect::Test(..) | Effect::OutputFollows | Effect::Part(_) => {
+                    Effect::Test(..) => {
                         assert!(groups.contains("t"), "{} names no test", rule.name)
                     }
                     Effect::File => assert!(groups.contains("f"), "{} names no file", rule.name),
-                    Effect::Marker(Marker::Crash(Indicator::Died(""))) => {
+                    Effect::Crash(Indicator::Died("")) => {
                         assert!(groups.contains("sig"), "{} names no signal", rule.name);
                     }
                     Effect::RunnerSays(_) | Effect::Within(..) => {}
-                    Effect::Plan(_) | Effect::Announces(_) => {
+                    Effect::Announces => {
                         assert!(groups.contains("n"), "{} has no number", rule.name)
                     }
                     Effect::Problem(Problem { level: Level::Word, .. }) => {
                         assert!(groups.contains("s"), "{} has no severity word", rule.name);
                     }
                     Effect::Adds(..)
-                    | Effect::IsOutput
                     | Effect::IfKnown(_)
                     | Effect::Own(_)
-                    | Effect::AtWork(_)
+                    | Effect::AtWork
                     | Effect::Partial(..)
-                    | Effect::Heading(_)
-                    | Effect::OtherFailure(_)
-                    | Effect::Over(..)
+                    | Effect::Heading
                     | Effect::Alone
-                    | Effect::Moves(..)
                     | Effect::Problem(_)
                     | Effect::Counts(..)
-                    | Effect::Session(_)
-                    | Effect::Marker(_)
+                    | Effect::Session
+                    | Effect::Success
+                    | Effect::Failure
+                    | Effect::ErrorTotal
+                    | Effect::Of(..)
+                    | Effect::Crash(_)
                     | Effect::WorkerDied
                     | Effect::Summary
                     | Effect::Harmless => {}

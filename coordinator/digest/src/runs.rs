@@ -26,19 +26,24 @@ struct Scope {
 type AnnouncedCommand = (u64, u64);
 
 impl Scope {
-    /// Whether `other` is of the same invocation: it has each unit, or the same command line was announced again. Units of some
-    /// tools are parts of a command line and need both.
-    fn is_within(&self, other: &Self, tool: ToolId) -> bool {
-        let is_known = !self.units.is_empty() && self.units.len() < UNITS_MAX;
-        let has_units = is_known && self.units.is_subset(&other.units);
+    /// Whether `other` is of the same invocation: it has each unit, or it is of the same command line, which was announced again
+    /// or which the command repeats. Units of some tools are parts of a command line and need both.
+    fn is_within(&self, other: &Self, tool: ToolId, repeats: bool) -> bool {
+        let has_units = self.has_units_in(other);
         let again = |command: AnnouncedCommand| {
             other.command.is_some_and(|(line, order)| line == command.0 && order > command.1)
         };
-        let has_command = self.command.is_some_and(again);
+        let has_command = repeats || self.command.is_some_and(again);
         match tool.units_of_command {
             true => has_command && has_units,
             false => has_units || self.units.is_empty() && has_command,
         }
+    }
+
+    /// Whether it has units, and `other` has each of them.
+    fn has_units_in(&self, other: &Self) -> bool {
+        let is_known = !self.units.is_empty() && self.units.len() < UNITS_MAX;
+        is_known && self.units.is_subset(&other.units)
     }
 }
 
@@ -50,6 +55,8 @@ struct Failure {
     counted: bool,
     /// An error with a place came before it.
     shown: bool,
+    /// Units of the failed tests, if each of them was named and nothing else failed.
+    tests: Option<BTreeSet<u64>>,
 }
 
 #[derive(Debug)]
@@ -72,8 +79,12 @@ pub(crate) struct Runs {
     units: BTreeMap<ToolId, BTreeSet<u64>>,
     /// The command line that the log announced last.
     command: Option<AnnouncedCommand>,
+    /// The failed tests of the unit under way of each tool that named them all, as a unit.
+    failed_tests: BTreeMap<ToolId, u64>,
     /// Tools whose failed tests did not all pass later.
     of_others: BTreeSet<ToolId>,
+    /// Tools of which the command runs the same invocation again.
+    repeated: BTreeSet<ToolId>,
     /// The only tool that the command runs.
     alone: Option<ToolId>,
 }
@@ -106,6 +117,19 @@ impl Runs {
     /// The run under way failed at this unit.
     pub(crate) fn fails_at(&mut self, tool: ToolId, unit: &str) {
         self.units.insert(tool.program(), BTreeSet::from([hashed(unit)]));
+    }
+
+    /// The next failure of the tool is that of tests in this unit which the log names.
+    pub(crate) fn tests_failed(&mut self, tool: ToolId, unit: &str) {
+        self.failed_tests.insert(tool, hashed(("tests", unit)));
+    }
+
+    /// All tests of this unit that failed before, by name, pass in the run under way.
+    pub(crate) fn tests_passed(&mut self, tool: ToolId, unit: &str) {
+        let units = self.units.entry(tool.program()).or_default();
+        if units.len() < UNITS_MAX {
+            units.insert(hashed(("tests", unit)));
+        }
     }
 
     /// Begins a retry of the last failure by the same process, which watches its files.
@@ -142,8 +166,9 @@ impl Runs {
             if self.successes.len() == SUCCESSES_MAX {
                 self.successes.remove(0);
             }
-            // A driver that does not print its start began after its last result.
-            let began = began.or_else(|| tool.drives.then(|| self.last_result(tool)));
+            // A driver without a line at its start began after its last result.
+            let silent = tool.drives && tool.begins_in_silence;
+            let began = began.or_else(|| silent.then(|| self.last_result(tool)));
             self.successes.push(Success { tool, order, began, scope });
         }
         self.units.remove(&tool.program());
@@ -171,7 +196,8 @@ impl Runs {
         }
         let last_success = self.successes.last().map_or(0, |success| success.order);
         let counted = counted || tool.names_failed_part;
-        let mut failure = Failure { seen, scope, counted, shown };
+        let tests = self.failed_tests.remove(&tool).map(|unit| BTreeSet::from([unit]));
+        let mut failure = Failure { seen, scope, counted, shown, tests };
         let full = self.failures.len() == FAILURES_MAX;
         if let Some(last) = self.failures.last_mut()
             && (full || last.seen.what == tool && last.seen.order > last_success)
@@ -180,6 +206,7 @@ impl Runs {
             failure.scope.units.extend(std::mem::take(&mut last.scope.units));
             failure.counted |= last.counted;
             failure.shown |= last.shown;
+            failure.tests = failure.tests.zip(last.tests.take()).map(|(tests, others)| &tests | &others);
             *last = failure;
         } else {
             self.failures.push(failure);
@@ -202,7 +229,7 @@ impl Runs {
             let is_past = if failure.counted {
                 !of_others.contains(&tool)
             } else {
-                failure.scope.is_within(&scope, tool)
+                failure.scope.is_within(&scope, tool, self.repeated.contains(&tool))
             };
             failure.seen.what != tool || !is_past
         });
@@ -219,14 +246,17 @@ impl Runs {
     }
 
     /// Applies facts from outside the log: tools with failed tests that did not pass later, tools with failures that the command
-    /// ignores, and the command's only tool.
+    /// ignores, tools of which it runs one invocation again, and the command's only tool.
     pub(crate) fn resolve(
         &mut self,
         of_others: impl Iterator<Item = ToolId>,
         forgives: impl Fn(ToolId) -> bool,
+        repeats: impl Fn(ToolId) -> bool,
         is_only: impl Fn(ToolId) -> bool,
     ) {
         self.of_others.extend(of_others);
+        let tools = self.failures.iter().map(|failure| failure.seen.what);
+        self.repeated = tools.filter(|tool| repeats(*tool)).collect();
         let success = self.successes.last().map_or(0, |success| success.order);
         self.failures.retain(|failure| failure.seen.order > success || !forgives(failure.seen.what));
         self.alone = self.successes.iter().map(|success| success.tool).find(|tool| is_only(*tool));
@@ -288,10 +318,12 @@ impl Runs {
             return false;
         }
         if failure.counted {
-            !self.of_others.contains(&tool)
-        } else {
-            failure.scope.is_within(&success.scope, tool)
+            return !self.of_others.contains(&tool);
         }
+        let units = &success.scope.units;
+        let same_tests = failure.tests.as_ref().is_some_and(|tests| tests.is_subset(units));
+        same_tests && failure.scope.has_units_in(&success.scope)
+            || failure.scope.is_within(&success.scope, tool, self.repeated.contains(&tool))
     }
 
     /// Whether a run that succeeded had begun at this line.
@@ -318,9 +350,18 @@ impl Runs {
         of_run.is_some_and(|failure| again(failure) && !between(failure))
     }
 
-    /// Returns a tool that prints its start and its end, if the log has only its start.
+    /// Whether a tool whose tests have a process of their own succeeded after this line.
+    pub(crate) fn may_hide_death(&self, order: u64) -> bool {
+        self.successes.iter().any(|success| success.order > order && success.tool.uses_simulator)
+    }
+
+    /// Returns a tool that prints its start and its end, if the log has only its start, and no success of a tool that runs others
+    /// after it.
     pub(crate) fn cut_short(&self) -> Option<ToolId> {
-        self.began.keys().copied().find(|tool| tool.reports_its_end)
+        let ended =
+            |began: u64| self.successes.iter().any(|success| success.tool.drives && success.order > began);
+        let mut open = self.began.iter().filter(|(tool, began)| tool.reports_its_end && !ended(**began));
+        open.next().map(|(tool, _)| *tool)
     }
 
     /// Returns a tool that runs other tools, has started and has no success.

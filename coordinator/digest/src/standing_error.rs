@@ -12,12 +12,12 @@ use buildpool_protocol::report::Severity;
 const SURE_TEST_MIN: u8 = 85;
 
 /// Headline of the most likely error, or else of the first remark of a linter, that no later success cancels.
-/// `last_text` is the order of the log's last line with text.
+/// `last_text` is the order of the log's last line with text, `last_statement` the same without the context of an error.
 pub(crate) fn standing_error(
     ranking: &Ranking,
     markers: &Markers,
     command: &Command,
-    last_text: u64,
+    (last_text, last_statement): (u64, u64),
 ) -> Option<String> {
     let findings = &ranking.findings;
     let stands = |found: &RawFinding| {
@@ -52,7 +52,10 @@ pub(crate) fn standing_error(
             && found.order > success
     };
     let errors = findings.errors.iter().filter(|found| {
-        (is_failed_test(found) || shows_failure(found, last_text, hides_last(found)))
+        let hides_last = hides_last(found);
+        // The total of tests that passed may be indented.
+        let end = if hides_last && found.order > success { last_statement } else { last_text };
+        (is_failed_test(found) || shows_failure(found, end, hides_last))
             && stands(found)
             && !is_read(found)
             && !is_accepted(found)
@@ -67,17 +70,20 @@ pub(crate) fn standing_error(
     if !may_hide || accepts || only_reads {
         return None;
     }
-    // `make lint | cat`: a linter printed it, and the pipe hides its exit code.
-    let pipes_linter = |found: &RawFinding| {
-        command.has_pipe()
-            && found.location.is_some()
-            && ToolId::of_rule(found.rule).is_some_and(|tool| tool.lints)
+    // `pylint a | cat`: the exit code of the linter is hidden. `make lint | cat`: a linter printed it, and the pipe hides its code.
+    let hides_linter = ToolId::all().any(|tool| tool.lints && command.hides_exit_code_of(tool.commands()));
+    let pipes_program = !runs_linter && command.pipes_program();
+    let is_of_hidden_linter = |found: &RawFinding| {
+        hides_linter
+            || pipes_program
+                && found.location.is_some()
+                && ToolId::of_rule(found.rule).is_some_and(|tool| tool.lints)
     };
     let remarks = findings.warnings.iter().chain(&findings.remarks).filter(|found| {
         let counts = match found.fails {
             Fails::Always => true,
-            Fails::AtEnd => runs_linter || pipes_linter(found) || found.last >= last_text,
-            Fails::BySeverity => (runs_linter || pipes_linter(found)) && found.remark,
+            Fails::AtEnd => is_of_hidden_linter(found) || found.last >= last_text,
+            Fails::BySeverity => is_of_hidden_linter(found) && found.remark,
             Fails::Never => false,
         };
         counts && found.order > success.max(markers.ignored) && stands(found)

@@ -2,6 +2,7 @@
 //! summed over suites and targets.
 
 mod bazel_targets;
+mod failed_by_part;
 mod failed_totals;
 mod line_position;
 mod results;
@@ -9,30 +10,26 @@ mod running_tests;
 mod test_names;
 mod tool_counts;
 
+pub(crate) use failed_by_part::FailedByPart;
 pub(crate) use line_position::{LinePosition, Task};
 pub(crate) use tool_counts::Counts;
 
-use crate::hashing::{ByHash, FastHasher, hashed};
-use crate::limits::{RUNNING_TESTS_MAX, TESTS_MAX};
+use crate::command::Command;
+use crate::hashing::{ByHash, hashed};
+use crate::limits::{NAMED_TEST_BYTES_MAX, RUNNING_TESTS_MAX, TESTS_MAX};
 use crate::rules::TestEvent;
 use crate::tool::{Announced, ToolId};
 use bazel_targets::BazelTargets;
 use running_tests::{RunningTests, TestPlace};
 use std::collections::{BTreeMap, BTreeSet};
-use test_names::TestNames;
+use test_names::{TestNames, test_key};
 use tool_counts::ToolCounts;
 
 /// Limit on lines between a heading and its total.
 const HEADING_LINES_MAX: u64 = 4;
 
-/// Returns the key of a test, of a part of a run if tests of several parts share names.
-fn test_key(tool: ToolId, part: Option<u64>, name: &str) -> u64 {
-    let mut hasher = FastHasher::default();
-    hasher.number(tool as u64);
-    part.into_iter().for_each(|part| hasher.number(part));
-    hasher.text(name);
-    hasher.0
-}
+/// A test, with the part of the run that the tally keeps it under.
+type FailedTest = (Option<u64>, String);
 
 /// Counts of tests so far, by tool.
 #[derive(Debug, Default)]
@@ -50,6 +47,8 @@ pub(crate) struct Tally {
     flaky_tests: BTreeSet<String>,
     done: u64,
     expected_total: Option<u64>,
+    /// Tools of which the command runs one invocation several times.
+    repeated: BTreeMap<ToolId, FailedByPart<FailedTest>>,
     /// A tool with an open session, inside which lines of another one are part of a test's output.
     host: Option<ToolId>,
     /// Logical clock: counts headings, results and totals to order them.
@@ -57,6 +56,18 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    /// The tally of a job that runs this command.
+    pub(crate) fn of(command: &Command) -> Self {
+        let mut tally = Self::default();
+        for tool in ToolId::all().filter(|tool| tool.one_total || tool.units_of_command) {
+            if command.repeats(tool.commands()) {
+                tally.repeated.insert(tool, FailedByPart::default());
+                tally.accounts.entry(tool).or_default().repeats(tool.one_total);
+            }
+        }
+        tally
+    }
+
     /// Whether this tool's lines are currently another tool's output.
     pub(crate) fn ignores(&self, tool: ToolId) -> bool {
         self.host.is_some_and(|host| host.hosts == Some(tool))
@@ -122,7 +133,32 @@ impl Tally {
         if let Some(slot) = account.by_test.slot(event) {
             *slot = slot.saturating_add(1);
         }
+        // A test with a longer name stays failed.
+        let is_kept = event == TestEvent::Failed && test.len() <= NAMED_TEST_BYTES_MAX;
+        if let Some(repeated) = self.repeated.get_mut(&tool).filter(|_| is_kept) {
+            repeated.failed((part, test.to_owned()));
+        }
         true
+    }
+
+    /// A part of the run failed, or passed without the names of its tests. If the command runs the same invocation again, the
+    /// tests that failed in this part before have passed now.
+    pub(crate) fn part_ended(&mut self, tool: ToolId, name: &str, passed: bool) {
+        let Some(repeated) = self.repeated.get_mut(&tool) else { return };
+        if !passed {
+            repeated.part_failed(name);
+            return;
+        }
+        let tests = repeated.part_passed(name, |_| true).unwrap_or_default();
+        let current = self.part_of(tool).1;
+        for (part, test) in tests {
+            let id = test_key(tool, part, &test);
+            if self.last.get(&id).is_some_and(|(event, _)| *event == TestEvent::Failed) {
+                self.accounts.entry(tool).or_default().part = part;
+                self.event(tool, &test, TestEvent::Passed);
+            }
+        }
+        self.accounts.entry(tool).or_default().part = current;
     }
 
     /// Ends the test of a tool that started last; the line does not name it.

@@ -4,8 +4,9 @@
 use crate::limits::{
     PARAGRAPH_LINES_MAX, PATTERN_BYTES_MAX, PATTERN_SIZE_MAX, TEMPLATE_BYTES_MAX, TEMPLATE_LINES_MAX,
 };
-use crate::text::{clip_chars, lossy};
+use crate::text::{clipped, lossy};
 use buildpool_protocol::output::Stream;
+use buildpool_protocol::shown::escaped;
 use buildpool_protocol::spec::TemplateSpec;
 use regex::{Regex, RegexBuilder};
 use std::collections::{BTreeMap, VecDeque};
@@ -38,10 +39,8 @@ pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
 pub(crate) struct Capture {
     always: Filter,
     on_success: Option<Filter>,
-    last: VecDeque<(u64, String)>,
+    last: VecDeque<KeptLine>,
     last_bytes: usize,
-    dropped_last: bool,
-    total: u64,
 }
 
 /// One set of patterns and the lines that it selected.
@@ -52,20 +51,28 @@ struct Filter {
     before: usize,
     after: usize,
     paragraphs: usize,
-    recent: VecDeque<(u64, String)>,
+    recent: VecDeque<KeptLine>,
     after_left: usize,
-    kept: VecDeque<(u64, String)>,
+    kept: VecDeque<KeptLine>,
     kept_bytes: usize,
-    dropped: u64,
 }
 
 /// Output of a template.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Filtered {
     /// Selected lines, in order, each once.
-    pub(crate) lines: Vec<String>,
-    /// Number of lines that were not selected.
-    pub(crate) left_out: u64,
+    pub(crate) lines: Vec<KeptLine>,
+}
+
+/// A line of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeptLine {
+    order: u64,
+    pub(crate) text: String,
+    /// Bytes of a long line that are left out.
+    pub(crate) clipped: u64,
+    /// Length of the whole line in bytes.
+    pub(crate) length: u64,
 }
 
 impl Capture {
@@ -83,66 +90,64 @@ impl Capture {
             },
             last: VecDeque::new(),
             last_bytes: 0,
-            dropped_last: false,
-            total: 0,
         })
     }
 
     pub(crate) fn line(&mut self, _stream: Stream, order: u64, line: &[u8]) {
-        self.total += 1;
-        let text = clip_chars(&lossy(line), crate::limits::SHOWN_LINE_CHARS).trim_end().to_owned();
-        self.always.line(order, &text);
+        // Patterns match the text itself; the view escapes it.
+        let whole = lossy(line);
+        let (text, clipped) = clipped(&whole, crate::limits::SHOWN_LINE_CHARS);
+        let line = KeptLine { order, text: text.trim_end().to_owned(), clipped, length: whole.len() as u64 };
+        self.always.line(&line);
         if let Some(filter) = &mut self.on_success {
-            filter.line(order, &text);
+            filter.line(&line);
         }
-        self.last_bytes += text.len();
-        self.last.push_back((order, text));
+        self.last_bytes += line.text.len();
+        self.last.push_back(line);
         while self.last.len() > LAST_LINES_MAX || self.last_bytes > LAST_BYTES_MAX {
-            let Some((_, text)) = self.last.pop_front() else { break };
-            self.last_bytes -= text.len();
-            self.dropped_last = true;
+            let Some(line) = self.last.pop_front() else { break };
+            self.last_bytes -= line.text.len();
         }
     }
 
     /// Returns the output for a job that passed or failed.
     pub(crate) fn view(&self, passed: bool) -> Filtered {
         let filter = if passed { self.on_success.as_ref().unwrap_or(&self.always) } else { &self.always };
-        let mut lines: BTreeMap<u64, &str> =
-            filter.kept.iter().map(|(order, text)| (*order, text.as_str())).collect();
-        for (order, text) in self.paragraphs(filter.paragraphs) {
-            if !filter.exclude.as_ref().is_some_and(|exclude| exclude.is_match(text)) {
-                lines.insert(order, text);
+        let mut lines: BTreeMap<u64, &KeptLine> = filter.kept.iter().map(|line| (line.order, line)).collect();
+        for line in self.paragraphs(filter.paragraphs) {
+            if !filter.exclude.as_ref().is_some_and(|exclude| exclude.is_match(&line.text)) {
+                lines.insert(line.order, line);
             }
         }
-        let left_out = self.total.saturating_sub(lines.len() as u64);
-        Filtered { lines: lines.into_values().map(str::to_owned).collect(), left_out }
+        let shown = |line: &KeptLine| KeptLine { text: escaped(line.text.as_bytes()), ..line.clone() };
+        Filtered { lines: lines.into_values().map(shown).collect() }
     }
 
-    /// Returns the last paragraphs, with the blank lines between them.
-    fn paragraphs(&self, count: usize) -> Vec<(u64, &str)> {
-        let mut out = Vec::new();
-        let mut lines = self.last.iter().rev().skip_while(|(_, text)| text.trim().is_empty()).peekable();
-        for _ in 0..count {
-            let start = out.len();
-            while let Some((order, text)) = lines.next_if(|(_, text)| !text.trim().is_empty()) {
-                out.push((*order, text.as_str()));
-            }
-            if lines.peek().is_none() {
-                // Without a blank line above, this is not a paragraph but the log itself.
-                out.truncate(start + PARAGRAPH_LINES_MAX);
-                break;
-            }
-            let blank = out.len();
-            while let Some((order, text)) = lines.next_if(|(_, text)| text.trim().is_empty()) {
-                if out.len() == blank {
-                    out.push((*order, text.as_str()));
-                }
-            }
+    /// Returns the last paragraphs from the end on, with the blank lines between them.
+    fn paragraphs(&self, count: usize) -> Vec<&KeptLine> {
+        let mut lines = self.last.iter().rev().skip_while(|line| line.is_blank()).peekable();
+        let mut paragraphs: Vec<Vec<&KeptLine>> = Vec::new();
+        let mut blanks = Vec::new();
+        while paragraphs.len() < count && lines.peek().is_some() {
+            let paragraph = std::iter::from_fn(|| lines.next_if(|line| !line.is_blank()));
+            paragraphs.push(paragraph.collect());
+            blanks.push(lines.peek().copied());
+            while lines.next_if(|line| line.is_blank()).is_some() {}
         }
-        if out.last().is_some_and(|(_, text)| text.trim().is_empty()) {
-            out.pop();
+        // With fewer blank lines than paragraphs, these are not paragraphs but the log itself.
+        if blanks.iter().any(Option::is_none) {
+            paragraphs.iter_mut().for_each(|paragraph| paragraph.truncate(PARAGRAPH_LINES_MAX));
         }
-        out
+        // Blank lines stand between two paragraphs.
+        blanks.pop();
+        let mut blanks = blanks.into_iter().flatten();
+        paragraphs.into_iter().flat_map(|paragraph| paragraph.into_iter().chain(blanks.next())).collect()
+    }
+}
+
+impl KeptLine {
+    fn is_blank(&self) -> bool {
+        self.text.trim().is_empty()
     }
 }
 
@@ -162,41 +167,37 @@ impl Filter {
             after_left: 0,
             kept: VecDeque::new(),
             kept_bytes: 0,
-            dropped: 0,
         })
     }
 
-    fn line(&mut self, order: u64, text: &str) {
+    fn line(&mut self, line: &KeptLine) {
+        let text = line.text.as_str();
         let excluded = self.exclude.as_ref().is_some_and(|exclude| exclude.is_match(text));
         let included = !excluded && self.include.as_ref().is_some_and(|include| include.is_match(text));
         if included {
-            let recent = std::mem::take(&mut self.recent);
-            for (order, text) in recent {
-                self.keep(order, text);
-            }
-            self.keep(order, text.to_owned());
+            std::mem::take(&mut self.recent).into_iter().for_each(|line| self.keep(line));
+            self.keep(line.clone());
             self.after_left = self.after;
         } else if self.after_left > 0 && !excluded {
             self.after_left -= 1;
-            self.keep(order, text.to_owned());
+            self.keep(line.clone());
         } else if self.before > 0 && !excluded {
             if self.recent.len() == self.before {
                 self.recent.pop_front();
             }
-            self.recent.push_back((order, text.to_owned()));
+            self.recent.push_back(line.clone());
         }
     }
 
     /// Keeps a line. Beyond the limit, lines of the middle are dropped: the first and the last ones
     /// stay.
-    fn keep(&mut self, order: u64, text: String) {
-        self.kept_bytes += text.len();
-        self.kept.push_back((order, text));
+    fn keep(&mut self, line: KeptLine) {
+        self.kept_bytes += line.text.len();
+        self.kept.push_back(line);
         while self.kept.len() > TEMPLATE_LINES_MAX || self.kept_bytes > TEMPLATE_BYTES_MAX {
             let at = self.kept.len() / 4;
-            let Some((_, text)) = self.kept.remove(at) else { break };
-            self.kept_bytes -= text.len();
-            self.dropped += 1;
+            let Some(line) = self.kept.remove(at) else { break };
+            self.kept_bytes -= line.text.len();
         }
     }
 }

@@ -51,178 +51,143 @@ pub(crate) struct ReportFormat {
     pub(crate) has_priority: bool,
 }
 
-/// Properties of a tool.
-#[derive(Debug)]
-pub(crate) struct Tool {
+/// Defines the properties of a tool, each with its value for a tool without peculiarities.
+macro_rules! properties {
+    ($($(#[$doc:meta])* $property:ident: $kind:ty = $usual:expr,)*) => {
+        /// Properties of a tool.
+        #[derive(Debug)]
+        pub(crate) struct Tool {
+            /// Its name in answers.
+            pub(crate) name: &'static str,
+            $($(#[$doc])* pub(crate) $property: $kind,)*
+        }
+
+        impl Tool {
+            /// A tool without peculiarities.
+            pub(crate) const fn named(name: &'static str) -> Self {
+                Self { name, $($property: $usual,)* }
+            }
+        }
+    };
+}
+
+properties! {
     /// What its lines mean.
-    pub(crate) rules: &'static [Rule],
+    rules: &'static [Rule] = &[],
     /// Readers of its records and documents in JSON.
-    pub(crate) records: &'static [RecordFormat],
-    /// Its name in answers.
-    pub(crate) name: &'static str,
+    records: &'static [RecordFormat] = &[],
     /// Its names in command lines. A second word must be among the arguments. Empty: only its name.
-    pub(crate) commands: &'static [&'static str],
+    commands: &'static [&'static str] = &[],
     /// A command with it is a test run, also if `run_tests` did not choose it.
-    pub(crate) runs_tests: bool,
+    runs_tests: bool = false,
     /// Its options that select tests by name. A value follows after a space or `=`.
-    pub(crate) selections: &'static [&'static str],
+    selections: &'static [&'static str] = &[],
     /// Whether the words of a command select tests of this tool in another way.
-    pub(crate) selects_tests: fn(&[String]) -> bool,
+    selects_tests: fn(&[String]) -> bool = |_| false,
     /// The selection of tests in a command that accepts it if a part of the run has none of them.
-    pub(crate) optional_selection: fn(&Command) -> Option<&str>,
+    optional_selection: fn(&Command) -> Option<&str> = |_| None,
     /// The format of its report files that a build without tests writes too.
-    pub(crate) build_report: Option<ReportFormat>,
+    build_report: Option<ReportFormat> = None,
     /// Meanings of its own exit codes, as the continuation of a sentence.
-    pub(crate) code_meaning: fn(i32) -> Option<&'static str>,
+    code_meaning: fn(i32) -> Option<&'static str> = |_| None,
     /// A part of the command line without a result, although another part has one.
-    pub(crate) missing_result: fn(&Machines, &Command) -> Option<String>,
+    missing_result: fn(&Machines, &Command) -> Option<String> = |_, _| None,
     /// It runs tests in a simulator.
-    pub(crate) uses_simulator: bool,
+    uses_simulator: bool = false,
     /// It prints the bare names of passed tests, indented; the line with which such output begins.
-    pub(crate) bare_names_after: Option<&'static [u8]>,
+    bare_names_after: Option<&'static [u8]> = None,
     /// The tool of the same program whose invocations these are.
-    pub(crate) program: Option<ToolId>,
+    program: Option<ToolId> = None,
     /// The tool whose results these are, in another format.
-    pub(crate) reports_as: Option<ToolId>,
+    reports_as: Option<ToolId> = None,
     /// Whether its failure stands despite a later success of another tool.
-    pub(crate) apart: Apart,
+    apart: Apart = Apart::Never,
     /// It runs other tools, and its result includes theirs.
-    pub(crate) drives: bool,
+    drives: bool = false,
     /// It is a build tool.
-    pub(crate) builds: bool,
+    builds: bool = false,
     /// The stage that one of its result lines reports.
-    pub(crate) stage: fn(&str) -> Stage,
-    /// It prints totals of tests only in a test run, never in a build.
-    pub(crate) only_in_test_runs: bool,
+    stage: fn(&str) -> Stage = |_| Stage::Unknown,
+    /// A build runs its tests too, and succeeds without any.
+    counts_in_builds: bool = false,
     /// A panic in one of its tests is a failed test, not a crash.
-    pub(crate) panics_are_failed_tests: bool,
+    panics_are_failed_tests: bool = false,
+    /// It installs packages: its success is a preparation, and says nothing of the errors before it.
+    only_installs: bool = false,
     /// It is a linter: it exits with another code than 0 after its remarks.
-    pub(crate) lints: bool,
+    lints: bool = false,
     /// It prints its end, whatever the result, if it printed its start.
-    pub(crate) reports_its_end: bool,
+    reports_its_end: bool = false,
+    /// Texts in a command with which a program inside of it may end it without that.
+    may_end_early: &'static [&'static str] = &[],
+    /// Texts in a command that runs its programs without their tests.
+    runs_no_tests: &'static [&'static str] = &[],
     /// It runs tests, and may print nothing before their first output.
-    pub(crate) begins_in_silence: bool,
+    begins_in_silence: bool = false,
     /// It fails independently of its host: the host's success does not take its failure back.
-    pub(crate) judges_by_itself: bool,
+    judges_by_itself: bool = false,
     /// It names the failed part and counts no tests. The tally finds a later pass of that part.
-    pub(crate) names_failed_part: bool,
+    names_failed_part: bool = false,
     /// Its units are parts of a command line, such as `build`. They match only in the same command.
-    pub(crate) units_of_command: bool,
+    units_of_command: bool = false,
     /// A later success of the same invocation does not take its failure back.
-    pub(crate) outlives_invocation: bool,
+    outlives_invocation: bool = false,
     /// The tool that runs it, unless the command itself does.
-    pub(crate) host: Option<ToolId>,
+    host: Option<ToolId> = None,
     /// It prints marks or lines of results, and always a total.
-    pub(crate) always_totals: bool,
+    always_totals: bool = false,
     /// It names each test as it ends, so that its results can be counted one by one.
-    pub(crate) by_test: bool,
+    by_test: bool = false,
     /// The tools whose tests it runs.
-    pub(crate) includes: Includes,
+    includes: Includes = Includes::Nothing,
     /// The announcement that a total needs. Unannounced totals may be a test's output.
-    pub(crate) announces: Option<Announced>,
+    announces: Option<Announced> = None,
     /// It prints start and end of each test, one test at a time.
-    pub(crate) begins_each: bool,
+    begins_each: bool = false,
     /// Other programs may print its announcement: `running 3 tests`, `collected 3 items`.
-    pub(crate) announces_in_common_words: bool,
+    announces_in_common_words: bool = false,
     /// The process that prints the results also runs the tests and is alive meanwhile.
-    pub(crate) runs_them_itself: bool,
+    runs_them_itself: bool = false,
     /// Lines that add to a total count only directly below the line that announces them.
-    pub(crate) adds_below_a_heading: bool,
+    adds_below_a_heading: bool = false,
     /// Lines that add to a total are ignored before its first line.
-    pub(crate) totals_begin: bool,
+    totals_begin: bool = false,
     /// A run has parts with separate totals. The tool names each part before its tests, so that the name identifies the
     /// tests. Names that several programs may share are compared together with the number of tests.
-    pub(crate) names_parts: bool,
+    names_parts: bool = false,
     /// It reports only that tests failed, without a number.
-    pub(crate) counts_no_tests: bool,
+    counts_no_tests: bool = false,
     /// Tests of several parts may share a name, and the tool names the part before its tests.
-    pub(crate) shares_names_among_parts: bool,
+    shares_names_among_parts: bool = false,
     /// Several parts run at the same time, and the tool names the part of each line.
-    pub(crate) runs_parts_at_once: bool,
+    runs_parts_at_once: bool = false,
     /// The name of a test without the part that the tool may leave out in a second mention.
-    pub(crate) one_name: Option<fn(&str) -> String>,
+    one_name: Option<fn(&str) -> String> = None,
     /// Each suite's total comes before the total of its parent suite.
-    pub(crate) nests_totals: bool,
+    nests_totals: bool = false,
     /// A run may also fail for leaks or coverage, reported after the total of tests.
-    pub(crate) judges_more_than_tests: bool,
+    judges_more_than_tests: bool = false,
     /// Tests may share a name.
-    pub(crate) names_repeat: bool,
+    names_repeat: bool = false,
     /// Its run begins with the title of a suite above the first test.
-    pub(crate) begins_at_suite: bool,
+    begins_at_suite: bool = false,
     /// It numbers its tests.
-    pub(crate) numbers_tests: bool,
+    numbers_tests: bool = false,
     /// Inside its session, lines of this tool are part of a test's output.
-    pub(crate) hosts: Option<ToolId>,
+    hosts: Option<ToolId> = None,
     /// Other runners print lines in its format. Its own lines come below a blank line.
-    pub(crate) shares_format: bool,
+    shares_format: bool = false,
     /// Its tests are targets, which run tests of other tools.
-    pub(crate) counts_targets: bool,
+    counts_targets: bool = false,
     /// In its brief output it names only failed tests, and counts those that passed.
-    pub(crate) names_failed_in_brief: bool,
+    names_failed_in_brief: bool = false,
+    /// One run prints one total, of all its tests.
+    one_total: bool = false,
     /// Its last line has only the total; lines of tests have the other results.
-    pub(crate) totals_only: bool,
+    totals_only: bool = false,
 }
 
 impl Tool {
-    /// A tool without peculiarities.
-    pub(crate) const fn named(name: &'static str) -> Self {
-        Self {
-            rules: &[],
-            records: &[],
-            name,
-            commands: &[],
-            runs_tests: false,
-            selections: &[],
-            selects_tests: |_| false,
-            optional_selection: |_| None,
-            build_report: None,
-            code_meaning: |_| None,
-            missing_result: |_, _| None,
-            uses_simulator: false,
-            bare_names_after: None,
-            program: None,
-            reports_as: None,
-            apart: Apart::Never,
-            drives: false,
-            builds: false,
-            stage: |_| Stage::Unknown,
-            only_in_test_runs: false,
-            panics_are_failed_tests: false,
-            lints: false,
-            reports_its_end: false,
-            begins_in_silence: false,
-            judges_by_itself: false,
-            names_failed_part: false,
-            units_of_command: false,
-            outlives_invocation: false,
-            host: None,
-            always_totals: false,
-            by_test: false,
-            includes: Includes::Nothing,
-            announces: None,
-            begins_each: false,
-            announces_in_common_words: false,
-            runs_them_itself: false,
-            adds_below_a_heading: false,
-            totals_begin: false,
-            names_parts: false,
-            counts_no_tests: false,
-            shares_names_among_parts: false,
-            runs_parts_at_once: false,
-            one_name: None,
-            nests_totals: false,
-            judges_more_than_tests: false,
-            names_repeat: false,
-            begins_at_suite: false,
-            numbers_tests: false,
-            hosts: None,
-            shares_format: false,
-            counts_targets: false,
-            names_failed_in_brief: false,
-            totals_only: false,
-        }
-    }
-
     /// Names of its program in a command line.
     pub(crate) fn commands(&self) -> &[&'static str] {
         if self.commands.is_empty() { std::slice::from_ref(&self.name) } else { self.commands }

@@ -3,16 +3,20 @@
 //! The order of the table counts: if rules of two tools begin a problem on the same line, the earlier tool's rule counts.
 //! So a tool with exact patterns comes before a tool whose patterns match other tools' lines too.
 
+mod ada;
 mod alcotest;
+mod altool;
 mod ansible;
 mod ansible_lint;
 mod ant;
 mod automake;
+mod autotest;
 mod ava;
 mod bats;
 mod bazel;
 mod behave;
 mod biome;
+mod bloop;
 mod boost;
 mod bun;
 mod bundler;
@@ -25,11 +29,17 @@ mod ci;
 mod clojure;
 mod cmake;
 mod cmocka;
+mod cocotb;
+mod codesign;
 mod common_test;
 mod compiler;
+mod composer;
 mod consequences;
 mod coverage;
+mod cpputest;
 mod credo;
+mod criterion;
+mod crystal;
 mod ctest;
 mod cucumber;
 mod cunit;
@@ -38,8 +48,10 @@ mod database;
 mod dejagnu;
 mod deno;
 mod djlint;
+mod dlang;
 mod docker;
 mod doctest;
+mod doctest_cpp;
 mod dotnet;
 mod elixir;
 mod erlang;
@@ -48,15 +60,20 @@ mod eunit;
 mod fastlane;
 mod flutter;
 mod formatter;
+mod foundry;
 mod gdb;
 mod generic;
+mod ginkgo;
 mod git;
 mod go;
+mod gocheck;
+mod godot;
 mod gotestsum;
 mod gradle;
 mod gtest;
 mod hadolint;
 mod haskell;
+mod hspec;
 mod htmlhint;
 mod infra;
 mod isort;
@@ -65,9 +82,12 @@ mod java;
 mod jekyll;
 mod jest;
 mod jshint;
+mod json_logs;
 mod json_problems;
 mod julia;
 mod junit;
+mod k6;
+mod kani;
 mod karma;
 mod kotlin;
 mod kubernetes;
@@ -91,16 +111,21 @@ mod mypy;
 mod newman;
 mod nextest;
 mod nginx;
+mod nightwatch;
 mod nim;
 mod ninja;
 mod nix;
 mod node;
 mod node_tap;
 mod node_test;
+mod notarytool;
 mod nox;
 mod npm;
+mod nunit;
+mod nx;
 mod ocaml;
 mod other_compilers;
+mod ounit;
 mod packages;
 mod packer;
 mod perl;
@@ -119,6 +144,7 @@ mod pylint;
 mod pyright;
 mod pytest;
 mod python;
+mod qttest;
 mod r_language;
 mod racket;
 mod rebar3;
@@ -138,8 +164,12 @@ mod sbt;
 mod scala;
 mod scalatest;
 mod scons;
+mod serverless;
 mod shell;
+mod shunit2;
 mod signal;
+mod simctl;
+mod specs2;
 mod sphinx;
 mod srfi64;
 mod stestr;
@@ -153,27 +183,33 @@ mod teamcity;
 mod terraform;
 mod terser;
 mod test_unit;
+mod testcafe;
 mod testthat;
 mod tex;
+mod tinytest;
+mod tool_id;
 mod tox;
 mod trial;
+mod trivy;
 mod tsc;
 mod unittest;
 mod unity;
+mod uvm;
 mod uvu;
 mod verilator;
 mod vitest;
 mod ward;
+mod wdio;
 mod webpack;
+mod xcbeautify;
 mod xcodebuild;
 mod xctest;
 mod yarn;
 mod zig;
 mod zope;
 
-use crate::records::RecordFormat;
 use crate::rules::Rule;
-use crate::tool::{Includes, Tool};
+use crate::tool::Tool;
 pub(crate) use go::PART_RECORD;
 
 /// Defines an id for each tool, and the table of their properties.
@@ -192,10 +228,18 @@ macro_rules! tools {
 }
 
 tools! {
+    Simctl => simctl::TOOL,
+    Codesign => codesign::TOOL,
+    Notarytool => notarytool::TOOL,
+    Altool => altool::TOOL,
+    Xcbeautify => xcbeautify::TOOL,
     XcTest => xctest::TOOL,
     SwiftTesting => swift_testing::TOOL,
     Xcodebuild => xcodebuild::TOOL,
     Fastlane => fastlane::TOOL,
+    CppUTest => cpputest::TOOL,
+    Criterion => criterion::TOOL,
+    QtTest => qttest::TOOL,
     Swift => swift::TOOL,
     SwiftTest => swift::TEST,
     Runner => runner::TOOL,
@@ -206,17 +250,23 @@ tools! {
     GradleOrAnt => gradle::OR_ANT,
     Pest => pest::TOOL,
     Jest => jest::TOOL,
+    JestJson => jest::JSON,
     Playwright => playwright::TOOL,
     NodeTest => node_test::TOOL,
+    Crystal => crystal::TOOL,
     DotnetTest => dotnet::TEST,
     Dotnet => dotnet::TOOL,
     Build => dotnet::BUILD,
     Nextest => nextest::TOOL,
+    GoCheck => gocheck::TOOL,
     GoTest => go::TOOL,
+    Ginkgo => ginkgo::TOOL,
     Vet => go::VET,
     BazelTest => bazel::TEST,
     Bazel => bazel::TOOL,
     CargoTest => libtest::TOOL,
+    Cocotb => cocotb::TOOL,
+    ShUnit2 => shunit2::TOOL,
     Unittest => unittest::TOOL,
     Jekyll => jekyll::TOOL,
     Ruby => ruby::TOOL,
@@ -224,22 +274,34 @@ tools! {
     R => r_language::TOOL,
     Julia => julia::TOOL,
     Erlang => erlang::TOOL,
-    Signal => signal::TOOL,
     GitReplies => git::REPLIES,
+    TfLint => terraform::TFLINT,
+    Trivy => trivy::TOOL,
+    Serverless => serverless::TOOL,
+    NextBuild => webpack::NEXT,
+    NixBuild => nix::BUILD,
+    PackageBuilds => packages::BUILDS,
     Consequences => consequences::TOOL,
     OtherCompilers => other_compilers::TOOL,
     Packer => packer::TOOL,
     Database => database::TOOL,
     LintReports => lint_reports::TOOL,
+    Zig => zig::TOOL,
     Cargo => cargo::TOOL,
     CargoBuild => cargo::BUILD,
     Bun => bun::TOOL,
+    Bloop => bloop::TOOL,
+    Deno => deno::TOOL,
     Rustc => rustc::TOOL,
+    NUnit => nunit::TOOL,
+    OUnit => ounit::TOOL,
+    Dlang => dlang::TOOL,
     JUnit => junit::TOOL,
     JUnit4 => junit::JUNIT_4,
     JUnitContainers => junit::CONTAINERS,
     Python => python::TOOL,
     AntJUnit => ant::TOOL,
+    Meson => meson::TOOL,
     Coverage => coverage::TOOL,
     Pytest => pytest::TOOL,
     Isort => isort::TOOL,
@@ -252,8 +314,13 @@ tools! {
     Busted => busted::TOOL,
     CTest => ctest::TOOL,
     Catch2 => catch2::TOOL,
-    Meson => meson::TOOL,
+    DoctestCpp => doctest_cpp::TOOL,
+    Signal => signal::TOOL,
     Automake => automake::TOOL,
+    Autotest => autotest::TOOL,
+    Kani => kani::TOOL,
+    Uvm => uvm::TOOL,
+    TinyTest => tinytest::TOOL,
     Bats => bats::TOOL,
     EUnit => eunit::TOOL,
     TclTest => tcltest::TOOL,
@@ -275,17 +342,17 @@ tools! {
     CommonTest => common_test::TOOL,
     Rebar3 => rebar3::TOOL,
     Gdb => gdb::TOOL,
+    Specs2 => specs2::TOOL,
     ScalaTest => scalatest::TOOL,
     Ansible => ansible::TOOL,
     AnsibleLint => ansible_lint::TOOL,
     Redocly => redocly::TOOL,
     GoTestSum => gotestsum::TOOL,
     Unity => unity::TOOL,
-    Zig => zig::TOOL,
+    UnityEngine => unity::ENGINE,
     Munit => munit::TOOL,
     Flutter => flutter::TOOL,
     Nox => nox::TOOL,
-    Deno => deno::TOOL,
     Cucumber => cucumber::TOOL,
     Behave => behave::TOOL,
     Robot => robot::TOOL,
@@ -301,14 +368,25 @@ tools! {
     Mocha => mocha::TOOL,
     MochaJson => mocha::JSON,
     PhpUnit => phpunit::TOOL,
+    Composer => composer::TOOL,
+    ComposerValidate => composer::STRICT,
     Tsc => tsc::TOOL,
     Htmlhint => htmlhint::TOOL,
     Eslint => eslint::TOOL,
     Rollup => rollup::TOOL,
     Node => node::TOOL,
+    Nx => nx::TOOL,
+    Turbo => nx::TURBO,
     Packages => packages::TOOL,
+    Foundry => foundry::TOOL,
+    Gut => godot::TOOL,
+    GdUnit => godot::GDUNIT,
+    Wdio => wdio::TOOL,
+    TestCafe => testcafe::TOOL,
+    Nightwatch => nightwatch::TOOL,
     Uvu => uvu::TOOL,
     Karma => karma::TOOL,
+    K6 => k6::TOOL,
     Newman => newman::TOOL,
     Jasmine => jasmine::TOOL,
     NodeTap => node_tap::TOOL,
@@ -325,6 +403,9 @@ tools! {
     Elixir => elixir::TOOL,
     Dart => dart::TOOL,
     Verilator => verilator::TOOL,
+    Hspec => hspec::TOOL,
+    Tasty => hspec::TASTY,
+    HUnit => hspec::HUNIT,
     Haskell => haskell::TOOL,
     Lua => lua::TOOL,
     Clojure => clojure::TOOL,
@@ -339,6 +420,7 @@ tools! {
     C => c::TOOL,
     Linker => c::LINKER,
     Clang => c::CLANG,
+    Ada => ada::TOOL,
     Scons => scons::TOOL,
     SconsTarget => scons::TARGET,
     Ninja => ninja::TOOL,
@@ -371,6 +453,7 @@ tools! {
     Swiftlint => swiftlint::TOOL,
     Generic => generic::TOOL,
     Linter => lint::TOOL,
+    JsonLogs => json_logs::TOOL,
     Lintrunner => lintrunner::TOOL,
     Modelsim => modelsim::TOOL,
 }
@@ -380,95 +463,5 @@ pub(crate) fn rules() -> impl Iterator<Item = &'static Rule> {
     TOOLS.iter().flat_map(|tool| tool.rules)
 }
 
-impl std::ops::Deref for ToolId {
-    type Target = Tool;
-
-    fn deref(&self) -> &Tool {
-        &TOOLS[*self as usize]
-    }
-}
-
-impl std::fmt::Display for ToolId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name)
-    }
-}
-
-impl ToolId {
-    /// The tool with the rule, or the format of records, of this name.
-    pub(crate) fn of_rule(name: &str) -> Option<Self> {
-        Self::all().find(|tool| {
-            tool.rules.iter().any(|rule| rule.name == name)
-                || tool.records.iter().any(|format| format.name == name)
-        })
-    }
-
-    /// The tool whose report files, which a build writes too, have this format.
-    pub(crate) fn of_build_report(format: &str) -> Option<Self> {
-        Self::all().find(|tool| tool.build_report.as_ref().is_some_and(|report| report.name == format))
-    }
-
-    /// The formats of records of all tools, in the order of the table.
-    pub(crate) fn record_formats() -> impl Iterator<Item = &'static RecordFormat> {
-        TOOLS.iter().flat_map(|tool| tool.records)
-    }
-
-    /// All tools.
-    pub(crate) fn all() -> impl Iterator<Item = Self> {
-        ALL.iter().copied()
-    }
-
-    /// Whether results of both are of the same program.
-    pub(crate) fn is_of_program(self, other: Self) -> bool {
-        self.program() == other.program()
-    }
-
-    /// The tool that stands for all results of the same program.
-    pub(crate) fn program(self) -> Self {
-        self.program.unwrap_or(self)
-    }
-
-    /// The tool to which a result in this format belongs.
-    pub(crate) fn reporting_tool(self) -> Self {
-        self.reports_as.unwrap_or(self)
-    }
-
-    /// Whether `driver` runs this tool's tests.
-    pub(crate) fn is_inside(self, driver: Self) -> bool {
-        match driver.includes {
-            Includes::Nothing => false,
-            Includes::Only(tool) => self == tool,
-            Includes::AllOthers => self != driver,
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    /// Places outside of the tools' files and of tests that name a tool.
-    fn named_in(folder: &Path, found: &mut Vec<String>) {
-        for entry in std::fs::read_dir(folder).expect("the sources are there").flatten() {
-            let path = entry.path();
-            let name = entry.file_name();
-            if path.is_dir() && name != "tools" {
-                named_in(&path, found);
-            } else if path.is_file() && name != "tools.rs" && name != "tests.rs" {
-                let text = std::fs::read_to_string(&path).expect("a source is text");
-                let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-                let mut names = code.split("ToolId::").skip(1);
-                if names.any(|name| name.starts_with(|first: char| first.is_ascii_uppercase())) {
-                    found.push(path.display().to_string());
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn only_the_files_of_tools_name_a_tool() {
-        let mut found = Vec::new();
-        named_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
-        assert_eq!(found, [""; 0], "a property of the tool in `tools` replaces its name");
-    }
-}
+mod tests;

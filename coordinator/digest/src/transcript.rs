@@ -24,7 +24,7 @@ impl StreamEnds {
         let mut cleaner = Cleaner::default();
         let lines = self.head.split_inclusive(|byte| *byte == b'\n').take(HEAD_LINES);
         let whole = lines.filter_map(|line| line.strip_suffix(b"\n"));
-        whole.map(|line| String::from_utf8_lossy(cleaner.shown(line)).into_owned()).collect()
+        whole.map(|line| cleaner.shown(line)).collect()
     }
 }
 
@@ -83,7 +83,7 @@ impl Transcript {
         }
         let mut carries: [Vec<u8>; 2] = Default::default();
         let mut lines = Vec::new();
-        let mut take = |line: &[u8]| lines.push(String::from_utf8_lossy(cleaner.shown(line)).into_owned());
+        let mut take = |line: &[u8]| lines.push(cleaner.shown(line));
         for (stream, piece) in &self.pieces {
             let carry = &mut carries[stream.index()];
             for part in piece.split_inclusive(|byte| *byte == b'\n') {

@@ -91,6 +91,8 @@ rows! {
     ZeroNoneSelected = "zero_none_selected",
     ZeroActionLeft = "zero_action_left",
     ZeroCutShort = "zero_cut_short",
+    ZeroUnreported = "zero_unreported",
+    ZeroBadEnd = "zero_bad_end",
     ZeroFailureMarker = "zero_failure_marker",
     ZeroTestsFailed = "zero_tests_failed",
     ZeroDeathMarker = "zero_death_marker",
@@ -141,6 +143,8 @@ impl VerdictRow {
                 | Self::ZeroCollapsed
                 | Self::ZeroActionLeft
                 | Self::ZeroCutShort
+                | Self::ZeroUnreported
+                | Self::ZeroBadEnd
                 | Self::LogActionLeft
                 | Self::LogUnfinished
                 | Self::LogWithoutTotal

@@ -1,16 +1,13 @@
 //! Tests which part of a log an answer shows, and how an answer states its cause.
 
+mod digests;
+
 use buildpool_digest::{Digest, Digester, Facts, Options, text};
 use buildpool_protocol::outcome::Ending;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{JobResult, Verdict};
 use buildpool_protocol::spec::{Purpose, Verbosity};
-
-fn digest(command: &str, log: &str, code: i32) -> Digest {
-    let mut digester = Digester::new(Options { command: command.to_owned(), ..Options::default() });
-    digester.push(Stream::Stdout, log.as_bytes());
-    digester.finish(&Facts { ending: Some(Ending::Exited { code }), ..Facts::default() })
-}
+use digests::of_command;
 
 /// Digest of a command that `run_tests` chose.
 fn tests_digest(command: &str, log: &str, code: i32) -> Digest {
@@ -31,12 +28,12 @@ fn minimal(digest: &Digest) -> String {
 fn the_output_of_a_failure_without_an_error_is_shown_within_the_budget() {
     let line = |number| format!("+a changed line with some more words in it, and its number {number}\n");
     let log: String = (0..60).map(line).collect();
-    let whole = minimal(&digest("diff -u a b", &log, 1));
+    let whole = minimal(&of_command("diff -u a b", &log, 1));
     for number in 0..60 {
         assert!(whole.contains(line(number).trim()), "line {number} is missing:\n{whole}");
     }
     let long: String = (0..2_000).map(line).collect();
-    let cut = minimal(&digest("diff -u a b", &long, 1));
+    let cut = minimal(&of_command("diff -u a b", &long, 1));
     assert!(cut.contains(line(1_999).trim()) && cut.contains(line(1_960).trim()), "{cut}");
     assert!(cut.chars().count() <= Verbosity::Minimal.budget().1);
     assert!(!cut.contains("The last line is"), "the last line is shown twice:\n{cut}");
@@ -52,13 +49,13 @@ fn thousands(number: usize) -> String {
 #[test]
 fn controls_are_escaped_in_the_output_of_a_failure() {
     let log = "a\u{7}b \u{1b}[31mred\u{1b}[0m 10%\r20%\nc\0d\u{b}e\u{7f}\n";
-    let shown = minimal(&digest("./run", log, 1));
+    let shown = minimal(&of_command("./run", log, 1));
     assert!(shown.contains("|20%\n|c\\x00d\\x0be\\x7f\n"), "{shown}");
-    let bell = minimal(&digest("./run", "a\u{7}b \u{1b}[31mred\u{1b}[0m\n", 1));
+    let bell = minimal(&of_command("./run", "a\u{7}b \u{1b}[31mred\u{1b}[0m\n", 1));
     assert!(bell.contains("|a\\x07b red\n"), "{bell}");
     let line = |number| format!("a line with some more words in it\u{7}, and its number {number}\n");
     let long: String = (0..2_000).map(line).collect();
-    let cut = minimal(&digest("./run", &long, 1));
+    let cut = minimal(&of_command("./run", &long, 1));
     for number in [0, 1_999] {
         assert!(cut.contains(&format!("words in it\\x07, and its number {number}\n")), "{cut}");
     }
@@ -68,7 +65,7 @@ fn controls_are_escaped_in_the_output_of_a_failure() {
 #[test]
 fn a_missing_file_of_tests_is_a_run_without_tests() {
     let log = include_str!("../samples/pytest/no_file.log");
-    let own = digest("pytest tests/test_missing.py", log, 4);
+    let own = of_command("pytest tests/test_missing.py", log, 4);
     assert_eq!(own.verdict, Verdict::Failed);
     let cause = own.cause.clone().expect("there is a cause").text;
     assert!(cause.starts_with("No test ran (exit code 4): ERROR: file or directory not found: "), "{cause}");
@@ -94,7 +91,7 @@ fn a_missing_file_of_tests_is_a_run_without_tests() {
 
 #[test]
 fn a_cause_does_not_repeat_the_exit_code() {
-    let shown = minimal(&digest("grep x a", "", 1));
+    let shown = minimal(&of_command("grep x a", "", 1));
     assert!(shown.contains("\ncause: The command printed nothing.\n"), "{shown}");
 }
 
@@ -108,9 +105,9 @@ fn a_test_run_without_tests_proves_nothing_whoever_chose_the_command() {
         ("cd a && python3 -m unittest -k none", unittest),
         ("ctest -R none", "Test project /a/build\nNo tests were found!!!\n"),
     ] {
-        assert_eq!(digest(command, log, 0).verdict, Verdict::Inconclusive, "{command}");
+        assert_eq!(of_command(command, log, 0).verdict, Verdict::Inconclusive, "{command}");
     }
     let some = "ok  \texample.com/a\t0.013s [no tests to run]\nok  \texample.com/b\t0.010s\n";
-    assert_eq!(digest("go test ./... -run TestA", some, 0).verdict, Verdict::Passed);
-    assert_eq!(digest("cat log.txt", unittest, 0).verdict, Verdict::Passed, "no test runner ran");
+    assert_eq!(of_command("go test ./... -run TestA", some, 0).verdict, Verdict::Passed);
+    assert_eq!(of_command("cat log.txt", unittest, 0).verdict, Verdict::Passed, "no test runner ran");
 }

@@ -1,15 +1,10 @@
 //! Tests the cause of a failure, the place of each finding, and the type of a crash.
 
-use buildpool_digest::{Digest, Digester, Facts, Options};
-use buildpool_protocol::outcome::{CrashType, Ending};
-use buildpool_protocol::output::Stream;
-use buildpool_protocol::report::Verdict;
+mod digests;
 
-fn digest(log: &str, code: Option<i32>) -> Digest {
-    let mut digester = Digester::new(Options::default());
-    digester.push(Stream::Stdout, log.as_bytes());
-    digester.finish(&Facts { ending: code.map(|code| Ending::Exited { code }), ..Facts::default() })
-}
+use buildpool_protocol::outcome::CrashType;
+use buildpool_protocol::report::Verdict;
+use digests::digest;
 
 #[test]
 fn what_java_s_tools_tell_names_test_and_place() {
@@ -160,7 +155,7 @@ fn a_test_file_that_cannot_be_loaded_is_an_error_of_a_build() {
         (include_str!("printed/loading/unittest.log"), 1, "/w/py/ut_imp.py:1"),
         (include_str!("printed/loading/jest.log"), 1, "t/imp.test.js"),
         (include_str!("printed/loading/mocha.log"), 1, "/w/js/t/imp.mocha.js:1"),
-        (include_str!("printed/loading/rspec.log"), 1, "./load_spec.rb"),
+        (include_str!("printed/loading/rspec.log"), 1, "./load_spec.rb:1"),
     ] {
         let digest = digest(log, Some(code));
         assert_eq!(digest.crash_type, CrashType::BuildFailure, "{}", digest.explain());

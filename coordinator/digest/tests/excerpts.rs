@@ -1,16 +1,13 @@
 //! Tests the excerpt of a log in an answer: short logs, long lines and floods.
 
-use buildpool_digest::{Digest, Digester, Facts, Options, text};
+mod digests;
+
+use buildpool_digest::{Digester, Facts, Options, text};
 use buildpool_protocol::outcome::Ending;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::JobResult;
-use buildpool_protocol::spec::Verbosity;
-
-fn digest(log: &str, code: Option<i32>) -> Digest {
-    let mut digester = Digester::new(Options::default());
-    digester.push(Stream::Stdout, log.as_bytes());
-    digester.finish(&Facts { ending: code.map(|code| Ending::Exited { code }), ..Facts::default() })
-}
+use buildpool_protocol::spec::{TemplateSpec, Verbosity};
+use digests::digest;
 
 /// Text of a log's digest in `minimal`.
 fn minimal(log: &str, code: Option<i32>) -> String {
@@ -87,4 +84,70 @@ fn of_a_flood_of_remarks_two_of_each_sort_are_shown() {
     let rare = "[a/z.proto:40:1] Imports are not sorted.\n[a/z.proto:41:1] Imports are not sorted.\n";
     let shown = minimal(&format!("{long}{rare}"), None);
     assert!(shown.contains("z.proto:40") && shown.contains("z.proto:41"), "{shown}");
+}
+
+fn rendered(log: &[u8], verbosity: Verbosity, template: Option<TemplateSpec>) -> JobResult {
+    let options = Options { job: "0199".into(), template, ..Options::default() };
+    let mut digester = Digester::new(options);
+    digester.push(Stream::Stdout, log);
+    let facts = Facts { ending: Some(Ending::Exited { code: 1 }), ..Facts::default() };
+    let mut result = JobResult::default();
+    digester.finish(&facts).render(verbosity, None, None, &mut result);
+    result
+}
+
+/// Each cut as its name, lines and bytes.
+fn cuts(result: &JobResult) -> Vec<(&str, u64, u64)> {
+    result.omitted.iter().map(|cut| (cut.what.as_str(), cut.lines, cut.bytes)).collect()
+}
+
+#[test]
+fn a_part_of_a_line_that_is_left_out_is_counted() {
+    let log = format!("{}\n", "x".repeat(20_000));
+    for verbosity in [Verbosity::Minimal, Verbosity::Normal, Verbosity::Full] {
+        let result = rendered(log.as_bytes(), verbosity, None);
+        let texts = [&result.filtered_output, &result.stdout];
+        let shown: usize = texts.into_iter().flatten().map(|text| text.matches('x').count()).sum();
+        assert_eq!(cuts(&result), [("stdout", 0, 20_000 - shown as u64)], "{verbosity:?}");
+    }
+    let whole = rendered(b"a line\n", Verbosity::Full, None);
+    assert_eq!(cuts(&whole), []);
+}
+
+#[test]
+fn what_a_template_leaves_out_is_counted_once() {
+    let template = |include: &str| TemplateSpec {
+        name: "mine".into(),
+        include_regex: Some(include.to_owned()),
+        ..TemplateSpec::default()
+    };
+    let log = "1\n2\n3\n\nFAIL here\n\nlast p\n";
+    let result = rendered(log.as_bytes(), Verbosity::Minimal, Some(template("FAIL")));
+    assert_eq!(result.filtered_output.as_deref(), Some("FAIL here\nlast p"));
+    assert_eq!(cuts(&result), [("filtered_output", 5, 8)]);
+    let whole = rendered(log.as_bytes(), Verbosity::Minimal, Some(template(".|^$")));
+    assert_eq!((cuts(&whole), whole.next.len()), (vec![], 0), "{whole:?}");
+    let long = format!("FAIL {}\n", "x".repeat(20_000));
+    let result = rendered(long.as_bytes(), Verbosity::Minimal, Some(template("FAIL")));
+    let shown = result.filtered_output.as_deref().expect("the line").matches('x').count() as u64;
+    assert_eq!(cuts(&result), [("filtered_output", 0, 20_000 - shown)]);
+}
+
+#[test]
+fn bytes_of_a_failure_that_are_not_text_are_escaped() {
+    let line = b"bad \xff\xe4 byte, \xc2\x85 next, \xe2\x80\xae turned\n";
+    let expected = "bad \\xff\\xe4 byte, \\u{85} next, \\u{202e} turned";
+    let whole = rendered(line, Verbosity::Minimal, None);
+    assert_eq!(whole.filtered_output.as_deref(), Some(expected));
+    let long =
+        [line.as_slice(), &b"a longer line of the log, with some words\n".repeat(1_000), b"end ", line]
+            .concat();
+    for verbosity in [Verbosity::Minimal, Verbosity::Normal] {
+        let result = rendered(&long, verbosity, None);
+        let texts = [&result.filtered_output, &result.stdout];
+        assert!(
+            texts.into_iter().flatten().any(|text| text.ends_with(&format!("end {expected}"))),
+            "{result:?}"
+        );
+    }
 }

@@ -1,23 +1,19 @@
 //! Tests stacks that processes print before a timeout ends them.
 
-use buildpool_digest::{Digest, Digester, Facts, Options};
+mod digests;
+
+use buildpool_digest::{Digest, Facts};
 use buildpool_protocol::outcome::{EndReason, Ending};
-use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::Verdict;
+use digests::with;
 use std::time::Duration;
 
 /// Output of a test that was recorded with pytest.
 const PYTHON: &str = "============================= test session starts ==============================\ncollected 2 items\n\ntest_h.py .Fatal Python error: Aborted\n\nCurrent thread 0x00007f51a11c5b80 (most recent call first):\n  File \"/w/test_h.py\", line 3 in helper\n  File \"/w/test_h.py\", line 6 in test_hang\n  File \"/w/.venv/lib/python3.11/site-packages/_pytest/python.py\", line 166 in pytest_pyfunc_call\n  File \"<frozen runpy>\", line 88 in _run_code\n";
 
 fn timed_out(log: &str) -> Digest {
-    let mut digester = Digester::new(Options::default());
-    digester.push(Stream::Stdout, log.as_bytes());
-    let acted = EndReason::Timeout { after: Duration::from_secs(20), held: None };
-    digester.finish(&Facts {
-        ending: Some(Ending::Exited { code: 1 }),
-        acted: Some(acted),
-        ..Facts::default()
-    })
+    let acted = Some(EndReason::Timeout { after: Duration::from_secs(20), held: None });
+    with(log, &Facts { ending: Some(Ending::Exited { code: 1 }), acted, ..Facts::default() })
 }
 
 #[test]

@@ -61,10 +61,14 @@ struct Seen {
 impl Sample {
     fn seen(&self, without: Option<&str>) -> Seen {
         let options = Options { without_rules: without.map(str::to_owned), ..Options::default() };
-        let mut digester = Digester::new(options);
+        let mut digester = Digester::new(options.clone());
         digester.push(Stream::Stdout, &self.bytes);
-        let matched_rules = digester.matched_rules().collect();
         let live = digester.live();
+        let mut ended = Digester::new(options);
+        ended.push(Stream::Stdout, &self.bytes);
+        // The last line may have no end.
+        ended.push(Stream::Stdout, b"\n");
+        let matched_rules = ended.matched_rules().collect();
         let digest = digester.finish(&Facts { ending: self.ending.clone(), ..Facts::default() });
         let face = format!("{live:?} {}", face(&self.padded(without)));
         Seen { digest, face, matched_rules }

@@ -1,27 +1,20 @@
 //! Tests of recognizers on tool output: counts, names, locations, whole messages, and harmless
 //! lines.
 
-use buildpool_digest::{Digest, Digester, Facts, History, Options};
+mod digests;
+
+use buildpool_digest::{Digester, Facts, History, Options};
 use buildpool_protocol::evidence::{Evidence, TestCase, TestReport, TestStatus};
 use buildpool_protocol::outcome::{CrashType, Ending};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{JobResult, Severity, Verdict};
 use buildpool_protocol::spec::{Purpose, Verbosity};
-
-fn with(log: &str, facts: Facts) -> Digest {
-    let mut digester = Digester::new(Options { job: "0199".into(), ..Options::default() });
-    digester.push(Stream::Stdout, log.as_bytes());
-    digester.finish(&facts)
-}
-
-fn digest(log: &str, code: i32) -> Digest {
-    with(log, Facts { ending: Some(Ending::Exited { code }), ..Facts::default() })
-}
+use digests::{exited, with};
 
 /// Passed, failed, skipped, expected failures.
 #[track_caller]
 fn counts(log: &str, expected: [u64; 4]) {
-    let tests = digest(log, 1).tests.expect("the tool counted");
+    let tests = exited(log, 1).tests.expect("the tool counted");
     assert_eq!([tests.passed, tests.failed, tests.skipped, tests.expected_failures], expected, "{tests:?}");
     assert_eq!(tests.total, expected.iter().sum::<u64>());
 }
@@ -54,7 +47,7 @@ fn a_retried_test_counts_once_with_its_last_result() {
     let log = "Test Case '-[A a]' started.\nTest Case '-[A a]' failed (0.1 seconds).\n\
                Test Case '-[A a]' started.\nTest Case '-[A a]' passed (0.1 seconds).\n";
     counts(log, [1, 0, 0, 0]);
-    assert_eq!(digest(log, 0).flaky_tests, 1);
+    assert_eq!(exited(log, 0).flaky_tests, 1);
 }
 
 #[test]
@@ -87,7 +80,7 @@ fn harmless_words_turn_nothing() {
         "test error::tests::fatal_panicked ... ok\n",
         "App[1:2] Connection interrupted\n",
     ] {
-        let digest = digest(log, 0);
+        let digest = exited(log, 0);
         assert_eq!(digest.verdict, Verdict::Passed, "{log}");
         assert!(digest.findings.is_empty(), "{log}: {:?}", digest.findings);
     }
@@ -96,17 +89,17 @@ fn harmless_words_turn_nothing() {
 #[test]
 fn a_good_end_hides_nothing() {
     let log = "Test Case '-[A a]' started.\n** TEST SUCCEEDED **\n";
-    assert_eq!(digest(log, 0).verdict, Verdict::Inconclusive);
-    assert!(digest(log, 0).silent_failure);
+    assert_eq!(exited(log, 0).verdict, Verdict::Inconclusive);
+    assert!(exited(log, 0).silent_failure);
     let log = "Test case 'A.a()' passed on 'iPhone' (0.1 seconds)\n\
                Restarting after unexpected exit, crash, or test timeout in A.b(); summary will include totals from previous launches.\n\
                ** TEST SUCCEEDED **\n";
-    let crashed = digest(log, 0);
+    let crashed = exited(log, 0);
     assert_eq!((crashed.verdict, crashed.crash_type), (Verdict::Crashed, CrashType::SimulatorCrash));
     assert!(crashed.crash_indicators.restarted_after_crash);
     let history = History { last_good_tests: Some(6664), ..History::default() };
     let facts = Facts { ending: Some(Ending::Exited { code: 0 }), history, ..Facts::default() };
-    let digest = with("=== 2557 passed in 1.0s ===\n", facts);
+    let digest = with("=== 2557 passed in 1.0s ===\n", &facts);
     assert_eq!(digest.verdict, Verdict::Inconclusive);
     assert!(digest.crash_indicators.test_count_collapsed);
 }
@@ -128,7 +121,7 @@ fn reports_are_believed_before_the_log() {
     };
     let evidence = Evidence { test_reports: vec![report], ..Evidence::default() };
     let facts = Facts { ending: Some(Ending::Exited { code: 0 }), evidence, ..Facts::default() };
-    let digest = with("** TEST SUCCEEDED **\n", facts);
+    let digest = with("** TEST SUCCEEDED **\n", &facts);
     assert_eq!(digest.verdict, Verdict::Failed);
     assert_eq!(
         digest.tests.as_ref().map(|tests| (tests.failed, tests.source.as_str())),
@@ -141,7 +134,7 @@ fn reports_are_believed_before_the_log() {
 #[test]
 fn messages_stay_whole_and_know_their_place() {
     let log = "   Compiling a v0.1.0\nwarning: unused\n --> src/a.rs:1:1\n\nerror[E0308]: mismatched types\n  --> src/lib.rs:3:5\n   |\n3  |     1\n   |     ^ expected `()`\n   |\n   = note: why\n\nerror: could not compile `a` (lib) due to 1 previous error\n";
-    let digest = digest(log, 101);
+    let digest = exited(log, 101);
     let first = &digest.findings[0];
     assert!(first.message.ends_with("= note: why"), "{}", first.message);
     let place = first.location.as_ref().expect("the arrow names it");
@@ -170,7 +163,7 @@ fn the_lines_around_a_message_are_those_that_stand_there() {
     // The result is the same for a truncated log, where later lines could still belong to the
     // message.
     for end in [log.len(), log.find("after 3\n").expect("it is there")] {
-        let digest = digest(&log[..end], 1);
+        let digest = exited(&log[..end], 1);
         let [first, second] = &digest.findings[..] else { panic!("{:#?}", digest.findings) };
         assert_eq!(first.pre_context.join(" "), lines("before", 30)[240..].trim_end().replace('\n', " "));
         assert_eq!(first.post_context, ["between 0", "between 1", "between 2", "between 3"]);
@@ -190,7 +183,7 @@ fn a_simulator_that_timed_out_is_an_indicator_of_its_own() {
         ("SimulatorTests.testTimeout: the request timed out\n", false),
     ] {
         let mut result = JobResult::default();
-        digest(log, 65).render(Verbosity::Minimal, None, None, &mut result);
+        exited(log, 65).render(Verbosity::Minimal, None, None, &mut result);
         assert_eq!(result.crash_indicators.simulator_boot_timeout, is_it, "{log}");
     }
 }
@@ -198,11 +191,11 @@ fn a_simulator_that_timed_out_is_an_indicator_of_its_own() {
 #[test]
 fn what_passing_runs_have_too_is_no_cause() {
     let log = "a.c:1:1: error: always here\nb.c:2:1: error: new\n";
-    let before = digest("a.c:17:1: error: always here\n", 0);
+    let before = exited("a.c:17:1: error: always here\n", 0);
     let history =
         History { passing_signatures: before.signatures().into_iter().collect(), ..History::default() };
     let facts = Facts { ending: Some(Ending::Exited { code: 1 }), history, ..Facts::default() };
-    let digest = with(log, facts);
+    let digest = with(log, &facts);
     assert_eq!(digest.findings[0].message, "b.c:2:1: error: new");
     let old = digest.findings.iter().find(|finding| finding.also_in_passing_jobs).expect("it is known");
     assert_eq!((old.tier, old.message.as_str()), (3, "a.c:1:1: error: always here"));
@@ -212,7 +205,7 @@ fn what_passing_runs_have_too_is_no_cause() {
 #[test]
 fn findings_are_found_again_by_id_and_cuts_name_a_call() {
     let log: String = (0..50).map(|n| format!("src/a{n}.c:{n}:1: error: number {n}\n")).collect();
-    let digest = digest(&log, 1);
+    let digest = exited(&log, 1);
     let mut result = JobResult::default();
     digest.render(Verbosity::Minimal, None, None, &mut result);
     assert_eq!(result.tier_1_findings.len(), 15);
@@ -251,7 +244,7 @@ fn the_output_of_a_passed_command_is_shown_as_it_was_written() {
     let log = "a  b\t \n  123e4567-e89b-12d3-a456-426614174000\n/w/x 0123456789abcdef0123\n\u{202e}\n";
     for verbosity in [Verbosity::Minimal, Verbosity::Normal, Verbosity::Full] {
         let mut result = JobResult::default();
-        digest(log, 0).render(verbosity, None, None, &mut result);
+        exited(log, 0).render(verbosity, None, None, &mut result);
         assert_eq!(result.stdout.as_deref(), Some(log.replace('\u{202e}', "\\u{202e}").as_str()));
         assert_eq!((result.filtered_output, result.stderr), (None, None));
     }
@@ -284,13 +277,19 @@ fn a_test_run_without_tests_is_inconclusive_for_every_runner() {
         digester.push(Stream::Stdout, log.as_bytes());
         digester.finish(&Facts { ending: Some(Ending::Exited { code: 0 }), ..Facts::default() }).verdict
     };
-    for log in [
-        cargo(0).as_str(),
-        "Test project /w/build\nNo tests were found!!!\n",
-        "TAP version 13\n1..0\n# tests 0\n# suites 0\n# pass 0\n# fail 0\n# cancelled 0\n# skipped 0\n# todo 0\n",
-        "No tests found, exiting with code 0\n",
-        "No test files found, exiting with code 0\n",
-    ] {
+    let tap = "TAP version 13\n1..0\n# tests 0\n# suites 0\n# pass 0\n# fail 0\n# cancelled 0\n# skipped 0\n# todo 0\n";
+    // A filter that selects no test is a mistake in each run, and so is a total without tests.
+    for purpose in [Purpose::Tests, Purpose::Command] {
+        assert_eq!(verdict(purpose, &cargo(0)), Verdict::Inconclusive);
+        assert_eq!(verdict(purpose, tap), Verdict::Inconclusive);
+        assert_eq!(
+            verdict(purpose, "Test project /w/build\nNo tests were found!!!\n"),
+            Verdict::Inconclusive
+        );
+    }
+    for log in
+        ["1..0\n", "No tests found, exiting with code 0\n", "No test files found, exiting with code 0\n"]
+    {
         assert_eq!(verdict(Purpose::Tests, log), Verdict::Inconclusive, "{log}");
         assert_eq!(verdict(Purpose::Command, log), Verdict::Passed, "{log}");
     }
@@ -317,7 +316,7 @@ fn a_full_disk_is_the_machine_s_fault_whoever_trips_over_it() {
         "a.c:9:1: fatal error: error writing to /tmp/ccX.s: No space left on device\ncompilation terminated.\n",
         "ld.lld: error: failed to open a: Disk quota exceeded\n",
     ] {
-        let full = digest(log, 1);
+        let full = exited(log, 1);
         assert!(full.is_infrastructure(), "{log}\n{}", full.explain());
         assert_eq!(full.findings[0].category.as_deref(), Some("infrastructure"), "{log}");
         assert!(
@@ -330,7 +329,7 @@ fn a_full_disk_is_the_machine_s_fault_whoever_trips_over_it() {
         "a.c:3:5: error: \"No space left on device\" is not a constant expression\n",
         "/usr/bin/ld: a.o: undefined reference to `f'\ncollect2: error: ld returned 1 exit status\n",
     ] {
-        assert!(!digest(log, 1).is_infrastructure(), "{log}");
+        assert!(!exited(log, 1).is_infrastructure(), "{log}");
     }
 }
 
@@ -353,7 +352,7 @@ fn a_single_entry_is_named_in_the_singular() {
 /// Text of a long log in `minimal`.
 fn minimal(log: &str, code: i32) -> String {
     let mut result = JobResult::default();
-    digest(log, code).render(Verbosity::Minimal, None, None, &mut result);
+    exited(log, code).render(Verbosity::Minimal, None, None, &mut result);
     buildpool_digest::text(&result)
 }
 

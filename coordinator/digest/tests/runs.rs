@@ -1,22 +1,18 @@
 //! Tests complete runs of tools, passed and failed: verdict with and without the exit code, counts,
 //! and findings. Text that a test prints does not count as output of its runner.
 
+mod digests;
 mod printed;
 
-use buildpool_digest::{Digest, Digester, Facts, Options, text};
+use buildpool_digest::{Digester, Facts, Options, text};
 use buildpool_protocol::outcome::Ending;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::JobResult;
 use buildpool_protocol::report::Verdict::{self, Passed};
 use buildpool_protocol::spec::Verbosity;
+use digests::digest;
 use printed::broken::{BROKEN, WHOLE};
 use printed::*;
-
-fn digest(log: &str, code: Option<i32>) -> Digest {
-    let mut digester = Digester::new(Options::default());
-    digester.push(Stream::Stdout, log.as_bytes());
-    digester.finish(&Facts { ending: code.map(|code| Ending::Exited { code }), ..Facts::default() })
-}
 
 #[track_caller]
 fn check(runs: &[Run]) {

@@ -2,20 +2,15 @@
 //! necessary facts are in a finding with the right location, and nothing looks like success.
 
 mod cases;
+mod digests;
 
-use buildpool_digest::{Digest, Digester, Facts, Options, text};
-use buildpool_protocol::outcome::Ending;
+use buildpool_digest::{Digester, Options, text};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{CrashIndicators, JobResult, Verdict};
 use buildpool_protocol::spec::Verbosity;
 use cases::{ALL, Case, cases, faults_of_fine, fine};
+use digests::{digest, of_command};
 use std::path::Path;
-
-fn digest(log: &str, code: Option<i32>) -> Digest {
-    let mut digester = Digester::new(Options::default());
-    digester.push(Stream::Stdout, log.as_bytes());
-    digester.finish(&Facts { ending: code.map(|code| Ending::Exited { code }), ..Facts::default() })
-}
 
 /// Compares a sample's answer with the expected one, or rewrites that.
 fn difference(case: &Case) -> Option<String> {
@@ -61,15 +56,16 @@ fn without_an_exit_code_no_failure_looks_like_success() {
 /// Samples whose output does not show that the program failed: a successful program can print the same.
 const LOOKS_FINE: &[&str] = &[
     // Linters that exit with 0 after warnings, unless an option forbids them.
+    "composer/strict",
     "hlint/json",
     "oxlint/warnings",
     "remark/failed",
     // `grep -n` prints the same.
     "rspec/list_of_failures",
-    "rubocop/json",
     // The last line is the script's own text.
     "scons/configure",
     "shellcheck/json",
+    "trivy/vulnerable",
 ];
 
 #[test]
@@ -81,10 +77,7 @@ fn a_failure_behind_a_pipe_does_not_pass() {
 
 /// Digest of a log at exit code 0 of a command.
 fn verdict_of(command: &str, log: &str) -> Verdict {
-    let options = Options { command: command.to_owned(), ..Options::default() };
-    let mut digester = Digester::new(options);
-    digester.push(Stream::Stdout, log.as_bytes());
-    digester.finish(&Facts { ending: Some(Ending::Exited { code: 0 }), ..Facts::default() }).verdict
+    of_command(command, log, 0).verdict
 }
 
 #[test]
@@ -109,6 +102,8 @@ fn a_remark_counts_if_the_exit_code_of_the_linter_may_be_hidden() {
         ("pylint src | cat", "src/a.py:1:1: C0116: Missing docstring\nrated\n".to_owned(), Verdict::Inconclusive),
         ("pylint --fail-under=9 src | tee p.txt", "src/a.py:1:1: C0116: Missing docstring\nrated\n".to_owned(), Verdict::Passed),
         ("pylint --fail-under=9 src | tee p.txt", "src/a.py:1:1: E0611: No name 'b' in module 'c'\n".to_owned(), Verdict::Inconclusive),
+        ("composer validate --strict | cat", include_str!("../samples/composer/strict.log").to_owned(), Verdict::Inconclusive),
+        ("composer validate | cat", include_str!("../samples/composer/strict.log").to_owned(), Verdict::Passed),
         ("make lint", "src/a.py:1:1: C0116: Missing docstring\nrated\n".to_owned(), Verdict::Passed),
         ("rubocop --fail-level E | tee log", "a.rb:1:1: C: Missing comment.\n\n1 file inspected, 1 offense detected\n".to_owned(), Verdict::Passed),
         ("rubocop --fail-level E | tee log", "a.rb:1:1: E: Bad.\n\n1 file inspected, 1 offense detected\n".to_owned(), Verdict::Inconclusive),
@@ -275,4 +270,30 @@ fn what_tools_say_when_all_is_well_is_no_finding() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_json_document_that_is_too_long_is_read_up_to_the_limit() {
+    let problem = |line: u32| {
+        format!(
+            r#"  {{"file": "a.py", "line": {line}, "severity": "error", "message": "odd {}"}}"#,
+            "x".repeat(9_000)
+        )
+    };
+    let problems: Vec<_> = (1..200).map(problem).collect();
+    for document in [
+        format!("[\n{}\n]\n", problems.join(",\n")),
+        format!("[{}]\n", problems.join(",").replace("  {", "{")),
+    ] {
+        let digest = of_command("lint | cat", &document, 0);
+        assert_eq!(digest.verdict, Verdict::Inconclusive);
+        let places = digest.findings.iter().filter_map(|finding| finding.location.as_ref()?.line);
+        assert!(places.count() > 40, "{} findings", digest.findings.len());
+    }
+}
+
+#[test]
+fn a_rule_of_an_unknown_tool_does_not_hide_a_line() {
+    let found = digest("cannot open a > b STARTED\n", Some(1)).findings;
+    assert_eq!(found.first().map(|finding| finding.message.as_str()), Some("cannot open a > b STARTED"));
 }

@@ -99,6 +99,11 @@ pub enum Effect {
         /// The record.
         record: Arc<DoneRecord>,
     },
+    /// The job of this attempt must end now: the digest leaves out the part of the log that it has not read.
+    CutDigest {
+        /// Lease of the attempt.
+        lease: Lease,
+    },
     /// An attempt will not continue: its log ends at its current length.
     Abandon(LostAttempt),
 }

@@ -188,6 +188,12 @@ pub enum Input {
         /// Its session.
         session: Session,
     },
+    /// The result of an attempt and all of its log are stored. Only the digest is missing, so its worker is no longer
+    /// waited for.
+    LogArrived {
+        /// Lease of the attempt.
+        lease: Lease,
+    },
     /// An attempt is complete: log sealed, digest made.
     Completed(Box<Completed>),
     /// Drains a worker, or lets it accept jobs again.
@@ -258,6 +264,7 @@ impl Input {
             | Self::Reported { .. }
             | Self::Declined { .. }
             | Self::Gone { .. }
+            | Self::LogArrived { .. }
             | Self::Completed(_)
             | Self::DrainPool { .. }
             | Self::Tick => None,

@@ -46,6 +46,10 @@ pub(crate) struct Granted {
     pub(crate) boot: Option<BootId>,
     /// Time when the worker was ordered to end it.
     pub(crate) ending_since: Option<Duration>,
+    /// True if its result and all of its log are stored, so that its worker is not needed any more.
+    pub(crate) log_arrived: bool,
+    /// Time when its digest was told to leave out the rest of the log.
+    pub(crate) digest_cut: Option<Duration>,
     /// Since when the worker reports that the attempt has ended, in milliseconds since 1970.
     pub(crate) ended_since_ms: Option<i64>,
     /// Set while its output is blocked because the worker's disk refuses writes.

@@ -164,6 +164,8 @@ impl Pool {
             boot: confirmed_by,
             state,
             ending_since: None,
+            log_arrived: false,
+            digest_cut: None,
             ended_since_ms: None,
             output_held: None,
             missing_since: None,
@@ -248,6 +250,22 @@ impl Pool {
         if let Some(session) = self.roster.get(worker).and_then(Worker::session) {
             self.emit(Effect::Send { session, message: Box::new(ToWorker::Act(Desired::Forget { lease })) });
         }
+    }
+
+    /// Handles the arrival of a result with all of its log. The digest of a long log takes a while. Until then the
+    /// attempt is not lost, whatever its worker does.
+    pub(crate) fn log_arrived(&mut self, now: Now, lease: Lease) {
+        let id = lease.attempt.job;
+        let granted = self.jobs.get_mut(&id).and_then(Job::granted_mut);
+        let Some(granted) = granted.filter(|granted| granted.lease == lease) else { return };
+        granted.log_arrived = true;
+        granted.state = HeldState::Ended;
+        granted.ended_since_ms.get_or_insert(now.wall_ms);
+        granted.missing_since = None;
+        granted.output_held = None;
+        let worker = granted.worker;
+        self.end_confirmed(worker, id);
+        self.emit(Effect::Changed { job: id });
     }
 
     /// Restores a lost attempt when its result arrives before a newer grant.

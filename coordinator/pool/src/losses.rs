@@ -12,6 +12,7 @@ use buildpool_protocol::limits;
 use buildpool_protocol::report::{Cause, KnownFrom, Verdict};
 use buildpool_protocol::shown::counted;
 use buildpool_protocol::spec::OnLost;
+use buildpool_protocol::worker_link::HeldState;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -159,6 +160,10 @@ impl Pool {
             let Some(job) = self.jobs.get(&id) else { continue };
             let Some(granted) = job.granted() else { continue };
             let lease = granted.lease;
+            // Its result is stored: the worker has nothing more to send.
+            if granted.log_arrived {
+                continue;
+            }
             // A cancelled job does not need to wait.
             if job.record.spec.on_lost == OnLost::Wait && job.cancel.is_none() {
                 continue;
@@ -217,7 +222,9 @@ impl Pool {
     ///   machine ends it before `lost_after` has passed, so the pool waits for that time.
     pub(crate) fn not_held(&mut self, now: Now, id: JobId, is_new_connection: bool) -> NotHeld {
         let Some(job) = self.jobs.get(&id) else { return NotHeld::Settled };
-        let Some(granted) = job.granted() else { return NotHeld::Settled };
+        let Some(granted) = job.granted().filter(|granted| !granted.log_arrived) else {
+            return NotHeld::Settled;
+        };
         let (lease, worker) = (granted.lease, granted.worker);
         let held_by = granted.boot.or_else(|| job.attempts.last().and_then(|attempt| attempt.boot));
         let Some(known) = self.roster.get(worker) else { return NotHeld::Settled };
@@ -278,6 +285,10 @@ impl Pool {
     pub(crate) fn kill_unconfirmed(&mut self, now: Now, id: JobId) {
         let Some(granted) = self.jobs.get(&id).and_then(Job::granted) else { return };
         let Some(since) = granted.ending_since else { return };
+        if granted.state == HeldState::Ended {
+            // It confirmed the end. Only the rest of the log is to come.
+            return;
+        }
         let (worker, is_missing) = (granted.worker, granted.missing_since.is_some());
         if self.kill_deadline(id, since) > now.clock {
             return;
@@ -288,6 +299,15 @@ impl Pool {
         } else if let Some(granted) = self.jobs.get_mut(&id).and_then(Job::granted_mut) {
             // The worker was not reachable. The time limit starts when it is back.
             granted.ending_since = None;
+        }
+    }
+
+    /// Handles a worker's confirmation that an attempt has ended.
+    pub(crate) fn end_confirmed(&mut self, worker: WorkerId, id: JobId) {
+        let Some(mut known) = self.roster.get_mut(worker) else { return };
+        if known.unconfirmed_ends.remove(&id) {
+            drop(known);
+            self.triggers.worker(worker);
         }
     }
 }

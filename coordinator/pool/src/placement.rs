@@ -138,6 +138,24 @@ impl Pool {
         (exists && now < until).then_some(until)
     }
 
+    /// Returns one sentence for the submitter of a job that waits.
+    pub(crate) fn reason(&self, spec: &JobSpec, obstacle: &Obstacle) -> String {
+        match obstacle {
+            Obstacle::Group(holder) if !self.may_know(spec, *holder) => {
+                "a job of the same concurrency group is running".to_owned()
+            }
+            obstacle => obstacle.sentence(),
+        }
+    }
+
+    /// Returns false if the submitter's token reads its own jobs only, and this one has another submitter.
+    fn may_know(&self, spec: &JobSpec, other: JobId) -> bool {
+        spec.access.only_submitter().is_none_or(|own| {
+            let other = self.jobs.get(&other);
+            other.is_some_and(|other| other.record.spec.access.names.first().is_some_and(|name| name == own))
+        })
+    }
+
     /// Names the jobs that hold the slots a queued job waits for: ` (running there: …)`. Empty if it
     /// does not wait for slots or resources.
     pub(crate) fn holders(&self, spec: &JobSpec, obstacle: &Obstacle) -> String {
@@ -149,11 +167,18 @@ impl Pool {
         let held: Vec<(JobId, &str)> = fitting
             .flat_map(|(_, worker)| worker.jobs.keys().map(|job| (*job, worker.record.name.as_str())))
             .collect();
+        let all = held.len();
+        let held: Vec<(JobId, &str)> =
+            held.into_iter().filter(|(holder, _)| self.may_know(spec, *holder)).collect();
+        let of_others = all - held.len();
         let more = held.len().saturating_sub(HOLDERS_NAMED_MAX);
         let mut named: Vec<String> =
             held.iter().take(HOLDERS_NAMED_MAX).map(|(job, worker)| format!("{job} on `{worker}`")).collect();
         if more > 0 {
             named.push(format!("{more} more"));
+        }
+        if of_others > 0 {
+            named.push(format!("{of_others} of others"));
         }
         if named.is_empty() { String::new() } else { format!(" (jobs there: {})", named.join(", ")) }
     }
@@ -185,7 +210,7 @@ impl Pool {
 
 impl Obstacle {
     /// Returns one sentence for the client that waits.
-    pub(crate) fn sentence(&self) -> String {
+    fn sentence(&self) -> String {
         match self {
             Self::None(_) => "about to be granted".to_owned(),
             Self::Warm { .. } => {

@@ -269,6 +269,7 @@ impl Pool {
     /// | queued, parked | as queued, while values of its secrets are missing | a `Submit` that repeats it with the values; its end |
     /// | queued, adoptable | the loss of an attempt whose worker may come back | a grant; the worker's `Registered` or `Reported` with this lease (granted again); `Completed` with this lease |
     /// | granted | a grant | `Completed`; the loss of the attempt; `Declined` (queued again) |
+    /// | granted, log arrived | `LogArrived` | `Completed`; the end of a cancelled job whose digest does not end |
     /// | granted, ending | `Cancel`, `Revoked`, a deadline of a drain | as granted; `KillUnconfirmed` if the worker does not confirm |
     /// | done, not in the pool | the last attempt's result or loss; a cancel of a queued job; `GiveUp` | |
     ///
@@ -318,6 +319,7 @@ impl Pool {
             Input::Reported { session, held, condition } => self.report(now, session, &held, condition),
             Input::Declined { session, lease, reason } => self.declined(now, session, lease, &reason),
             Input::Gone { session } => self.disconnected(now, session),
+            Input::LogArrived { lease } => self.log_arrived(now, lease),
             Input::Completed(completed) => self.completed(now, *completed),
             Input::Drain { client, worker, draining, deadline } => {
                 self.drain(now, client, &worker, draining, deadline);

@@ -196,12 +196,17 @@ impl Pool {
         mut condition: Condition,
     ) -> Vec<DesiredState> {
         condition.warm_projects.truncate(OFFERS_MAX);
-        let is_held = |job: &JobId| {
-            held.iter().any(|held| held.lease.attempt.job == *job && held.state != HeldState::Ended)
+        let is_open = |job: &JobId| {
+            // It may hold several attempts of a job.
+            let mut of_job = held.iter().filter(|held| held.lease.attempt.job == *job).peekable();
+            match of_job.peek() {
+                Some(_) => of_job.any(|held| held.state != HeldState::Ended),
+                None => self.jobs.contains_key(job),
+            }
         };
         if let Some(mut known) = self.roster.get_mut(worker) {
             let unconfirmed = known.unconfirmed_ends.len();
-            known.unconfirmed_ends.retain(|job| self.jobs.contains_key(job) || is_held(job));
+            known.unconfirmed_ends.retain(is_open);
             let may_have_room = known.declined
                 || known.unconfirmed_ends.len() < unconfirmed
                 || grant_conditions(&known.condition) != grant_conditions(&condition);

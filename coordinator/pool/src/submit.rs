@@ -18,7 +18,10 @@ use buildpool_protocol::worker_link::{Desired, HeldState, ToWorker};
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 use std::sync::Arc;
+use std::time::Duration;
 
+/// Time for a digest that must leave out the rest of its log. It then reads a mebibyte at most.
+const DIGEST_CUT_WITHIN: Duration = Duration::from_secs(60);
 /// Name of the pool itself, as the one that cancels a job.
 const POOL: &str = "the pool";
 
@@ -272,20 +275,40 @@ impl Pool {
     }
 
     /// Ends a job whose end was requested so long ago that neither its worker nor a disk is waited for any more. The
-    /// attempt is fenced, so its worker ends the remaining processes.
+    /// attempt is fenced, so its worker ends the remaining processes. If all of its log has arrived, its digest first gets
+    /// the time to end with what it has read.
     pub(crate) fn cancel_overdue(&mut self, now: Now, id: JobId) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        let (Some(asked), Some(granted)) = (job.cancel.clone(), job.granted()) else { return };
+        let Some(asked) = job.cancel.clone() else { return };
+        let Some(granted) = job.granted_mut() else { return };
         let (lease, worker, state) = (granted.lease, granted.worker, granted.state);
+        let log_arrived = granted.log_arrived;
+        if log_arrived {
+            let is_first = granted.digest_cut.is_none();
+            let since = *granted.digest_cut.get_or_insert(now.clock);
+            let until = since.saturating_add(DIGEST_CUT_WITHIN);
+            if is_first {
+                // Its own result should follow.
+                self.timers.insert((until, Timer::CancelOverdue(id)));
+                return self.emit(Effect::CutDigest { lease });
+            }
+            if now.clock < until {
+                return;
+            }
+        }
         let known = self.roster.get(worker);
         let name = known.map_or("", |worker| worker.record.name.as_str());
         let reason = match (state, known.and_then(Worker::session)) {
-            (HeldState::Ended, _) => format!("the rest of its log did not arrive from worker `{name}`"),
+            _ if log_arrived => "the coordinator did not digest its log in time".to_owned(),
+            (HeldState::Ended, Some(_)) => format!("worker `{name}` did not send all of its log in time"),
+            (HeldState::Ended, None) => {
+                format!("worker `{name}`, which has the rest of its log, can't be reached")
+            }
             (_, Some(_)) => format!("worker `{name}` has not confirmed that its processes ended"),
             (_, None) => format!("worker `{name}` can't be reached; it ends the processes that are left"),
         };
         let cause = cancelled_by(&asked);
-        let text = format!("{} The job ended without its worker: {reason}.", cause.text);
+        let text = format!("{} The job ended without the result of its attempt: {reason}.", cause.text);
         if let Some(attempt) = job.last_attempt_mut(lease.attempt.number) {
             attempt.lost = Some(reason);
             attempt.counted = true;
@@ -318,7 +341,7 @@ impl Pool {
             }
             Phase::Granted(granted) => {
                 let (lease, worker) = (granted.lease, granted.worker);
-                if self.is_lost(now, worker) {
+                if self.is_lost(now, worker) && !granted.log_arrived {
                     // The job only waited for its worker. The attempt is fenced when the worker
                     // comes back.
                     let name = self.roster.get(worker).map(|worker| worker.record.name.clone());

@@ -168,7 +168,10 @@ impl Pool {
                 let reason = if reasons.len() >= REASONS_MAX && !reasons.contains_key(&class) {
                     REASON_OF_OTHERS.to_owned()
                 } else {
-                    let reason = || self.obstacle(job, &self.reserved, now.clock).sentence();
+                    let reason = || {
+                        let spec = &job.record.spec;
+                        self.reason(spec, &self.obstacle(job, &self.reserved, now.clock))
+                    };
                     reasons.entry(class).or_insert_with(reason).clone()
                 };
                 LiveJob {
@@ -267,7 +270,9 @@ impl Pool {
     /// Why a job is not done although its command has ended.
     fn sealing(&self, now: Now, granted: &Granted, connected: bool) -> WaitInfo {
         let name = self.roster.get(granted.worker).map_or("", |worker| &worker.record.name);
-        let reason = if connected {
+        let reason = if granted.log_arrived {
+            "the coordinator digests its log".to_owned()
+        } else if connected {
             format!("worker `{name}` collects its reports and artifacts and sends the rest of its log")
         } else {
             format!("worker `{name}`, which has the rest of its log, can't be reached")
@@ -298,7 +303,7 @@ impl Pool {
                     }
                 };
                 let waits = WaitInfo {
-                    reason: obstacle.sentence() + &holders.unwrap_or_default(),
+                    reason: self.reason(&job.record.spec, &obstacle) + &holders.unwrap_or_default(),
                     position: ahead.map(|jobs| jobs + 1),
                     since_ms: since.wall_ms,
                     estimate,

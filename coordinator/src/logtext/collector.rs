@@ -7,13 +7,15 @@ use std::collections::VecDeque;
 
 /// Limit on the bytes of a shown line. The rest of the line counts as omitted.
 const LINE_BYTES_MAX: usize = 64 << 10;
-/// Maximum size of one byte; see [`TextPlan::measure`].
-const LONGEST_SIZE_OF_BYTE: usize = 3;
+/// Maximum sizes of one byte, of text without control characters and of any text; see [`TextPlan::measure`].
+const LONGEST_SIZES_OF_BYTE: [usize; 2] = [3, super::CONTROL_SIZE];
 
 /// A line and its place in the log.
 struct CollectedLine {
     bytes: Vec<u8>,
     at: TextPlace,
+    /// Whether its beginning is omitted.
+    is_cut: bool,
     /// Size of the line; see [`TextPlan::measure`].
     size: usize,
 }
@@ -27,8 +29,18 @@ pub(super) struct TextPart {
     /// Place of the first omitted line. An answer from there on contains everything that this one
     /// omits.
     pub(super) left: Option<TextPlace>,
+    /// Place of the first shown line, if the line is whole.
+    pub(super) begin: Option<TextPlace>,
     /// Place at which the text continues when the log grows.
     pub(super) end: TextPlace,
+}
+
+impl TextPart {
+    /// Returns the place from which a reader of this tail knows all lines. A reader that got the whole text
+    /// needs nothing, so this is the start of the log.
+    pub(super) fn known_from(&self) -> TextPlace {
+        self.left.map_or(TextPlace::default(), |_| self.begin.unwrap_or(self.end))
+    }
 }
 
 /// Collects a text from consecutive pieces.
@@ -236,7 +248,7 @@ impl<'a> Collector<'a> {
     fn show(&mut self, bytes: Vec<u8>, at: TextPlace) {
         let size = self.plan.size_of(&bytes);
         self.size += size;
-        self.shown.push_back(CollectedLine { bytes, at, size });
+        self.shown.push_back(CollectedLine { bytes, at, is_cut: false, size });
     }
 
     /// Shortens the text to this size. A tail loses its first lines; every other text loses its
@@ -260,11 +272,18 @@ impl<'a> Collector<'a> {
         if !is_only {
             return self.omit(line.bytes.len());
         }
-        let from = line.bytes.len() - line.bytes.len().min(most / LONGEST_SIZE_OF_BYTE);
         let is_inside = |byte: &u8| byte & 0xc0 == 0x80;
-        let from = from + line.bytes[from..].iter().take_while(|byte| is_inside(byte)).count();
+        let start = |longest: usize| {
+            let from = line.bytes.len() - line.bytes.len().min(most / longest);
+            from + line.bytes[from..].iter().take_while(|byte| is_inside(byte)).count()
+        };
+        let [text, any] = LONGEST_SIZES_OF_BYTE.map(start);
+        let from = if self.plan.size_of(&line.bytes[text..]) > most { any } else { text };
         self.omitted_bytes += from as u64;
-        self.show(line.bytes[from..].to_vec(), line.at);
+        let bytes = line.bytes[from..].to_vec();
+        let size = self.plan.size_of(&bytes);
+        self.size += size;
+        self.shown.push_back(CollectedLine { bytes, at: line.at, is_cut: true, size });
     }
 
     /// Removes the last line, or the end of the only match.
@@ -309,12 +328,14 @@ impl<'a> Collector<'a> {
             };
             TextPlace { after: self.after, ..under_way.unwrap_or(read_to) }
         });
+        let begin = self.shown.front().filter(|line| !line.is_cut).map(|line| line.at);
         let bytes: Vec<u8> = self.shown.into_iter().flat_map(|line| line.bytes).collect();
         TextPart {
             text: String::from_utf8_lossy(&bytes).into_owned(),
             lines: self.omitted_lines,
             bytes: self.omitted_bytes,
             left: self.left,
+            begin,
             end,
         }
     }

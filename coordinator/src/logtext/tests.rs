@@ -4,6 +4,7 @@ use crate::store::tests::support::{Produced, first, job, scratch};
 use buildpool_protocol::client_link::{LogAnswer, LogCursor, LogQuery, StreamChoice};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::JobState;
+use buildpool_protocol::shown::printable;
 
 /// Returns a function that answers queries about a log of these chunks.
 fn log(chunks: &[(Stream, &str)]) -> impl Fn(&LogQuery) -> LogAnswer {
@@ -145,7 +146,7 @@ fn whatever_is_left_out_is_reached_by_going_on() {
         assert_eq!(of(&range(100, Some(3)))[0], lines[100..103].concat(), "{size}");
         let tail = of(&small);
         assert!(whole.ends_with(&tail[0]) && tail[0].len() > 200, "{tail:?}");
-        assert_eq!(tail[1..].concat(), whole, "{size}");
+        assert_eq!(tail[1..].concat() + &tail[0], whole, "each line once, {size}");
         let grep = |text: &str| LogQuery { grep: Some(text.to_owned()), ..small.clone() };
         let matches = |end: &str| -> String {
             lines.iter().filter(|line| line.split(' ').next().unwrap().ends_with(end)).cloned().collect()
@@ -181,6 +182,10 @@ fn a_line_that_is_longer_than_an_answer_is_in_nobodys_way() {
     assert!(found[0].omitted[0].bytes > 9_000, "{:?}", found[0].omitted);
     let tail = answer(&[(Stream::Stdout, long.as_str())], &small).stdout.unwrap();
     assert!(tail.len() > 100 && long.ends_with(&tail), "{tail}");
+    for control in ["\u{8}", "\0", "\u{1b}", "\u{85}"] {
+        let tail = answer(&[(Stream::Stdout, control.repeat(5_000).as_str())], &small).stdout.unwrap();
+        assert!((40..600).contains(&tail.chars().count()), "{control:?}: {}", tail.len());
+    }
 }
 
 #[test]
@@ -191,8 +196,7 @@ fn what_is_shown_fits_however_it_is_escaped() {
             let query = LogQuery { characters_max: Some(1_000), stream: StreamChoice::Stdout, ..query };
             let shown = answer(&[(Stream::Stdout, text.as_str())], &query).stdout.unwrap();
             assert!(!shown.is_empty());
-            let ends = |c: char| matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}');
-            let plain: String = shown.chars().map(|c| if ends(c) { '\n' } else { c }).collect();
+            let plain = printable(&shown);
             let behind_marks = plain.len() + 2 * plain.matches('\n').count();
             let escaped = serde_json::to_string(&plain).unwrap().len() - 2;
             assert!(behind_marks.max(escaped) <= 1_000, "{character:?}: {behind_marks}, {escaped}");

@@ -13,10 +13,11 @@ mod lines;
 mod logs;
 mod new_job;
 mod overview;
+mod parse_error;
 mod pool;
 mod problem;
-mod query_error;
 mod quotas;
+mod repeated;
 mod tests;
 mod webhooks;
 
@@ -192,7 +193,7 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Arc<AppState>> for Query<T> {
         let query = axum::extract::Query::<T>::from_request_parts(parts, shared).await;
         query
             .map(|query| Self(query.0))
-            .map_err(|error| Problem::invalid(query_error::text(&parts.uri, &error.body_text())))
+            .map_err(|error| Problem::invalid(parse_error::of_query(&parts.uri, &error.body_text())))
     }
 }
 
@@ -205,7 +206,7 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Arc<AppState>> for Path<T> {
     async fn from_request_parts(parts: &mut Parts, shared: &Arc<AppState>) -> Result<Self, Problem> {
         let path = axum::extract::Path::<T>::from_request_parts(parts, shared).await;
         path.map(|path| Self(path.0))
-            .map_err(|error| Problem::invalid(format!("path: {}", error.body_text())))
+            .map_err(|error| Problem::invalid(parse_error::of_path(&parts.uri, &error.body_text())))
     }
 }
 
@@ -221,10 +222,15 @@ const BODY_BYTES_WITHOUT_TOKEN: usize = 1 << 10;
 /// A JSON body. A request without a body, or with null, is an empty object.
 pub(super) struct JsonBody<T>(T);
 
+fn beyond(limit: usize) -> String {
+    format!("body: it is larger than the limit; at most {limit} bytes are valid")
+}
+
 impl<T: DeserializeOwned> FromRequest<Arc<AppState>> for JsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(mut request: Request, shared: &Arc<AppState>) -> Result<Self, Problem> {
+        let (method, uri) = (request.method().clone(), request.uri().clone());
         let is_json = request.headers().get(axum::http::header::CONTENT_TYPE).is_some_and(|value| {
             value
                 .to_str()
@@ -246,7 +252,12 @@ impl<T: DeserializeOwned> FromRequest<Arc<AppState>> for JsonBody<T> {
         })?;
         let bytes = received.map_err(|error| {
             let status = error.status();
-            Problem::new(status, ErrorCode::TooLarge, format!("body: {}", error.body_text()))
+            let text = match (status, &name) {
+                (StatusCode::PAYLOAD_TOO_LARGE, Some(_)) => beyond(CONTROL_MESSAGE_BYTES_MAX),
+                (StatusCode::PAYLOAD_TOO_LARGE, None) => beyond(BODY_BYTES_WITHOUT_TOKEN),
+                _ => format!("body: {}", error.body_text()),
+            };
+            Problem::new(status, ErrorCode::TooLarge, text)
         })?;
         if bytes.is_empty() {
             return serde_json::from_slice(b"{}").map(Self).map_err(|error| invalid_body(&error));
@@ -265,7 +276,8 @@ impl<T: DeserializeOwned> FromRequest<Arc<AppState>> for JsonBody<T> {
             return Err(Problem::invalid("body: it is a list; a JSON object is valid".to_owned()));
         }
         let value = if value.is_null() { json!({}) } else { with_integers(value) };
-        serde_json::from_value(value).map(Self).map_err(|error| invalid_body(&error))
+        let read = serde_path_to_error::deserialize(&value);
+        read.map(Self).map_err(|error| Problem::invalid(parse_error::of_body(&method, &uri, &value, &error)))
     }
 }
 

@@ -3,12 +3,12 @@
 use super::admission::Again;
 use super::outbox::{Outbox, Queued};
 use super::request_context::RequestContext;
+use super::websocket::Message;
 use super::{admission, follow, requests, stdin};
 use crate::app_state::AppState;
 use crate::auth::Principal;
 use crate::connections::Reply;
 use crate::transfer::{self, Peer, PeerKind};
-use axum::extract::ws::Message;
 use buildpool_protocol::client_link::{FromClient, Role, ToClient};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::frame::{BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
@@ -24,8 +24,8 @@ use tokio::task::{AbortHandle, JoinSet};
 
 /// Limit on concurrent requests of one connection, including followed logs.
 const REQUESTS_MAX: usize = 1024;
-/// Capacity of the queue of bulk frames.
-const BULK_MAX: usize = 4;
+/// Capacity of the queue of bulk frames: one waits while another one is sent.
+const BULK_MAX: usize = 1;
 
 /// A submit that waits for the pool's reply.
 pub(crate) struct Submitted {

@@ -3,11 +3,11 @@
 
 use super::client_conn::{ClientConnection, ClientQueues};
 use super::outbox::{Queued, text_of};
+use super::websocket::{Message, WebSocket};
 use super::{CLOSE_REASON_WITHIN, agree};
 use crate::app_state::{AppState, VERSION};
 use crate::auth::Principal;
 use crate::transfer::{self, Frame};
-use axum::extract::ws::{Message, WebSocket};
 use buildpool_protocol::client_link::{FromClient, ToClient};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::frame;
@@ -18,8 +18,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
-pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<AppState>, principal: Principal, peer: IpAddr) {
-    let protocol = match register(&mut socket, &shared, &principal).await {
+pub(crate) async fn serve(
+    mut socket: Box<WebSocket>,
+    shared: Arc<AppState>,
+    principal: Principal,
+    peer: IpAddr,
+) {
+    // The rare steps are boxed: an idle connection would hold the memory of the largest one.
+    let protocol = match Box::pin(register(&mut socket, &shared, &principal)).await {
         Ok(protocol) => protocol,
         Err(error) => return send_error(&mut socket, error).await,
     };
@@ -52,8 +58,8 @@ async fn send_error(socket: &mut WebSocket, error: LinkError) {
     let text = frame::encode_control(&ToClient::Error { request: None, error });
     // The connection ends here in any case.
     let _gone = tokio::time::timeout(REGISTER_WITHIN, async {
-        socket.send(Message::Text(text.into())).await?;
-        socket.send(Message::Close(None)).await
+        socket.send(Message::Text(text)).await?;
+        socket.send(Message::Close).await
     })
     .await;
 }
@@ -81,14 +87,14 @@ async fn register(
         role: principal.role,
         stdin: true,
     };
-    let sent = socket.send(Message::Text(frame::encode_control(&answer).into())).await;
+    let sent = socket.send(Message::Text(frame::encode_control(&answer))).await;
     sent.map_err(|_| malformed("the client went away"))?;
     Ok(protocol)
 }
 
 /// Outgoing side of the connection.
 struct SocketOut {
-    sink: SplitSink<WebSocket, Message>,
+    sink: SplitSink<Box<WebSocket>, Message>,
     control: mpsc::Receiver<Queued>,
     bulk: mpsc::Receiver<Message>,
     transfers: transfer::Out,
@@ -108,7 +114,7 @@ impl SocketOut {
                 Some(frame) = self.transfers.recv() => match frame {
                     Frame::Step(step) => {
                         let text = frame::encode_control(&ToClient::Transfer(*step));
-                        (Message::Text(text.into()), None)
+                        (Message::Text(text), None)
                     }
                     Frame::Bulk(bytes) => (Message::Binary(*bytes), None),
                 },
@@ -121,7 +127,7 @@ impl SocketOut {
             }
         }
         // The socket may be closed already.
-        let _gone = self.sink.send(Message::Close(None)).await;
+        let _gone = self.sink.send(Message::Close).await;
     }
 
     /// Ends the connection, and tries to send the reason.
@@ -129,7 +135,7 @@ impl SocketOut {
         let last = Message::Text(text_of(&ToClient::Error { request: None, error }));
         let _gone = tokio::time::timeout(CLOSE_REASON_WITHIN, async {
             self.sink.send(last).await?;
-            self.sink.send(Message::Close(None)).await
+            self.sink.send(Message::Close).await
         })
         .await;
     }
@@ -137,7 +143,7 @@ impl SocketOut {
 
 impl ClientConnection {
     /// Serves until the connection ends. Returns the reason if the token is no longer valid.
-    pub(super) async fn run(&mut self, stream: SplitStream<WebSocket>) -> Option<LinkError> {
+    pub(super) async fn run(&mut self, stream: SplitStream<Box<WebSocket>>) -> Option<LinkError> {
         let shared = self.context.shared.clone();
         let principal = self.context.principal.clone();
         // Check the token first: a client that accepts no answers would otherwise block this loop.
@@ -148,18 +154,18 @@ impl ClientConnection {
         }
     }
 
-    async fn work(&mut self, mut stream: SplitStream<WebSocket>) {
+    async fn work(&mut self, mut stream: SplitStream<Box<WebSocket>>) {
         loop {
             tokio::select! {
                 reply = self.replies.recv() => match reply {
-                    Some(reply) => self.reply(reply).await,
+                    Some(reply) => Box::pin(self.reply(reply)).await,
                     None => return,
                 },
                 Some(_) = self.tasks.join_next() => {}
                 () = self.context.control.closed() => return,
                 received = tokio::time::timeout(SILENCE_MAX, stream.next()) => match received {
                     Ok(Some(Ok(Message::Text(text)))) => match FromClient::decode(&text) {
-                        Ok(message) => self.request(message).await,
+                        Ok(message) => Box::pin(self.request(message)).await,
                         Err(answer) => {
                             let ends = matches!(*answer, ToClient::Error { request: None, .. });
                             self.context.send(*answer).await;
@@ -171,10 +177,10 @@ impl ClientConnection {
                     Ok(Some(Ok(Message::Binary(bytes)))) => if let Err(error) = self.bytes(&bytes).await {
                         return self.context.send(ToClient::Error { request: None, error }).await;
                     },
-                    Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => {}
+                    Ok(Some(Ok(Message::Alive | Message::Headed(..)))) => {}
                     // A live client sends pings. A silent one counts as disconnected; its jobs
                     // continue.
-                    Ok(Some(Ok(Message::Close(_)) | Err(_)) | None) | Err(_) => return,
+                    Ok(Some(Ok(Message::Close) | Err(_)) | None) | Err(_) => return,
                 },
             }
         }

@@ -1,16 +1,16 @@
 //! Sends a log to a reader from a position on, as it grows and across attempts.
 
 use super::request_context::RequestContext;
+use super::websocket::Message;
 use crate::app_state::internal_log;
-use crate::logtext::no_such_attempt;
+use crate::logtext::MissingAttempt;
 use crate::store::{LogError, LogReader, each_chunk};
 use buildpool_protocol::client_link::{Cursor, ToClient};
-use buildpool_protocol::error::{ErrorCode, LinkError};
-use buildpool_protocol::frame::{BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
+use buildpool_protocol::error::LinkError;
+use buildpool_protocol::frame::{BinaryHeader, BinaryKind};
 use buildpool_protocol::ids::{AttemptId, JobId};
 use buildpool_protocol::limits::FOLLOW_WINDOW_BYTES;
 use buildpool_protocol::output::Stream;
-use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use tokio::sync::watch;
@@ -200,13 +200,8 @@ impl ClientFollower {
     async fn send(&mut self, number: u32, from: FollowStart, newest: Option<u32>) -> Result<Cursor, Stop> {
         let attempt = AttemptId { job: self.plan.job, number };
         let reader = tokio::task::block_in_place(|| self.context.shared.logs.reader(attempt));
-        let mut reader = reader.map_err(|error| match error {
-            LogError::Unknown => {
-                let text = no_such_attempt(attempt.job, number, newest);
-                Stop::Refused(LinkError::new(ErrorCode::NotFound, text))
-            }
-            other => other.into(),
-        })?;
+        let missing = MissingAttempt { job: attempt.job, number, newest };
+        let mut reader = reader.map_err(|error| Stop::Refused(missing.of_query(&error)))?;
         let mut position = match from {
             FollowStart::Newest | FollowStart::Attempt(_) => 0,
             FollowStart::Cursor(cursor) => cursor.position,
@@ -217,14 +212,30 @@ impl ClientFollower {
         let begun_at = position;
         self.window.restart();
         loop {
-            let chunks = if reader.is_in_memory() {
+            if position >= reader.progress().position {
+                // Fails if the log should go on here.
+                let is_at_end = reader.read(position, FRAME_BYTES)?.is_empty();
+                let progress = reader.progress();
+                if is_at_end && position >= progress.position {
+                    if progress.ended || self.plan.to_end {
+                        return Ok(Cursor { attempt: number, position, within: 0 });
+                    }
+                    self.grown(&mut reader, position).await?;
+                }
+                continue;
+            }
+            self.window.wait(begun_at, position).await?;
+            let place = self.context.bulk_place().await.ok_or(Stop::Reader)?;
+            let chunks = if reader.is_in_memory(position) {
                 reader.read(position, FRAME_BYTES)?
             } else {
                 tokio::task::block_in_place(|| reader.read(position, FRAME_BYTES))?
             };
-            if let Some(only) = self.plan.only.filter(|only| !has_any_of(&chunks, *only))
-                && !chunks.is_empty()
-            {
+            if chunks.is_empty() {
+                continue;
+            }
+            if let Some(only) = self.plan.only.filter(|only| !has_any_of(&chunks, *only)) {
+                drop(place);
                 let next = reader.next_of(position + chunks.len() as u64, only);
                 self.window.leave_out(position, next);
                 position = next;
@@ -235,20 +246,9 @@ impl ClientFollower {
                 tokio::task::yield_now().await;
                 continue;
             }
-            if !chunks.is_empty() {
-                self.window.wait(begun_at, position).await?;
-                let frame = frame(self.plan.request, position, &chunks);
-                position += chunks.len() as u64;
-                if !self.context.bulk(frame).await {
-                    return Err(Stop::Reader);
-                }
-                continue;
-            }
-            let progress = reader.progress();
-            if position >= progress.position && (progress.ended || self.plan.to_end) {
-                return Ok(Cursor { attempt: number, position, within: 0 });
-            }
-            self.grown(&mut reader, position).await?;
+            let header = BinaryHeader { kind: BinaryKind::Follow, channel: self.plan.request, position };
+            position += chunks.len() as u64;
+            place.send(Message::Headed(header.encode(), chunks));
         }
     }
 
@@ -267,12 +267,4 @@ fn has_any_of(chunks: &[u8], stream: Stream) -> bool {
         if header.stream == stream { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })
     .is_break()
-}
-
-fn frame(channel: u32, position: u64, chunks: &[u8]) -> Bytes {
-    let header = BinaryHeader { kind: BinaryKind::Follow, channel, position };
-    let mut frame = BytesMut::with_capacity(BINARY_HEADER_BYTES + chunks.len());
-    frame.extend_from_slice(&header.encode());
-    frame.extend_from_slice(chunks);
-    frame.freeze()
 }

@@ -3,9 +3,8 @@
 //! descriptor. A connection also ends when its place passes to a newer one. Neither happens while it
 //! serves a request with a valid token, such as one that waits for the end of a job.
 
-use super::inbound::{Head, Inbound, NameRoom};
 use super::pending_connections::PendingConnection;
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -24,8 +23,6 @@ const SWITCHED: &[u8] = b"HTTP/1.1 101";
 pub(crate) struct RequestCount {
     serving: AtomicUsize,
     has_ended: AtomicBool,
-    /// Room for the messages of the link that the connection becomes.
-    pub(super) room: NameRoom,
 }
 
 /// One such request, until it is dropped.
@@ -59,16 +56,14 @@ pub(super) struct UntilLink<S> {
     /// Released when the connection becomes a link.
     place: Option<PendingConnection>,
     activity: Arc<RequestCount>,
-    head: Head,
-    /// Set once the connection is a link.
-    inbound: Option<Box<Inbound>>,
+    is_link: bool,
 }
 
 impl<S> UntilLink<S> {
     pub(super) fn new(stream: S, place: Option<PendingConnection>, activity: Arc<RequestCount>) -> Self {
         // The timer runs until an answer is sent, not until the next byte arrives.
         let end = Some(Box::pin(tokio::time::sleep(ANSWER_WITHIN)));
-        Self { stream, end, place, activity, head: Head::default(), inbound: None }
+        Self { stream, end, place, activity, is_link: false }
     }
 
     fn answer_within(&mut self, time: Duration) {
@@ -78,6 +73,9 @@ impl<S> UntilLink<S> {
     }
 
     fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        if self.is_link {
+            return Ok(());
+        }
         if self.activity.is_recent() {
             self.place = None;
             self.answer_within(ANSWER_WITHIN);
@@ -92,16 +90,15 @@ impl<S> UntilLink<S> {
     }
 
     fn answered(&mut self, bytes: &[u8]) {
-        if self.inbound.is_some() {
+        if self.is_link {
             return;
         }
         if bytes.starts_with(SWITCHED) {
             self.end = None;
             self.place = None;
-            self.inbound = Some(Box::new(Inbound::new(self.activity.room.clone())));
+            self.is_link = true;
         } else {
             self.answer_within(ANSWER_WITHIN);
-            self.head = Head::default();
         }
     }
 }
@@ -113,18 +110,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for UntilLink<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.check(context)?;
-        if let Some(inbound) = &mut self.inbound {
-            ready!(inbound.poll_room(context));
-        }
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let bytes = &buffer.filled()[before..];
-        let Self { inbound, head, .. } = &mut *self;
-        match inbound {
-            Some(inbound) => inbound.read(bytes),
-            None => head.read(bytes),
-        }
-        read
+        Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }
 
@@ -135,12 +121,25 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for UntilLink<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         self.check(context)?;
-        if self.inbound.is_none() && bytes.starts_with(SWITCHED) && !self.head.is_alone() {
-            return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
-        }
         let written = ready!(Pin::new(&mut self.stream).poll_write(context, bytes))?;
         self.answered(&bytes[..written]);
         Poll::Ready(Ok(written))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if self.is_link {
+            return Pin::new(&mut self.stream).poll_write_vectored(context, parts);
+        }
+        let first = parts.iter().find(|part| !part.is_empty()).map_or(&[][..], |part| part);
+        self.poll_write(context, first)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.is_link && self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -155,12 +154,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for UntilLink<S> {
 #[cfg(test)]
 mod tests {
     use super::{RequestCount, UntilLink};
-    use futures_util::FutureExt;
     use std::io::ErrorKind;
     use std::sync::Arc;
     use std::time::Duration;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
-    use tokio::sync::Semaphore;
     use tokio::time::{Instant, sleep};
 
     const PAUSE: Duration = Duration::from_millis(1);
@@ -201,36 +198,6 @@ mod tests {
         stream.answer_within(PAUSE);
         sleep(PAUSE * 5).await;
         assert!(stream.write_all(b"x").await.is_err(), "nothing is served now");
-    }
-
-    #[tokio::test]
-    async fn a_large_message_is_read_when_there_is_room() {
-        let (mut peer, stream) = duplex(1 << 16);
-        let activity = Arc::new(RequestCount::default());
-        let room = Arc::new(Semaphore::new(0));
-        activity.room.set(room.clone()).expect("once");
-        let mut stream = UntilLink::new(stream, None, activity);
-        stream.write_all(b"HTTP/1.1 101 Switching").await.expect("in time");
-        // A frame of 5,000 bytes.
-        peer.write_all(&[0x82, 0x80 | 126, 0x13, 0x88, 1, 2, 3, 4]).await.expect("there is room");
-        peer.write_all(&[0; 5_000]).await.expect("there is room");
-        let mut head = [0; 8];
-        stream.read_exact(&mut head).await.expect("a header needs no room");
-        let mut rest = vec![0; 5_000];
-        assert!(stream.read_exact(&mut rest).now_or_never().is_none());
-        room.add_permits(5_000);
-        stream.read_exact(&mut rest).await.expect("there is room");
-        assert_eq!(room.available_permits(), 5_000, "the message has ended");
-    }
-
-    #[tokio::test]
-    async fn frames_that_come_before_the_answer_end_the_connection() {
-        let (mut peer, stream) = duplex(64);
-        let mut stream = UntilLink::new(stream, None, Arc::default());
-        peer.write_all(b"GET / HTTP/1.1\r\n\r\n\x82").await.expect("there is room");
-        let mut head = [0; 19];
-        stream.read_exact(&mut head).await.expect("whole");
-        assert!(stream.write_all(b"HTTP/1.1 101 Switching").await.is_err());
     }
 
     #[tokio::test]

@@ -58,49 +58,70 @@ struct Period {
     busy_secs: f64,
 }
 
-/// The figures that were made last.
+/// The facts that were read last.
 #[derive(Default)]
 pub(crate) struct Loads {
-    last: Mutex<Option<(Instant, Arc<Load>)>>,
+    last: Mutex<Option<(Instant, Arc<Facts>)>>,
 }
 
-/// Returns the figures, made now or a short time ago.
+/// Facts about the jobs of the last 24 hours.
+struct Facts {
+    jobs: Vec<Fact>,
+    since: i64,
+    now: i64,
+    /// Figures about all of them.
+    all: Load,
+}
+
+/// Returns figures about all jobs, or about the jobs of one submitter. The records were read now or a short time ago.
 ///
 /// # Errors
 /// If the records can't be read.
-pub(super) async fn load(shared: &Arc<AppState>) -> Result<Arc<Load>, LinkError> {
+pub(super) async fn load(shared: &Arc<AppState>, own: Option<&str>) -> Result<Load, LinkError> {
+    let facts = facts(shared).await?;
+    let Some(own) = own.map(str::to_owned) else { return Ok(facts.all.clone()) };
+    run_blocking(move || {
+        let own = facts.jobs.iter().filter(|fact| *fact.submitter == *own).collect();
+        figures(own, facts.since, facts.now)
+    })
+    .await
+}
+
+async fn facts(shared: &Arc<AppState>) -> Result<Arc<Facts>, LinkError> {
     let mut last = shared.loads.last.lock().await;
-    if let Some((until, load)) = &*last
+    if let Some((until, facts)) = &*last
         && Instant::now() < *until
     {
-        return Ok(load.clone());
+        return Ok(facts.clone());
     }
     let begun = Instant::now();
     let reading = Arc::clone(shared);
     let now = wall_ms();
-    let load = Arc::new(run_blocking(move || read(&reading, now)).await??);
-    *last = Some((Instant::now() + KEPT_AT_LEAST.max(KEPT_TIMES * begun.elapsed()), load.clone()));
-    Ok(load)
+    let facts = Arc::new(run_blocking(move || read(&reading, now)).await??);
+    *last = Some((Instant::now() + KEPT_AT_LEAST.max(KEPT_TIMES * begun.elapsed()), facts.clone()));
+    Ok(facts)
 }
 
-fn read(shared: &AppState, now: i64) -> Result<Load, LinkError> {
+fn read(shared: &AppState, now: i64) -> Result<Facts, LinkError> {
     let since = (now / PERIOD_MS - PERIODS + 1) * PERIOD_MS;
     let mut filter = JobFilter { done: Some(true), since_ms: Some(since), ..JobFilter::default() };
-    let mut facts = Vec::new();
+    let mut jobs: Vec<Fact> = Vec::new();
     loop {
         let records = shared.reader.jobs(&filter, JOBS_PAGE_MAX).map_err(internal)?;
-        facts.extend(records.iter().map(Fact::of));
+        jobs.extend(records.iter().map(Fact::of));
         let last =
             records.last().map(|record| JobCursor { created_at_ms: record.created_at_ms, job: record.job });
         filter.after = last;
-        if records.len() < JOBS_PAGE_MAX || facts.len() >= RECORDS_MAX {
-            return Ok(figures(&facts, since, now));
+        if records.len() < JOBS_PAGE_MAX || jobs.len() >= RECORDS_MAX {
+            let all = figures(jobs.iter().collect(), since, now);
+            return Ok(Facts { jobs, since, now, all });
         }
     }
 }
 
 /// The values of a job that the figures need.
 struct Fact {
+    submitter: Box<str>,
     created_ms: i64,
     wait_secs: Option<f64>,
     busy_secs: f64,
@@ -112,6 +133,7 @@ impl Fact {
         let granted = record.attempts.first().map(|attempt| attempt.granted_at_ms);
         let done = record.done.as_ref();
         Self {
+            submitter: record.submitter.as_str().into(),
             created_ms: record.created_at_ms,
             wait_secs: granted.map(|granted| seconds(granted - record.created_at_ms)),
             busy_secs: done
@@ -128,11 +150,11 @@ fn seconds(ms: i64) -> f64 {
     Duration::from_millis(u64::try_from(ms).unwrap_or_default()).as_secs_f64()
 }
 
-fn figures(facts: &[Fact], since: i64, now: i64) -> Load {
+fn figures(facts: Vec<&Fact>, since: i64, now: i64) -> Load {
     let periods = (0..=(now - since) / PERIOD_MS).map(|number| {
         let from = since + number * PERIOD_MS;
         let within = facts.iter().filter(|fact| (from..from + PERIOD_MS).contains(&fact.created_ms));
-        let within: Vec<&Fact> = within.collect();
+        let within: Vec<&Fact> = within.copied().collect();
         let waits = sorted(within.iter().copied());
         Period {
             from: rfc3339(from),
@@ -143,11 +165,11 @@ fn figures(facts: &[Fact], since: i64, now: i64) -> Load {
             busy_secs: within.iter().map(|fact| fact.busy_secs).sum(),
         }
     });
-    let waits = sorted(facts);
+    let waits = sorted(facts.iter().copied());
     Load {
         since: rfc3339(since),
         jobs: u32::try_from(facts.len()).unwrap_or(u32::MAX),
-        failed: failed(facts),
+        failed: failed(facts.iter().copied()),
         wait_p50_secs: percentile(&waits, 50),
         wait_p90_secs: percentile(&waits, 90),
         periods: periods.collect(),
@@ -184,9 +206,15 @@ mod tests {
 
     #[test]
     fn jobs_count_in_the_period_of_their_creation() {
-        let fact = |created_ms, failed| Fact { created_ms, wait_secs: Some(2.0), busy_secs: 3.0, failed };
+        let fact = |created_ms, failed| Fact {
+            submitter: "a".into(),
+            created_ms,
+            wait_secs: Some(2.0),
+            busy_secs: 3.0,
+            failed,
+        };
         let facts = [fact(0, false), fact(PERIOD_MS - 1, true), fact(PERIOD_MS, false)];
-        let load = figures(&facts, 0, PERIOD_MS + 1);
+        let load = figures(facts.iter().collect(), 0, PERIOD_MS + 1);
         assert_eq!((load.jobs, load.failed, load.wait_p90_secs), (3, 1, Some(2.0)));
         let periods: Vec<_> = load.periods.iter().map(|one| (one.jobs, one.failed, one.busy_secs)).collect();
         assert_eq!(periods, [(2, 1, 6.0), (1, 0, 3.0)]);

@@ -1,7 +1,7 @@
 //! Answers that wait to be sent to one client, limited in messages and in bytes. Whoever makes an
 //! answer waits while there is no room, so a client that takes no answers gets no further ones.
 
-use axum::extract::ws::{Message, Utf8Bytes};
+use super::websocket::Message;
 use buildpool_protocol::client_link::ToClient;
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::frame;
@@ -54,7 +54,7 @@ impl Room {
 
 /// An encoded message with its room.
 pub(crate) struct Queued {
-    text: Utf8Bytes,
+    text: String,
     /// `None` for a small message.
     room: Option<Room>,
 }
@@ -109,7 +109,7 @@ impl Outbox {
     }
 
     /// Sends an encoded answer for which there is room. Returns false if the client has disconnected.
-    pub(crate) async fn send_text(&self, mut room: Room, text: Utf8Bytes) -> bool {
+    pub(crate) async fn send_text(&self, mut room: Room, text: String) -> bool {
         room.shrink(text.len());
         self.messages.send(Queued { text, room: Some(room) }).await.is_ok()
     }
@@ -122,10 +122,10 @@ impl Outbox {
 
 /// Encodes a message. If it exceeds the size limit, an error answers its request instead. Otherwise
 /// the client would lose the connection on every retry.
-pub(crate) fn text_of(message: &ToClient) -> Utf8Bytes {
+pub(crate) fn text_of(message: &ToClient) -> String {
     let text = frame::encode_control(message);
     if text.len() <= CONTROL_MESSAGE_BYTES_MAX {
-        return text.into();
+        return text;
     }
     let error = LinkError::new(
         ErrorCode::TooLarge,
@@ -134,7 +134,7 @@ pub(crate) fn text_of(message: &ToClient) -> Utf8Bytes {
             text.len()
         ),
     );
-    frame::encode_control(&ToClient::Error { request: message.request(), error }).into()
+    frame::encode_control(&ToClient::Error { request: message.request(), error })
 }
 
 #[cfg(test)]

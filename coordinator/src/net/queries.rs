@@ -156,7 +156,8 @@ pub(crate) async fn build(
     let mut jobs = jobs(shared, principal, ListQuery { query, limit: BUILD_JOBS_MAX }).await?.jobs;
     jobs.reverse();
     let Some(first) = jobs.first() else {
-        let text = format!("no job of {} is known", build.request_id());
+        let text =
+            format!("no job of {} is known; `buildpool jobs` lists the known jobs", build.request_id());
         return Err(LinkError::new(ErrorCode::UnknownJob, text));
     };
     let mut timestamp = first.created_at.clone();

@@ -1,12 +1,11 @@
 //! The context of a request of a client: its sender, and the way of its answers.
 
 use super::outbox::{Outbox, Room, text_of};
+use super::websocket::Message;
 use crate::app_state::AppState;
 use crate::auth::{Actor, Principal};
-use axum::extract::ws::{Message, Utf8Bytes};
 use buildpool_protocol::client_link::ToClient;
 use buildpool_protocol::error::LinkError;
-use bytes::Bytes;
 use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -52,7 +51,7 @@ impl RequestContext {
     }
 
     /// Sends an answer that is encoded already. Returns false if the client has disconnected.
-    pub(crate) async fn answer_text(&self, room: Room, text: Utf8Bytes) -> bool {
+    pub(crate) async fn answer_text(&self, room: Room, text: String) -> bool {
         self.control.send_text(room, text).await
     }
 
@@ -60,9 +59,10 @@ impl RequestContext {
         self.send(ToClient::Error { request: Some(request), error }).await;
     }
 
-    /// Sends a bulk frame. Returns false if the client has disconnected.
-    pub(crate) async fn bulk(&self, frame: Bytes) -> bool {
-        self.bulk.send(Message::Binary(frame)).await.is_ok()
+    /// Waits until a bulk frame can be sent. Call it before the frame is made: many requests of a connection may wait here.
+    /// `None` if the client has disconnected.
+    pub(super) async fn bulk_place(&self) -> Option<mpsc::Permit<'_, Message>> {
+        self.bulk.reserve().await.ok()
     }
 
     /// Sends a control message in order with the bulk frames.

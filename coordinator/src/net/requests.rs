@@ -13,7 +13,6 @@ use crate::app_state::AppState;
 use crate::auth::{JobsAfter, Note, Principal};
 use crate::logtext;
 use crate::runtime::{Command, ListQuery};
-use axum::extract::ws::Utf8Bytes;
 use buildpool_digest::Digest;
 use buildpool_pool::{ClientRef, Input, Submitter};
 use buildpool_protocol::client_link::{FromClient, LogAnswer, LogQuery, Role, ToClient, View};
@@ -240,7 +239,7 @@ async fn finding_of(
     with_digest(context, job, |digest| digest.finding(finding)).await?.ok_or_else(|| {
         LinkError::new(
             ErrorCode::NotFound,
-            format!("job {job} has no finding `{finding}`; `buildpool job {job}` lists them"),
+            format!("job {job} has no finding `{finding}`; `buildpool job ID` lists its findings"),
         )
     })
 }
@@ -285,7 +284,7 @@ async fn encoded(
     principal: &Principal,
     request: u32,
     listed: Listed,
-) -> Result<Utf8Bytes, LinkError> {
+) -> Result<String, LinkError> {
     let message = match listed {
         Listed::Jobs(wanted) => {
             let Page { jobs, next_cursor } = queries::jobs(shared, principal, *wanted).await?;

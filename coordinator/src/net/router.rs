@@ -1,15 +1,15 @@
 //! HTTP paths and the roles that may use them.
 
 use super::idle::RequestCount;
-use super::inbound::MESSAGE_BYTES_MAX;
+use super::inbound::{MESSAGE_BYTES_MAX, MessageRoom};
 use super::links::LinkPlace;
 use super::listen::Listener;
+use super::websocket::Upgrade;
 use super::{api, client_socket, page, standby, worker_conn};
 use crate::app_state::{AppState, internal};
 use crate::auth::{Actor, AuthError, Principal};
 use crate::metrics;
 use axum::extract::connect_info::{ConnectInfo, Connected};
-use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -23,10 +23,6 @@ use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::{frame, worker_link};
 use std::net::IpAddr;
 use std::sync::Arc;
-
-/// Size of the read buffer. It is small, so that an idle connection costs little memory. Larger
-/// frames get their own buffer.
-const READ_BUFFER_BYTES: usize = 3 << 10;
 
 /// Roles that may read the pool. The connection refuses requests of role `read` that change
 /// something.
@@ -130,49 +126,39 @@ async fn metrics(State(shared): State<Arc<AppState>>, sender: Sender) -> Respons
     }
 }
 
-async fn worker(State(shared): State<Arc<AppState>>, sender: Sender, upgrade: WebSocketUpgrade) -> Response {
-    let (principal, place) = match admit_link(&shared, &sender, &[Role::Worker, Role::Admin]) {
+async fn worker(State(shared): State<Arc<AppState>>, sender: Sender, upgrade: Upgrade) -> Response {
+    let (principal, place, room) = match admit_link(&shared, &sender, &[Role::Worker, Role::Admin]) {
         Ok(admitted) => admitted,
         Err(error) => return refuse(&error),
     };
-    limited(upgrade).on_upgrade(move |socket| async move {
+    upgrade.serve(MESSAGE_BYTES_MAX, room, move |socket| async move {
         worker_conn::serve(socket, shared, principal).await;
         drop(place);
     })
 }
 
-async fn client(State(shared): State<Arc<AppState>>, sender: Sender, upgrade: WebSocketUpgrade) -> Response {
-    let (principal, place) = match admit_link(&shared, &sender, &READERS) {
+async fn client(State(shared): State<Arc<AppState>>, sender: Sender, upgrade: Upgrade) -> Response {
+    let (principal, place, room) = match admit_link(&shared, &sender, &READERS) {
         Ok(admitted) => admitted,
         Err(error) => return refuse(&error),
     };
-    limited(upgrade).on_upgrade(move |socket| async move {
-        client_socket::serve(socket, shared, principal, sender.peer).await;
+    let peer = sender.peer;
+    upgrade.serve(MESSAGE_BYTES_MAX, room, move |socket| async move {
+        client_socket::serve(socket, shared, principal, peer).await;
         drop(place);
     })
 }
 
-/// Checks the token and the limits of a connection that becomes a link.
+/// Checks the token and the limits of a connection that becomes a link. Returns its room for messages too.
 fn admit_link(
     shared: &AppState,
     sender: &Sender,
     roles: &[Role],
-) -> Result<(Principal, LinkPlace), LinkError> {
+) -> Result<(Principal, LinkPlace, MessageRoom), LinkError> {
     let principal = authenticate(shared, sender, roles)?;
     let place = shared.links.admit(&principal.name, sender.peer)?;
-    // A connection becomes a link once.
-    let _first = sender.activity.room.set(shared.inbound_bytes.of(&principal.name));
-    Ok((principal, place))
-}
-
-pub(super) fn limited(upgrade: WebSocketUpgrade) -> WebSocketUpgrade {
-    let most = MESSAGE_BYTES_MAX;
-    upgrade
-        .max_message_size(most)
-        .max_frame_size(most)
-        .read_buffer_size(READ_BUFFER_BYTES)
-        .write_buffer_size(0)
-        .max_write_buffer_size(most * 2)
+    let room = shared.inbound_bytes.of(&principal.name);
+    Ok((principal, place, room))
 }
 
 /// Returns the token of a request.

@@ -1,11 +1,11 @@
 //! Answers of a standby: it sends links and HTTP requests to the leader. With `proxy = true`, [`forward`] passes them on instead.
 
 use super::CLOSE_REASON_WITHIN;
-use super::router::limited;
+use super::inbound::MessageRoom;
+use super::websocket::{Message, Upgrade, WebSocket};
 use crate::leader::{Leadership, Part};
 use axum::Router;
 use axum::extract::State;
-use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -14,6 +14,7 @@ use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::frame;
 use buildpool_protocol::limits::REGISTER_WITHIN;
 use buildpool_protocol::worker_link::{self, ToWorker};
+use futures_util::SinkExt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -110,32 +111,28 @@ pub(super) fn refusal(reason: &str) -> String {
     problem.to_string()
 }
 
-async fn worker(State(known): State<Known>, upgrade: WebSocketUpgrade) -> Response {
+async fn worker(State(known): State<Known>, upgrade: Upgrade) -> Response {
     let Ok(place) = known.links.clone().try_acquire_owned() else { return too_many() };
-    limited(upgrade).max_message_size(REGISTER_BYTES_MAX).max_frame_size(REGISTER_BYTES_MAX).on_upgrade(
-        move |socket| async move {
-            let message = match leader(&known.leadership).await {
-                Ok(url) => ToWorker::Redirect { url },
-                Err(error) => ToWorker::Refused { error },
-            };
-            answer(socket, frame::encode_control(&message)).await;
-            drop(place);
-        },
-    )
+    upgrade.serve(REGISTER_BYTES_MAX, MessageRoom::default(), move |socket| async move {
+        let message = match leader(&known.leadership).await {
+            Ok(url) => ToWorker::Redirect { url },
+            Err(error) => ToWorker::Refused { error },
+        };
+        answer(socket, frame::encode_control(&message)).await;
+        drop(place);
+    })
 }
 
-async fn client(State(known): State<Known>, upgrade: WebSocketUpgrade) -> Response {
+async fn client(State(known): State<Known>, upgrade: Upgrade) -> Response {
     let Ok(place) = known.links.clone().try_acquire_owned() else { return too_many() };
-    limited(upgrade).max_message_size(REGISTER_BYTES_MAX).max_frame_size(REGISTER_BYTES_MAX).on_upgrade(
-        move |socket| async move {
-            let message = match leader(&known.leadership).await {
-                Ok(url) => ToClient::Redirect { url },
-                Err(error) => ToClient::Error { request: None, error },
-            };
-            answer(socket, frame::encode_control(&message)).await;
-            drop(place);
-        },
-    )
+    upgrade.serve(REGISTER_BYTES_MAX, MessageRoom::default(), move |socket| async move {
+        let message = match leader(&known.leadership).await {
+            Ok(url) => ToClient::Redirect { url },
+            Err(error) => ToClient::Error { request: None, error },
+        };
+        answer(socket, frame::encode_control(&message)).await;
+        drop(place);
+    })
 }
 
 fn too_many() -> Response {
@@ -145,12 +142,12 @@ fn too_many() -> Response {
 }
 
 /// Sends the answer to `register`, and closes the link.
-async fn answer(mut socket: WebSocket, text: String) {
+async fn answer(mut socket: Box<WebSocket>, text: String) {
     // The peer may be gone. It tries another coordinator then.
     let _register = tokio::time::timeout(REGISTER_WITHIN, socket.recv()).await;
     let _gone = tokio::time::timeout(CLOSE_REASON_WITHIN, async {
-        socket.send(Message::Text(text.into())).await?;
-        socket.send(Message::Close(None)).await
+        socket.send(Message::Text(text)).await?;
+        socket.send(Message::Close).await
     })
     .await;
 }

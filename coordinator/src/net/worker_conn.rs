@@ -1,5 +1,6 @@
 //! Connection of one worker: passes messages to the pool and output to the store.
 
+use super::websocket::{Message, WebSocket};
 use super::{CLOSE_REASON_WITHIN, agree, stdin, worker_message};
 use crate::app_state::AppState;
 use crate::attempt::LiveAttempt;
@@ -8,8 +9,7 @@ use crate::completing;
 use crate::connections::WorkerOut;
 use crate::store::Appended;
 use crate::store::limits::{JOBS_ROOM_BYTES, RECORDS_ROOM_BYTES};
-use crate::transfer::{self, Frame, Peer, PeerKind};
-use axum::extract::ws::{Message, WebSocket};
+use crate::transfer::{Frame, Peer};
 use buildpool_pool::{DesiredState, Input, Session};
 use buildpool_protocol::error::{ErrorCode, LinkError, chain};
 use buildpool_protocol::frame::{self, BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
@@ -18,6 +18,7 @@ use buildpool_protocol::limits::{ATTEMPTS_HELD_MAX, REGISTER_WITHIN, REPORT_EVER
 use buildpool_protocol::output::{CHUNK_HEADER_BYTES, ChunkHeader};
 use buildpool_protocol::worker_link::{Desired, FromWorker, HeldState, Register, ToWorker};
 use bytes::Bytes;
+use futures_util::SinkExt;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,15 +34,16 @@ const WRITE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// its end.
 const RUNNING_WAITS_MAX: u32 = 10;
 
-pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<AppState>, principal: Principal) {
-    let register = match registration(&mut socket).await {
+pub(crate) async fn serve(mut socket: Box<WebSocket>, shared: Arc<AppState>, principal: Principal) {
+    // The rare steps are boxed: an idle connection would hold the memory of the largest one.
+    let register = match Box::pin(registration(&mut socket)).await {
         Ok(Some(register)) => register,
         Ok(None) => return,
-        Err(error) => return refuse(&mut socket, error).await,
+        Err(error) => return Box::pin(refuse(&mut socket, error)).await,
     };
     let protocol = match agree(&shared, register.protocol, "worker") {
         Ok(protocol) => protocol,
-        Err(error) => return refuse(&mut socket, error).await,
+        Err(error) => return Box::pin(refuse(&mut socket, error)).await,
     };
     let session = Session(shared.connections.number());
     tracing::info!(worker = %register.name, session = session.0, token = %principal.name, "worker connected");
@@ -49,30 +51,26 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<AppState>, principa
     let name = register.name.clone();
     let mut outbox = shared.connections.add_worker(session);
     let input = Input::Registered { session, register, token: principal.name.clone() };
-    shared.send_limited_input(&principal.name, input).await;
-    let (transfers, mut frames) = Peer::new(shared.clone(), PeerKind::Worker(session));
-    let (stdin_out, mut stdin) = mpsc::channel(STDIN_MAX);
+    Box::pin(shared.send_limited_input(&principal.name, input)).await;
     let mut connection = WorkerConnection {
         socket,
         shared: shared.clone(),
         session,
         token: principal.name.clone(),
         protocol,
-        transfers,
+        transfers: Peer::of_worker(shared.clone(), session),
         unacknowledged: HashMap::new(),
         feeds: HashMap::new(),
-        stdin_out,
+        stdin: None,
     };
-    let end = connection
-        .run(&mut Queues { outbox: &mut outbox, frames: &mut frames, stdin: &mut stdin }, &principal)
-        .await;
+    let end = connection.run(&mut outbox, &principal).await;
     shared.connections.remove_worker(session);
-    shared.runtime.input(Input::Gone { session }).await;
+    Box::pin(shared.runtime.input(Input::Gone { session })).await;
     match end {
         Ok(()) => tracing::info!(worker = %name, session = session.0, "worker gone"),
         Err(error) => {
             tracing::warn!(worker = %name, session = session.0, error = %error.message, "worker refused");
-            refuse(&mut connection.socket, error).await;
+            Box::pin(refuse(&mut connection.socket, error)).await;
         }
     }
 }
@@ -105,14 +103,14 @@ async fn refuse(socket: &mut WebSocket, error: LinkError) {
     let text = frame::encode_control(&ToWorker::Refused { error });
     // The worker may have disconnected. It receives the reason at its next connection attempt.
     let _gone = tokio::time::timeout(CLOSE_REASON_WITHIN, async {
-        socket.send(Message::Text(text.into())).await?;
-        socket.send(Message::Close(None)).await
+        socket.send(Message::Text(text)).await?;
+        socket.send(Message::Close).await
     })
     .await;
 }
 
 struct WorkerConnection {
-    socket: WebSocket,
+    socket: Box<WebSocket>,
     shared: Arc<AppState>,
     session: Session,
     /// Name of its token.
@@ -123,41 +121,56 @@ struct WorkerConnection {
     unacknowledged: HashMap<AttemptId, u64>,
     /// How far each attempt has room for standard input. Dropping the sender ends the sending.
     feeds: HashMap<AttemptId, watch::Sender<u64>>,
-    stdin_out: mpsc::Sender<stdin::StdinItem>,
+    /// Queue of standard input to send, from the first job that has one.
+    stdin: Option<(mpsc::Sender<stdin::StdinItem>, mpsc::Receiver<stdin::StdinItem>)>,
 }
 
-/// Queues of messages for the worker.
-struct Queues<'a> {
-    outbox: &'a mut mpsc::Receiver<WorkerOut>,
-    frames: &'a mut transfer::Out,
-    stdin: &'a mut mpsc::Receiver<stdin::StdinItem>,
+/// Messages for the worker.
+type Outbox = mpsc::Receiver<Box<WorkerOut>>;
+
+/// Returns the next item of the queue. Never completes without a queue: a job makes it.
+async fn next_stdin(
+    queue: &mut Option<(mpsc::Sender<stdin::StdinItem>, mpsc::Receiver<stdin::StdinItem>)>,
+) -> stdin::StdinItem {
+    let next = match queue {
+        Some((_, items)) => items.recv().await,
+        None => None,
+    };
+    match next {
+        Some(item) => item,
+        None => std::future::pending().await,
+    }
 }
 
 impl WorkerConnection {
-    async fn run(&mut self, queues: &mut Queues<'_>, principal: &Principal) -> Result<(), LinkError> {
+    async fn run(&mut self, outbox: &mut Outbox, principal: &Principal) -> Result<(), LinkError> {
         let shared = self.shared.clone();
         // Check the token first: a worker that accepts no messages would otherwise block this loop.
         tokio::select! {
             biased;
             error = shared.revoked(principal) => Err(error),
-            end = self.work(queues) => end,
+            end = self.work(outbox) => end,
         }
     }
 
-    async fn work(&mut self, queues: &mut Queues<'_>) -> Result<(), LinkError> {
+    async fn work(&mut self, outbox: &mut Outbox) -> Result<(), LinkError> {
         loop {
             tokio::select! {
                 biased;
-                out = queues.outbox.recv() => match out {
-                    Some(out) => if !self.send_out(out).await? { return Ok(()) },
+                out = outbox.recv() => match out {
+                    Some(out) => if !Box::pin(self.send_out(*out)).await? { return Ok(()) },
                     None => return Ok(()),
                 },
                 received = tokio::time::timeout(SILENCE_MAX, self.socket.recv()) => match received {
-                    Ok(Some(Ok(message))) => if !self.take(message).await? { return Ok(()) },
+                    Ok(Some(Ok(message))) => if !Box::pin(self.take(message)).await? { return Ok(()) },
                     Ok(Some(Err(_)) | None) | Err(_) => return Ok(()),
                 },
-                Some(stdin) = queues.stdin.recv() => if !self.send_stdin(stdin).await { return Ok(()) },
-                Some(frame) = queues.frames.recv() => if !self.send_frame(frame).await { return Ok(()) },
+                stdin = next_stdin(&mut self.stdin) => {
+                    if !Box::pin(self.send_stdin(stdin)).await { return Ok(()) }
+                }
+                frame = self.transfers.next_frame() => {
+                    if !Box::pin(self.send_frame(frame)).await { return Ok(()) }
+                }
             }
         }
     }
@@ -173,7 +186,7 @@ impl WorkerConnection {
             },
             WorkerOut::Desired { desired } => ToWorker::Desired { desired: self.desired(desired) },
             WorkerOut::Message(message) => *message,
-            WorkerOut::Close(error) => return Err(*error),
+            WorkerOut::Close(error) => return Err(error),
         };
         Ok(self.send(&message).await)
     }
@@ -212,7 +225,8 @@ impl WorkerConnection {
             (Some(from), _) => {
                 let (feed, room) = watch::channel(until);
                 self.feeds.insert(lease.attempt, feed);
-                let (shared, out) = (self.shared.clone(), self.stdin_out.clone());
+                let (out, _) = self.stdin.get_or_insert_with(|| mpsc::channel(STDIN_MAX));
+                let (shared, out) = (self.shared.clone(), out.clone());
                 self.shared.spawn(stdin::send(shared, lease, from, room, out));
             }
         }
@@ -223,10 +237,7 @@ impl WorkerConnection {
 
     async fn send(&mut self, message: &ToWorker) -> bool {
         let text = frame::encode_control(message);
-        matches!(
-            tokio::time::timeout(SILENCE_MAX, self.socket.send(Message::Text(text.into()))).await,
-            Ok(Ok(()))
-        )
+        matches!(tokio::time::timeout(SILENCE_MAX, self.socket.send(Message::Text(text))).await, Ok(Ok(())))
     }
 
     /// Adds the position of the stored log to each desired state.
@@ -258,8 +269,8 @@ impl WorkerConnection {
                 Ok(true)
             }
             Message::Binary(bytes) => self.output(bytes).await,
-            Message::Close(_) => Ok(false),
-            Message::Ping(_) | Message::Pong(_) => Ok(true),
+            Message::Close => Ok(false),
+            Message::Alive | Message::Headed(..) => Ok(true),
         }
     }
 
@@ -274,7 +285,7 @@ impl WorkerConnection {
                 for held in held.iter().filter(|held| held.state == HeldState::Ended) {
                     let attempt = self.shared.connections.attempt(held.lease.attempt);
                     if let Some(attempt) = attempt.filter(|attempt| attempt.lease == held.lease) {
-                        attempt.note_ended();
+                        attempt.note_ended(held.log_length);
                     }
                 }
                 let report = Input::Reported { session, held, condition };
@@ -301,9 +312,10 @@ impl WorkerConnection {
     }
 
     async fn output(&mut self, bytes: Bytes) -> Result<bool, LinkError> {
-        let (header, content) = BinaryHeader::decode(&bytes)?;
+        let (header, _) = BinaryHeader::decode(&bytes)?;
+        let content = bytes.slice(BINARY_HEADER_BYTES..);
         if header.kind == BinaryKind::Transfer {
-            self.transfers.bytes(header.channel, header.position, bytes.slice(BINARY_HEADER_BYTES..));
+            self.transfers.bytes(header.channel, header.position, content);
             return Ok(true);
         }
         if header.kind != BinaryKind::Output {
@@ -346,7 +358,7 @@ impl WorkerConnection {
             };
         }
         let appended =
-            tokio::task::block_in_place(|| attempt.append(&self.shared.logs, header.position, content));
+            tokio::task::block_in_place(|| attempt.append(&self.shared.logs, header.position, &content));
         match appended {
             Ok(Appended::Stored { position }) => {
                 Ok(self.acknowledge(&attempt, position, content.len() as u64).await)

@@ -131,18 +131,24 @@ impl Runtime {
         self.mirror.ended().filter_map(|job| self.mirror.unwritten(now, job, &why)).collect()
     }
 
-    /// Adds the reason why the coordinator's disk delays a job: it refuses the job's log, or the
-    /// record of its end, which is reported as soon as it is on disk.
+    /// Adds what only the owner of logs and records knows about a wait: how much of a log is still to come, and whether
+    /// the coordinator's disk refuses the log, or the record of the job's end.
     pub(super) fn with_delay_reason(&self, mut live: LiveJob) -> LiveJob {
         if let Some(attempt) = live.attempts.last()
             && let Some(attempt) = self
                 .components
                 .connections
                 .attempt(AttemptId { job: live.record.job, number: attempt.number })
-            && let Some(refusal) = attempt.refusal()
         {
-            let reason = format!("its log can't be stored: {}", refusal.reason);
-            live.waiting = Some(WaitInfo::new(reason, refusal.since_ms));
+            if let Some(refusal) = attempt.refusal() {
+                let reason = format!("its log can't be stored: {}", refusal.reason);
+                live.waiting = Some(WaitInfo::new(reason, refusal.since_ms));
+            } else if live.state == JobState::Sealing
+                && let Some(waits) = &mut live.waiting
+                && let Some(amount) = attempt.amounts().text()
+            {
+                waits.reason = format!("{} ({amount})", waits.reason);
+            }
         }
         if let Some(since_ms) = self.unwritten_since_ms
             && (live.waiting.is_none() || live.state == JobState::Sealing)

@@ -39,7 +39,7 @@ impl Runtime {
                 connections.to_client(client, Reply::Refused { request: client.request, error });
             }
             Effect::Welcome { session, lost_after, desired } => {
-                connections.to_worker(session, WorkerOut::Welcome(Box::new(Welcome { lost_after, desired })));
+                connections.to_worker(session, WorkerOut::Welcome(Welcome { lost_after, desired }));
             }
             Effect::SendDesired { session, desired } => {
                 connections.to_worker(session, WorkerOut::Desired { desired })
@@ -67,11 +67,14 @@ impl Runtime {
                 connections.to_worker(session, WorkerOut::Message(Box::new(ToWorker::Grant(grant))));
             }
             Effect::Send { session, message } => connections.to_worker(session, WorkerOut::Message(message)),
-            Effect::Close { session, error } => {
-                connections.to_worker(session, WorkerOut::Close(Box::new(error)))
-            }
+            Effect::Close { session, error } => connections.to_worker(session, WorkerOut::Close(error)),
             Effect::Changed { job } => connections.changed(job),
             Effect::Done { job, .. } => self.done(job),
+            Effect::CutDigest { lease } => {
+                if let Some(attempt) = connections.attempt(lease.attempt) {
+                    attempt.cut_digest();
+                }
+            }
             Effect::Abandon(lost) => self.abandon(lost.lease.attempt),
         }
     }

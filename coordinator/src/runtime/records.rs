@@ -13,7 +13,7 @@ use buildpool_pool as pool;
 use buildpool_pool::{Change, LiveJob, Now, WaitInfo};
 use buildpool_protocol::ids::{AttemptId, JobId, WorkerId};
 use buildpool_protocol::limits::LOST_AFTER;
-use buildpool_protocol::outcome::CrashType;
+use buildpool_protocol::outcome::{CrashType, SetupOutcome};
 use buildpool_protocol::report::{JobState, Verdict};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -228,12 +228,14 @@ impl Mirror {
                 records.push(Record::Log { attempt: AttemptId { job, number: done.attempt }, bytes });
             }
         }
+        // If the setup failed, the ending is its own.
+        let has_run = outcome.and_then(|it| it.setup.as_ref()).is_none_or(SetupOutcome::passed);
         record.done = Some(DoneRecord {
             finished_at_ms: done.finished_at_ms,
             sealed_at_ms,
             attempt: (done.attempt > 0).then_some(done.attempt),
             verdict: done.verdict,
-            exit_code: digest.as_ref().and_then(|digest| digest.exit_code),
+            exit_code: digest.as_ref().filter(|_| has_run).and_then(|digest| digest.exit_code),
             crash_type: match (&digest, done.verdict) {
                 (Some(digest), _) => digest.crash_type,
                 (None, Verdict::Cancelled) => CrashType::Cancelled,

@@ -5,6 +5,7 @@ use super::error::StoreError;
 use super::limits;
 use super::sql;
 use super::sql::server::Server;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
@@ -311,6 +312,8 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     let set_up = || -> rusqlite::Result<()> {
         connection.busy_timeout(limits::BUSY_TIMEOUT)?;
         connection.set_prepared_statement_cache_capacity(64);
+        // Without it, each new value of a `LIMIT` or of an indexed column parses and plans the statement again.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
         connection.pragma_update(None, "synchronous", "full")?;
         connection.pragma_update(None, "temp_store", "memory")?;
@@ -393,4 +396,24 @@ pub(crate) fn checkpoint(connection: &Connection) -> Result<(), StoreError> {
     connection
         .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
         .map_err(StoreError::database(doing))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::open;
+    use crate::store::disk::Disk;
+    use rusqlite::StatementStatus::RePrepare;
+
+    #[test]
+    fn a_prepared_statement_is_planned_once_for_all_values() {
+        let directory = tempfile::tempdir().unwrap();
+        let connection = open(&directory.path().join("test.db"), &Disk::default()).unwrap();
+        connection.execute_batch("CREATE TABLE numbers(number INTEGER PRIMARY KEY)").unwrap();
+        let sql = "SELECT number FROM numbers WHERE number > ?1 ORDER BY number LIMIT ?2";
+        let mut statement = connection.prepare(sql).unwrap();
+        for limit in 1..5 {
+            assert!(statement.query([7, limit]).unwrap().next().unwrap().is_none());
+        }
+        assert_eq!(statement.get_status(RePrepare), 0);
+    }
 }

@@ -14,6 +14,10 @@ pub const BLOCK_BYTES_MAX: usize = BLOCK_BYTES + (128 << 10);
 pub const COMPRESSION_LEVEL: i32 = 1;
 /// Minimum length of an ended log that is compressed, in bytes.
 pub const PACK_BYTES_MIN: u64 = 16 << 10;
+/// Limit on the chunks of one open log that its readers share in memory, in bytes; they are its end.
+pub const RECENT_LOG_BYTES_MAX: usize = 4 << 20;
+/// The same over all logs.
+pub const RECENT_BYTES_MAX: usize = 16 << 20;
 /// Maximum length of a log without a file, in bytes. Such a log stays in memory until it is sealed,
 /// and is then stored in the database. So a small job costs one commit.
 pub const INLINE_BYTES_MAX: usize = 4 << 10;

@@ -15,6 +15,7 @@ mod objects;
 mod open_log;
 mod pack;
 mod read;
+mod recent;
 mod registry;
 mod retention;
 mod unstored;

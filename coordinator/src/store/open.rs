@@ -7,6 +7,7 @@ use super::error::StoreError;
 use super::logs::Logs;
 use super::migrate::{BEGUN, MIGRATING};
 use super::objects::{Objects, ObjectsUrl};
+use super::passing::PassingRuns;
 use super::reader::Reader;
 use super::reserve::{RESERVE_BYTES, Reserve};
 use super::sql::server::Server;
@@ -33,6 +34,7 @@ pub struct Store {
     disk: Disk,
     database: Database,
     reader: Reader,
+    passing: PassingRuns,
     logs: Logs,
     objects: Option<Objects>,
     start: u64,
@@ -110,7 +112,8 @@ impl Store {
             make_directory(&root)?;
             disk.sync_directory(directory).map_err(StoreError::file("sync", directory))?;
         }
-        let reader = Reader::new(database.clone());
+        let passing = PassingRuns::default();
+        let reader = Reader::beside_writer(database.clone(), passing.clone());
         let checkpointed = shared.is_none().then_some(path);
         let objects = shared.map(|(_, url, environment)| {
             Objects::open(url, directory, (reader.clone(), start), environment.into_iter())
@@ -124,6 +127,7 @@ impl Store {
             disk,
             database,
             reader,
+            passing,
             logs,
             objects,
             start,
@@ -139,7 +143,8 @@ impl Store {
     pub fn writer(&self) -> Result<Writer, StoreError> {
         let path = records_path(&self.directory);
         let connection = self.database.open(&self.disk)?;
-        Ok(Writer::new(connection, path, self.disk.clone(), self.logs.clone(), Arc::clone(&self.open)))
+        let shared = (self.logs.clone(), self.passing.clone());
+        Ok(Writer::new(connection, path, self.disk.clone(), shared, Arc::clone(&self.open)))
     }
 
     /// Returns a reader of records. Cheap to clone.

@@ -3,6 +3,7 @@
 use super::database::Database;
 use super::error::StoreError;
 use super::limits;
+use super::passing::PassingRuns;
 use super::records::{HistoryKey, JobFilter, JobRecord, PassingRun, RecordBody, WorkerRecord};
 use super::sql::{self, Connection, OptionalExtension, Row, Value, params};
 use buildpool_protocol::ids::{BUILD_PREFIX, BuildId};
@@ -16,13 +17,15 @@ use std::time::Duration;
 use uuid::Uuid;
 
 /// Number of passing runs that the usual duration of a command is computed from.
-const USUAL_RUNS: u32 = 7;
+const USUAL_RUNS: usize = 7;
 
 /// Reads records. Cheap to clone. Many threads may read at once; each read sees all transactions
 /// that were committed before it.
 #[derive(Clone)]
 pub struct Reader {
     pool: Arc<ConnectionPool>,
+    /// Runs that the writer of this process keeps up to date. `None` if another process may write.
+    passing: Option<PassingRuns>,
 }
 
 struct ConnectionPool {
@@ -40,10 +43,10 @@ impl fmt::Debug for Reader {
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
     /// No job has an id with this prefix.
-    #[error("no job is known by this id")]
+    #[error("no job is known by this id; `buildpool jobs` lists the known jobs")]
     Unknown,
     /// The text can't be the prefix of an id.
-    #[error("a job id has hexadecimal digits and hyphens only")]
+    #[error("a job id has hexadecimal digits and hyphens only; `buildpool jobs` lists the known jobs")]
     NotAnId,
     /// The text is the id of a build, or an incomplete one (`None`). Builds are found by the whole
     /// id only.
@@ -73,7 +76,12 @@ pub enum Lookup {
 
 impl Reader {
     pub(super) fn new(database: Database) -> Self {
-        Self { pool: Arc::new(ConnectionPool { database, idle: Mutex::new(Vec::new()) }) }
+        Self { pool: Arc::new(ConnectionPool { database, idle: Mutex::new(Vec::new()) }), passing: None }
+    }
+
+    /// Returns a reader for the process with the only writer, which passes each committed run to `passing`.
+    pub(super) fn beside_writer(database: Database, passing: PassingRuns) -> Self {
+        Self { passing: Some(passing), ..Self::new(database) }
     }
 
     /// Reads the records of a data directory without a coordinator.
@@ -232,7 +240,16 @@ impl Reader {
     /// # Errors
     /// If the database can't be read.
     pub fn history(&self, key: HistoryKey) -> Result<Vec<PassingRun>, StoreError> {
-        self.with(|connection| {
+        self.newest_runs(key, usize::MAX)
+    }
+
+    fn newest_runs(&self, key: HistoryKey, runs_max: usize) -> Result<Vec<PassingRun>, StoreError> {
+        let seen = match self.passing.as_ref().map(|passing| passing.newest(key, runs_max)) {
+            Some(Ok(runs)) => return Ok(runs),
+            Some(Err(seen)) => Some(seen),
+            None => None,
+        };
+        let mut runs: Vec<PassingRun> = self.with(|connection| {
             let read = || -> sql::Result<Vec<sql::Result<String>>> {
                 let mut statement =
                     connection.prepare_cached("SELECT body FROM passing WHERE key = ?1 ORDER BY seq DESC")?;
@@ -240,7 +257,12 @@ impl Reader {
             };
             let rows = read().map_err(StoreError::database("read the history"))?;
             Ok(rows.into_iter().filter_map(|body| parsed("a passing run", body)).collect())
-        })
+        })?;
+        if let (Some(passing), Some(seen)) = (&self.passing, seen) {
+            passing.read(key, &runs, seen);
+        }
+        runs.truncate(runs_max);
+        Ok(runs)
     }
 
     /// Returns the median duration of a command's last passing runs, or `None` if there are no such
@@ -249,21 +271,14 @@ impl Reader {
     /// # Errors
     /// If the database can't be read.
     pub fn usual_duration(&self, key: HistoryKey) -> Result<Option<Duration>, StoreError> {
-        self.with(|connection| {
-            let read = || -> sql::Result<Vec<sql::Result<String>>> {
-                let mut statement = connection
-                    .prepare_cached("SELECT body FROM passing WHERE key = ?1 ORDER BY seq DESC LIMIT ?2")?;
-                Ok(statement.query_map(params![key.0, USUAL_RUNS], |row| row.get(0))?.collect())
-            };
-            let rows = read().map_err(StoreError::database("read the history"))?;
-            let runs = rows.into_iter().filter_map(|body| parsed::<PassingRun>("a passing run", body));
-            let mut runs: Vec<Duration> = runs
-                .map(|run| Duration::from_millis(run.duration_ms))
-                .filter(|run| *run <= DURATION_MAX)
-                .collect();
-            runs.sort_unstable();
-            Ok(runs.get(runs.len() / 2).copied())
-        })
+        let runs = self.newest_runs(key, USUAL_RUNS)?;
+        let mut runs: Vec<Duration> = runs
+            .iter()
+            .map(|run| Duration::from_millis(run.duration_ms))
+            .filter(|run| *run <= DURATION_MAX)
+            .collect();
+        runs.sort_unstable();
+        Ok(runs.get(runs.len() / 2).copied())
     }
 
     /// Returns the workers as they were last seen, sorted by name.

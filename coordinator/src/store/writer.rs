@@ -6,6 +6,7 @@ use super::events;
 use super::limits;
 use super::logs::Logs;
 use super::open::WRITTEN;
+use super::passing::PassingRuns;
 use super::reader;
 use super::records::{BodyRef, JobRecord, PassingRun, Record, WorkerRecord};
 use super::sql::{self, Connection, Kind, OptionalExtension, Transaction, params};
@@ -24,6 +25,7 @@ pub struct Writer {
     path: PathBuf,
     disk: Disk,
     logs: Logs,
+    passing: PassingRuns,
     commits: u32,
     /// Records that this writer has committed. A PostgreSQL server has the same number in the table `meta`.
     written: usize,
@@ -34,8 +36,24 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(connection: Connection, path: PathBuf, disk: Disk, logs: Logs, open: Arc<()>) -> Self {
-        Self { connection, path, disk, logs, commits: 0, written: 0, is_in_doubt: false, _open: open }
+    pub(super) fn new(
+        connection: Connection,
+        path: PathBuf,
+        disk: Disk,
+        (logs, passing): (Logs, PassingRuns),
+        open: Arc<()>,
+    ) -> Self {
+        Self {
+            connection,
+            path,
+            disk,
+            logs,
+            passing,
+            commits: 0,
+            written: 0,
+            is_in_doubt: false,
+            _open: open,
+        }
     }
 
     /// Writes a batch in one transaction: all of it or nothing. When this returns, the batch is
@@ -72,9 +90,14 @@ impl Writer {
         if let Err(error) = transaction.commit() {
             // The same batch follows, perhaps with more records at its end.
             self.is_in_doubt = is_in_doubt;
+            self.passing.forget();
             return Err(StoreError::database(doing)(error));
         }
         (self.written, self.is_in_doubt) = (written, false);
+        self.passing.committed(batch.iter().filter_map(|record| match record {
+            Record::Passed(run) => Some(&**run),
+            _ => None,
+        }));
         self.commits += 1;
         if self.commits >= limits::CHECKPOINT_COMMITS {
             self.commits = 0;

@@ -52,15 +52,52 @@ pub(crate) enum PeerKind {
 pub(crate) struct Peer {
     shared: Arc<AppState>,
     kind: PeerKind,
-    out: mpsc::Sender<Frame>,
+    out: Option<mpsc::Sender<Frame>>,
+    /// The other end of `out`, unless another task sends the frames.
+    frames: Option<Out>,
     channels: HashMap<u32, mpsc::Sender<Event>>,
     tasks: JoinSet<()>,
 }
 
 impl Peer {
+    /// Returns also the queue of frames to send.
     pub(crate) fn new(shared: Arc<AppState>, kind: PeerKind) -> (Self, Out) {
         let (out, receiver) = mpsc::channel(OUT_MAX);
-        (Self { shared, kind, out, channels: HashMap::new(), tasks: JoinSet::new() }, receiver)
+        let mut peer = Self::without_queue(shared, kind);
+        peer.out = Some(out);
+        (peer, receiver)
+    }
+
+    /// The frames to send come from [`Peer::next_frame`].
+    pub(crate) fn of_worker(shared: Arc<AppState>, session: Session) -> Self {
+        Self::without_queue(shared, PeerKind::Worker(session))
+    }
+
+    fn without_queue(shared: Arc<AppState>, kind: PeerKind) -> Self {
+        Self { shared, kind, out: None, frames: None, channels: HashMap::new(), tasks: JoinSet::new() }
+    }
+
+    /// Returns the next frame to send. Never completes before the first transfer begins.
+    pub(crate) async fn next_frame(&mut self) -> Frame {
+        let next = match &mut self.frames {
+            Some(frames) => frames.recv().await,
+            None => None,
+        };
+        match next {
+            Some(frame) => frame,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Returns the sender of frames. An idle worker has no queue.
+    fn out(&mut self) -> mpsc::Sender<Frame> {
+        let frames = &mut self.frames;
+        let out = self.out.get_or_insert_with(|| {
+            let (out, receiver) = mpsc::channel(OUT_MAX);
+            *frames = Some(receiver);
+            out
+        });
+        out.clone()
     }
 
     /// Handles a step, which opens a transfer or belongs to an open one. Steps of an ended transfer
@@ -82,7 +119,7 @@ impl Peer {
             None
         };
         let (sender, incoming) = mpsc::channel(EVENTS_MAX);
-        let mut channel = Channel { number, out: self.out.clone(), incoming };
+        let mut channel = Channel { number, out: self.out(), incoming };
         let (shared, kind) = (self.shared.clone(), self.kind.clone());
         if refusal.is_none() {
             self.channels.insert(number, sender);

@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
+/// Requests for one list of jobs.
+const LIST_PAGES_MAX: usize = 50;
 /// Capacity of the command channel to the task.
 const COMMANDS: usize = 64;
 
@@ -186,12 +188,25 @@ impl Client {
         self.query_jobs(JobQuery { state, build, ..JobQuery::default() }, limit).await
     }
 
-    /// Returns the newest jobs that match a query.
+    /// Returns the newest jobs that match a query. The coordinator stops its search after a number of records that the
+    /// token may not read; this continues it, in at most 50 requests.
     ///
     /// # Errors
     /// Errors of the link.
-    pub async fn query_jobs(&self, query: JobQuery, limit: u32) -> Result<Vec<JobSummary>, ClientError> {
-        self.call(ListJobs { query, limit }).await
+    pub async fn query_jobs(&self, mut query: JobQuery, limit: u32) -> Result<Vec<JobSummary>, ClientError> {
+        let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
+        let mut all = Vec::new();
+        for _ in 0..LIST_PAGES_MAX {
+            let missing = wanted.saturating_sub(all.len());
+            let limit = u32::try_from(missing).unwrap_or(u32::MAX);
+            let page = self.call(ListJobs { query: query.clone(), limit }).await?;
+            all.extend(page.jobs);
+            if page.next_cursor.is_none() || all.len() >= wanted {
+                break;
+            }
+            query.cursor = page.next_cursor;
+        }
+        Ok(all)
     }
 
     /// Returns a part of a log as text.

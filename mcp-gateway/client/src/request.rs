@@ -1,8 +1,8 @@
 //! Requests with one answer, each as a type with the type of its answer.
 
 use buildpool_protocol::client_link::{
-    AuditEntry, FromClient, JobQuery, JobSummary, LogAnswer, LogQuery, Role, ToClient, TokenCreated,
-    TokenSummary, View, WorkerSummary,
+    AuditEntry, FromClient, JobCursor, JobQuery, JobSummary, LogAnswer, LogQuery, Role, ToClient,
+    TokenCreated, TokenSummary, View, WorkerSummary,
 };
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::report::{Finding, JobResult};
@@ -40,6 +40,15 @@ pub struct WorkersPage {
     pub more: bool,
 }
 
+/// A page of the list of jobs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JobsPage {
+    /// The newest first. Fewer than requested if the coordinator stopped its search.
+    pub jobs: Vec<JobSummary>,
+    /// Where the list continues, if it does.
+    pub next_cursor: Option<JobCursor>,
+}
+
 macro_rules! answers {
     ($($answer:ty: $pattern:pat => $content:expr;)*) => {$(
         impl Answer for $answer {
@@ -55,7 +64,7 @@ macro_rules! answers {
 
 answers! {
     JobResult: ToClient::Job { result, .. } => *result;
-    Vec<JobSummary>: ToClient::Jobs { jobs, .. } => jobs;
+    JobsPage: ToClient::Jobs { jobs, next_cursor, .. } => JobsPage { jobs, next_cursor };
     LogAnswer: ToClient::Logs { logs, .. } => *logs;
     Finding: ToClient::Finding { finding, .. } => *finding;
     String: ToClient::Explain { text, .. } => text;
@@ -123,7 +132,7 @@ requests! {
         job: String,
     }
     /// The newest jobs.
-    ListJobs(Jobs, "jobs", idempotent: true) -> Vec<JobSummary> {
+    ListJobs(Jobs, "jobs", idempotent: true) -> JobsPage {
         /// The properties of the jobs.
         query: JobQuery,
         /// Maximum number of jobs.

@@ -5,7 +5,7 @@ use super::{Answer, Budget, prune, text};
 use buildpool_digest::TextPage as Page;
 use buildpool_digest::manifest::{self, JobFindings, Ranked};
 use buildpool_protocol::Finding;
-use buildpool_protocol::report::{FindingSummary, JobResult, JobState, Omission, Verdict};
+use buildpool_protocol::report::{FindingSummary, JobResult, JobState, Omission, Verdict, Waiting};
 use buildpool_protocol::shown::{counted, one_line};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -299,7 +299,8 @@ fn assemble(answer: &BuildAnswer, shown: &Shown) -> Answer {
     let is_listed = |id: &&&str| listed.iter().any(|job| job.job_id == ***id);
     let cancelled = answer.cancelled();
     let passed = answer.jobs.iter().filter(|job| job.success).count();
-    let first = failed.first().copied().or(answer.jobs.first().map(|job| job.job_id.as_str()));
+    let first = answer.failed().next().or(answer.jobs.first());
+    let (first, exit_code) = (first.map(|job| job.job_id.as_str()), first.and_then(|job| job.exit_code));
     let state = if answer.is_done() { "done" } else { "running" };
     let names_commands = answer.jobs.iter().any(|job| job.command != answer.jobs[0].command);
     let jobs: Vec<Value> =
@@ -317,6 +318,7 @@ fn assemble(answer: &BuildAnswer, shown: &Shown) -> Answer {
         "job_id": first,
         "state": state,
         "verdict": answer.verdict(),
+        "exit_code": exit_code,
     });
     let mut page = Page::default();
     let verdict = answer.verdict().map_or("none yet", Verdict::name);
@@ -354,8 +356,12 @@ fn assemble(answer: &BuildAnswer, shown: &Shown) -> Answer {
             page.quote(&cause);
         }
     }
-    ranked.tier_1.iter().for_each(|finding| page.finding(finding, ""));
-    ranked.others.iter().for_each(|finding| page.finding_line(finding, ""));
+    for finding in &ranked.tier_1 {
+        page.finding(&Finding { job: short_ids(&finding.job, answer), ..finding.clone() }, "");
+    }
+    for finding in &ranked.others {
+        page.finding_line(&FindingSummary { job: short_ids(&finding.job, answer), ..finding.clone() }, "");
+    }
     let omitted = omitted(answer, shown);
     if !omitted.is_empty() {
         let short = |cut: &Omission| Omission { get: short_ids(&cut.get, answer), ..cut.clone() };
@@ -369,7 +375,7 @@ fn assemble(answer: &BuildAnswer, shown: &Shown) -> Answer {
     Answer::new(structured, page.done().trim_end().to_owned())
 }
 
-/// Returns a command or call with the short ids of the build's jobs, for a text.
+/// Returns an id, a command or a call with the short ids of the build's jobs, for a text.
 fn short_ids(command: &str, answer: &BuildAnswer) -> String {
     answer.jobs.iter().fold(command.to_owned(), |text, job| text.replace(&job.job_id, job.shown_id()))
 }
@@ -447,6 +453,9 @@ fn job_text(job: &JobResult, with_details: bool, names_commands: bool) -> String
     if let Some(code) = job.exit_code {
         let _ = write!(text, ", exit code {code}");
     }
+    if let Some(waiting) = &job.waiting {
+        let _ = write!(text, ", waiting: {}", short(&waiting.reason));
+    }
     if with_details {
         if let Some(command) = command(job, names_commands) {
             let _ = write!(text, ", `{command}`");
@@ -463,7 +472,14 @@ fn job_text(job: &JobResult, with_details: bool, names_commands: bool) -> String
 }
 
 fn job_line(job: &JobResult, with_details: bool, names_commands: bool) -> Value {
-    let mut value = prune(json!({"job_id": job.job_id, "state": job.state, "verdict": job.verdict}));
+    let waiting = job.waiting.clone().map(|waiting| Waiting { reason: short(&waiting.reason), ..waiting });
+    let mut value = prune(json!({
+        "job_id": job.job_id,
+        "state": job.state,
+        "verdict": job.verdict,
+        "exit_code": job.exit_code,
+        "waiting": waiting,
+    }));
     if with_details {
         let labels: Vec<String> = job.labels.iter().map(|label| one_line(label)).collect();
         let details = prune(json!({
@@ -475,9 +491,6 @@ fn job_line(job: &JobResult, with_details: bool, names_commands: bool) -> Value 
         if let (Value::Object(value), Value::Object(details)) = (&mut value, details) {
             value.extend(details);
         }
-    }
-    if let Some(code) = job.exit_code {
-        value["exit_code"] = json!(code);
     }
     value
 }

@@ -4,8 +4,8 @@ use super::cut::shorten;
 use super::job::call;
 use super::{Answer, Budget, prune};
 use buildpool_digest::TextPage as Page;
-use buildpool_protocol::client_link::{JobSummary, WorkerSummary};
-use buildpool_protocol::limits::JOBS_PAGE_MAX;
+use buildpool_protocol::client_link::{JobCursor, JobSummary, WorkerSummary};
+use buildpool_protocol::ids::short_ids;
 use buildpool_protocol::report::{JobState, Omission};
 use buildpool_protocol::shown::{counted, one_line};
 use buildpool_protocol::spec::TemplateSpec;
@@ -36,6 +36,8 @@ struct Rest {
     title: String,
     /// Call that returns the omitted entries.
     more: String,
+    /// Calls that return the entries after each one, if the list can continue there.
+    after: Vec<String>,
     next: Vec<String>,
     notes: Vec<String>,
     /// Omissions other than the cuts made here.
@@ -105,7 +107,8 @@ fn assemble(entries: &[Entry], total: usize, rest: &Rest) -> Answer {
         // If the requested entries do not fit, a larger request would not help.
         omitted.extend(rest.further.clone());
     }
-    omit(&mut omitted, rest.name, total - entries.len(), 0, rest.more.clone());
+    let after = entries.len().checked_sub(1).and_then(|last| rest.after.get(last));
+    omit(&mut omitted, rest.name, total - entries.len(), 0, after.unwrap_or(&rest.more).clone());
     if let Some(short) = entries.iter().find(|entry| entry.gone > 0) {
         let gone = entries.iter().map(|entry| entry.gone).sum();
         omit(&mut omitted, "long texts", 0, gone, short.whole.clone());
@@ -137,13 +140,23 @@ pub(crate) struct JobsQuery {
 }
 
 impl JobsQuery {
-    fn call(&self, limit: u64) -> String {
-        let mut arguments = json!({"limit": limit});
+    /// Returns the call that continues the list after a job.
+    fn call_after(&self, job: &JobSummary) -> String {
+        let mut arguments = json!({"limit": self.limit});
         if let Some(state) = self.state {
             arguments["state"] = json!(state.name());
         }
+        if let Some(cursor) = cursor_after(job) {
+            arguments["cursor"] = json!(cursor);
+        }
         call("list_jobs", &arguments)
     }
+}
+
+/// The position after a job in a list.
+fn cursor_after(job: &JobSummary) -> Option<JobCursor> {
+    let created: jiff::Timestamp = job.created_at.parse().ok()?;
+    Some(JobCursor { created_at_ms: created.as_millisecond(), job: job.job_id.parse().ok()? })
 }
 
 /// Renders jobs, newest first.
@@ -153,26 +166,24 @@ pub(crate) fn jobs(jobs: &[JobSummary], query: &JobsQuery, budget: &Budget) -> A
         None => Vec::new(),
     };
     let title = format!("{}, newest first", counted(jobs.len() as u64, "job"));
-    let has_more = query.has_more && query.limit < JOBS_PAGE_MAX as u64;
-    let further = has_more.then(|| Omission {
+    let after: Vec<String> = jobs.iter().map(|job| query.call_after(job)).collect();
+    let further = after.last().filter(|_| query.has_more).map(|get| Omission {
         what: "older jobs, at least".to_owned(),
         lines: 1,
         bytes: 0,
-        get: query.call((2 * query.limit).min(JOBS_PAGE_MAX as u64)),
+        get: get.clone(),
     });
-    // The list has no second page, so no call returns the rest.
-    let more = "a person has them by `buildpool jobs`".to_owned();
-    let rest = Rest { name: "jobs", title, more, next, further, ..Rest::default() };
-    list(|most| jobs.iter().map(|job| job_entry(job, most)).collect(), rest, budget)
+    let rest = Rest { name: "jobs", title, after, next, further, ..Rest::default() };
+    let ids = short_ids(jobs.iter().map(|job| job.job_id.as_str()));
+    list(|most| jobs.iter().zip(&ids).map(|(job, id)| job_entry(job, id, most)).collect(), rest, budget)
 }
 
-fn job_entry(job: &JobSummary, most: usize) -> Entry {
+fn job_entry(job: &JobSummary, id: &str, most: usize) -> Entry {
     let mut gone = 0;
     let command = short(&job.command, most, &mut gone);
     let mut structured = prune(serde_json::to_value(job).unwrap_or_default());
     structured["command"] = json!(command);
-    structured["verdict"] = json!(job.verdict);
-    let mut line = format!("{} {}", job.job_id, job.state.name());
+    let mut line = format!("{id} {}", job.state.name());
     if let Some(verdict) = job.verdict {
         let _ = write!(line, " {verdict}");
     }
@@ -216,12 +227,19 @@ pub(crate) fn workers(workers: &[WorkerSummary], budget: &Budget) -> Answer {
     // The list has no second page, so no call returns the rest.
     let more = "a person has them by `buildpool workers`".to_owned();
     let rest = Rest { name: "workers", title, more, ..Rest::default() };
-    list(|_| workers.iter().map(worker_entry).collect(), rest, budget)
+    let mut ids = short_ids(workers.iter().flat_map(|worker| &worker.jobs).map(String::as_str)).into_iter();
+    let jobs: Vec<Vec<String>> =
+        workers.iter().map(|worker| ids.by_ref().take(worker.jobs.len()).collect()).collect();
+    list(
+        |_| workers.iter().zip(&jobs).map(|(worker, jobs)| worker_entry(worker, jobs)).collect(),
+        rest,
+        budget,
+    )
 }
 
-fn worker_entry(worker: &WorkerSummary) -> Entry {
+/// Returns a worker's entry. `jobs` are the short ids of its jobs.
+fn worker_entry(worker: &WorkerSummary, jobs: &[String]) -> Entry {
     let labels: Vec<String> = labels_of(worker);
-    let jobs = worker.jobs.len();
     let mut structured = json!({
         "name": one_line(&worker.name),
         "connected": worker.connected,
@@ -258,8 +276,8 @@ fn worker_entry(worker: &WorkerSummary) -> Entry {
         structured["last_seen"] = json!(seen);
         let _ = write!(line, ", last seen {seen}");
     }
-    if jobs > 0 {
-        let _ = write!(line, ", runs {}", worker.jobs.join(", "));
+    if !jobs.is_empty() {
+        let _ = write!(line, ", runs {}", jobs.join(", "));
     }
     Entry { structured, line, ..Entry::default() }
 }

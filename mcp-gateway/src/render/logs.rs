@@ -23,7 +23,8 @@ impl LogCall {
     pub(crate) fn room(&self, stream: StreamChoice, budget: &Budget) -> usize {
         let place = |after| TextPlace { position: u64::MAX, within: u32::MAX, after };
         // The two places differ, so that both are encoded.
-        let cursor = Some(LogCursor { attempt: u32::MAX, texts: [place(u32::MAX), place(u32::MAX - 1)] });
+        let texts = [place(u32::MAX), place(u32::MAX - 1)];
+        let cursor = Some(LogCursor { attempt: u32::MAX, texts, until: Some(texts) });
         let is_interleaved = stream == StreamChoice::Interleaved;
         let text = |is_wanted: bool| is_wanted.then(String::new);
         let (stdout, stderr) = (stream.wants(Stream::Stdout), stream.wants(Stream::Stderr));
@@ -78,6 +79,10 @@ pub(crate) fn logs(mut answer: LogAnswer, log_call: &LogCall, budget: &Budget) -
         match longest {
             Some(text) if excess > 0 && !text.is_empty() => {
                 cut_bytes += cut(text, excess + text.len() / 16, log_call.is_tail);
+                // The removed lines of a tail come again before its shown ones.
+                for cursor in [&mut answer.next_cursor, &mut answer.rest_cursor].into_iter().flatten() {
+                    cursor.until = None;
+                }
             }
             _ => return rendered,
         }
@@ -150,11 +155,47 @@ fn assemble(answer: &LogAnswer, log_call: &LogCall, cut_bytes: usize) -> Answer 
     }
     if !omitted.is_empty() {
         structured["omitted"] = json!(omitted);
-        page.omitted(&omitted);
+        page.omitted(&omitted.iter().map(in_text).collect::<Vec<_>>());
     }
     if !next.is_empty() {
         structured["next"] = json!(next);
         page.next(&next);
     }
     Answer::new(structured, page.done().trim_end().to_owned())
+}
+
+/// Returns an omission with a noun for the page, which counts it.
+fn in_text(cut: &Omission) -> Omission {
+    let what = match cut.what.as_str() {
+        "interleaved" if cut.lines > 0 => "interleaved_lines",
+        "interleaved" => "interleaved_output",
+        other => other,
+    };
+    Omission { what: what.to_owned(), ..cut.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answer, Budget, LogAnswer, LogCall, Map, Omission, logs};
+    use buildpool_protocol::Verbosity;
+
+    #[test]
+    fn omitted_lines_of_an_interleaved_text_are_counted_as_lines() {
+        let cut = |lines, bytes| Omission { what: "interleaved".into(), lines, bytes, get: String::new() };
+        for (lines, bytes, expected) in [
+            (19_999, 7, "19,999 interleaved lines"),
+            (1, 7, "1 interleaved line:"),
+            (0, 7, "7 bytes of interleaved output"),
+        ] {
+            let answer = LogAnswer {
+                interleaved: Some("x\n".into()),
+                omitted: vec![cut(lines, bytes)],
+                ..LogAnswer::default()
+            };
+            let call = LogCall { again: Map::new(), is_tail: true };
+            let Answer { text, structured, .. } = logs(answer, &call, &Budget::of(Verbosity::Minimal, "x"));
+            assert!(text.contains(expected), "{text}");
+            assert_eq!(structured["omitted"][0]["what"], "interleaved");
+        }
+    }
 }

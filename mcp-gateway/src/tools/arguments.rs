@@ -25,7 +25,58 @@ pub(crate) struct Arguments {
 pub(crate) struct ArgumentError {
     field: String,
     reason: String,
-    example: &'static str,
+    example: String,
+}
+
+/// Valid values of parameters that are not in the example of their tool.
+const VALUES: &[(&str, &str)] = &[
+    ("artifacts", r#"["out/**/*.png"]"#),
+    ("client_request_id", r#""nightly-1""#),
+    ("command", r#""make test""#),
+    ("context", "2"),
+    ("cursor", r#""1:4096""#),
+    ("cwd", r#""/home/ada/project""#),
+    ("env", r#"{"RUST_LOG":"debug"}"#),
+    ("filter", r#""parser""#),
+    ("grep", r#""error""#),
+    ("labels", r#"["os=macos"]"#),
+    ("limit", "100"),
+    ("offset", "0"),
+    ("on", r#"[["os=linux"],["os=macos"]]"#),
+    ("release", "true"),
+    ("reports", r#"["target/junit.xml"]"#),
+    ("request_id", r#""build-0198c0de-0000-7000-8000-000000000000""#),
+    ("show_artifacts", "true"),
+    ("stdin", r#""text""#),
+    ("stream", r#""stdout""#),
+    ("tail", "100"),
+    ("target", r#""app""#),
+    ("template", r#""vitest""#),
+    ("timeout_secs", "600"),
+    ("verbosity", r#""normal""#),
+    ("wait_secs", "50"),
+];
+
+/// Returns arguments with the field, as JSON: the example of the tool, and a valid value of the field.
+fn example_with(field: &str, example: &str) -> String {
+    let value = VALUES.iter().find(|(name, _)| *name == field).map(|(_, value)| *value);
+    let (Some(value), Ok(Value::Object(members))) = (value, serde_json::from_str(example)) else {
+        return example.to_owned();
+    };
+    if members.contains_key(field) {
+        return example.to_owned();
+    }
+    // These replace other parameters: both can't be given.
+    match field {
+        "request_id" => return format!(r#"{{"request_id":{value},"finding_id":"f1"}}"#),
+        "command" => return format!(r#"{{"command":{value}}}"#),
+        _ => {}
+    }
+    match example.strip_suffix('}') {
+        Some("{") => format!(r#"{{"{field}":{value}}}"#),
+        Some(members) => format!(r#"{members},"{field}":{value}}}"#),
+        None => example.to_owned(),
+    }
 }
 
 impl Arguments {
@@ -36,7 +87,8 @@ impl Arguments {
 
     /// Returns an error about a field, for checks of the tool itself.
     pub(crate) fn wrong(&self, field: impl Into<String>, reason: impl Into<String>) -> ArgumentError {
-        ArgumentError { field: field.into(), reason: reason.into(), example: self.example }
+        let field = field.into();
+        ArgumentError { reason: reason.into(), example: example_with(&field, self.example), field }
     }
 
     /// Removes a field. An explicit null counts as missing, because some clients send all fields.
@@ -141,7 +193,11 @@ impl Arguments {
             None => Ok(()),
             Some(field) => {
                 let valid = if self.known.is_empty() { "none".to_owned() } else { self.known.join(", ") };
-                Err(self.wrong(field.clone(), format!("is not a parameter of this tool; valid are {valid}")))
+                Err(ArgumentError {
+                    field: field.clone(),
+                    reason: format!("is not a parameter of this tool; valid are {valid}"),
+                    example: self.example.to_owned(),
+                })
             }
         }
     }
@@ -179,7 +235,7 @@ mod tests {
     fn each_mistake_names_field_value_and_what_is_valid() {
         let check = |error: super::ArgumentError, parts: &[&str]| {
             let text = error.to_string();
-            for part in parts.iter().chain(&[r#"{"command":"make"}"#]) {
+            for part in parts.iter().chain(&[r#"{"command":"make""#]) {
                 assert!(text.contains(part), "{text}");
             }
         };

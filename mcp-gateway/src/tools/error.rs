@@ -73,10 +73,14 @@ impl ToolError {
 }
 
 /// The command line and the tools share messages. A flag becomes the parameter of a tool; advice without one is left out.
-const FLAGS: [(&str, &str); 3] = [
+const FLAGS: [(&str, &str); 6] = [
     ("--cwd", "`cwd`"),
     (", or raise the limit (--max-snapshot-mb)", ""),
     ("`--verbosity minimal`", "`verbosity` minimal"),
+    ("`buildpool jobs` lists the known jobs", "list_jobs lists the known jobs"),
+    ("`buildpool jobs` lists them", "list_jobs lists them"),
+    // The advice below is the same.
+    ("; `buildpool job ID` lists its findings", ""),
 ];
 
 fn in_parameters(text: &str) -> String {
@@ -110,11 +114,10 @@ fn cancelled_text(job: Option<&str>) -> String {
 /// Returns the next step for the caller.
 fn advice(error: &ClientError) -> &'static str {
     match error.code() {
-        Some(ErrorCode::UnknownJob) => "list_jobs names the jobs that are known",
         Some(ErrorCode::Evicted) => "Its log is not kept any more; run it again to see its output",
         Some(ErrorCode::Ambiguous) => "Give more of the id",
+        Some(ErrorCode::NotFound) => "get_job returns the state of a job and its findings with their ids",
         Some(ErrorCode::Unsatisfiable) => "worker_status names the workers and their labels",
-        Some(ErrorCode::NotFound) => "get_job lists the findings of a job with their ids",
         Some(ErrorCode::Unauthorized | ErrorCode::Forbidden) => {
             "A person has to give this gateway another token"
         }
@@ -130,7 +133,29 @@ fn advice(error: &ClientError) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::ToolError;
+    use buildpool_client::ClientError;
     use buildpool_client::snapshot::SnapshotError;
+    use buildpool_protocol::error::{ErrorCode, LinkError};
+
+    #[test]
+    fn an_unknown_id_leads_to_a_tool_and_not_to_a_command() {
+        for (code, message, expected) in [
+            (
+                ErrorCode::UnknownJob,
+                "job `0`: no job is known by this id; `buildpool jobs` lists the known jobs",
+                "list_jobs",
+            ),
+            (ErrorCode::Invalid, "job `x`: no id; `buildpool jobs` lists the known jobs", "list_jobs"),
+            (
+                ErrorCode::NotFound,
+                "job 0 has no finding `f9`; `buildpool job ID` lists its findings",
+                "get_job",
+            ),
+        ] {
+            let text = ToolError::from(ClientError::Refused(LinkError::new(code, message))).text();
+            assert!(text.contains(expected) && !text.contains("buildpool"), "{text}");
+        }
+    }
 
     #[test]
     fn an_error_names_parameters_and_no_flags() {

@@ -27,7 +27,7 @@ pub(super) fn listing() -> Tool {
                 "job_id": schema::job_id(),
                 "stream": {"enum": ["stdout", "stderr", "both", "interleaved"], "default": "both"},
                 "tail": schema::integer("Last lines"),
-                "cursor": schema::described("Goes on from an earlier answer"),
+                "cursor": schema::described("Next page"),
                 "offset": schema::integer("First line, from 0"),
                 "limit": schema::integer("Lines from offset"),
                 "grep": schema::described("Regex: only matching lines"),

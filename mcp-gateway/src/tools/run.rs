@@ -42,6 +42,8 @@ pub(super) struct Options {
     client_request_id: Option<String>,
     /// Pictures among the artifacts are part of the answer.
     show_artifacts: bool,
+    /// The group of the project's configuration, of which one job runs at a time.
+    concurrency_group: Option<String>,
 }
 
 /// The command to run.
@@ -49,8 +51,6 @@ pub(super) struct Task {
     pub(super) command: String,
     pub(super) directory: PathBuf,
     pub(super) reports: Vec<String>,
-    /// Of which one job runs at a time.
-    pub(super) concurrency_group: Option<String>,
     /// Why this command, where it was chosen.
     pub(super) chosen: Option<String>,
     /// Selects the content of the answer to a passed job.
@@ -71,11 +71,6 @@ impl Task {
     ) -> Result<Self, ToolError> {
         let configuration = call.project.configuration_of(&options.directory);
         let top = call.project.top_of(&options.directory);
-        let group = match configuration.is_below(&top) {
-            true => configuration.concurrency_group().map_err(ChooseError::Configuration)?,
-            false => None,
-        };
-        let concurrency_group = group.map(str::to_owned);
         let purpose = match goal {
             Goal::Test { .. } => Purpose::Tests,
             Goal::Build { .. } => Purpose::Build,
@@ -86,16 +81,7 @@ impl Task {
         };
         if let Some(command) = command {
             let (directory, reports) = (options.directory.clone(), Vec::new());
-            return Ok(Self {
-                command,
-                directory,
-                reports,
-                concurrency_group,
-                chosen: None,
-                purpose,
-                filter,
-                stdin: None,
-            });
+            return Ok(Self { command, directory, reports, chosen: None, purpose, filter, stdin: None });
         }
         let processors = share::of(call, options).await;
         let chosen = project::choose(&configuration, &options.directory, &top, goal, processors)?;
@@ -104,7 +90,6 @@ impl Task {
             command: chosen.command,
             directory: chosen.directory,
             reports: chosen.reports,
-            concurrency_group,
             chosen: Some(render::reason(&why)),
             purpose,
             filter,
@@ -133,6 +118,9 @@ impl Options {
         let template = arguments.text("template")?;
         let directory = call.project.directory_of(cwd.as_deref())?;
         let template = named_template(&arguments, &call.project.templates_of(&directory), template)?;
+        let configuration = call.project.configuration_of(&directory);
+        let group = configuration.concurrency_group_of(&call.project.top_of(&directory));
+        let concurrency_group = group.map_err(ChooseError::Configuration)?.map(str::to_owned);
         let options = Self {
             directory,
             env: arguments.variables("env")?,
@@ -145,6 +133,7 @@ impl Options {
             artifacts,
             client_request_id: arguments.text("client_request_id")?,
             show_artifacts: arguments.flag("show_artifacts")?,
+            concurrency_group,
         };
         arguments.finish()?;
         Ok(options)

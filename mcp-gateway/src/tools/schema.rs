@@ -126,7 +126,7 @@ pub(crate) fn show_artifacts() -> Value {
 }
 
 pub(crate) fn job_id() -> Value {
-    described("Id or its beginning")
+    described("Id or prefix")
 }
 
 /// The names of templates where they fit, otherwise where to find them.

@@ -1,5 +1,6 @@
 //! Tests of the tool list: it is small, strict and deterministic, and matches the golden file.
 
+use super::arguments::Arguments;
 use super::{Choices, FRAME, LISTING_BYTES_MAX, Name};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -111,6 +112,28 @@ fn each_tool_is_titled_annotated_and_strict() {
         }
         for key in tool["inputSchema"].get("required").and_then(Value::as_array).into_iter().flatten() {
             assert!(example.get(key.as_str().unwrap()).is_some(), "{}: {key}", name.text());
+        }
+    }
+}
+
+/// An error about a parameter shows a call that has it.
+#[test]
+fn the_example_of_an_error_has_the_parameter() {
+    let listing = listing(&choices());
+    for (name, tool) in Name::ALL.iter().zip(listing.as_array().unwrap()) {
+        for (key, schema) in tool["inputSchema"]["properties"].as_object().into_iter().flatten() {
+            let text = Arguments::new(None, name.example()).wrong(key, "is wrong").to_string();
+            let (_, example) = text.split_once("has arguments like ").unwrap();
+            let example: Value = serde_json::from_str(example).unwrap();
+            let kind = match &example[key] {
+                Value::String(_) => "string",
+                Value::Array(_) => "array",
+                Value::Object(_) => "object",
+                Value::Bool(_) => "boolean",
+                Value::Number(_) => "integer",
+                Value::Null => panic!("{}: {key}: {text}", name.text()),
+            };
+            assert!(schema.get("type").is_none_or(|valid| *valid == kind), "{}: {key}: {text}", name.text());
         }
     }
 }

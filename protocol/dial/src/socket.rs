@@ -19,7 +19,7 @@ use tokio_tungstenite::tungstenite::{self, http::StatusCode};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 /// Size of the read buffer of a connection, in bytes. A larger frame gets its own buffer.
-const READ_BUFFER_BYTES: usize = 16 << 10;
+const READ_BUFFER_BYTES: usize = 64 << 10;
 
 /// An open connection.
 pub type Socket = WebSocketStream<Transport>;

@@ -76,22 +76,16 @@ pub struct TextPlace {
 
 /// The position after an answer about a log, for each of its texts. If both positions are equal,
 /// the text form is `attempt:position`, `attempt:position:within` or
-/// `attempt:position:within:after`. Otherwise it is `attempt` and all three numbers of both.
+/// `attempt:position:within:after`. Otherwise it is `attempt` and all three numbers of both. An end follows as
+/// `-position:within` for each text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogCursor {
     /// Number of the attempt.
     pub attempt: u32,
     /// Positions in stdout and stderr. An interleaved text continues at the lower one.
     pub texts: [TextPlace; 2],
-}
-
-impl LogCursor {
-    /// Returns only the lower of both positions, in a form that every version can parse. Continuing
-    /// there repeats some lines of one text.
-    pub fn plain(self) -> Self {
-        let first = self.texts[0].min(self.texts[1]);
-        Self { texts: [TextPlace { after: 0, ..first }; 2], ..self }
-    }
+    /// Positions where the reading ends: the lines from there on are known. `after` has no meaning here.
+    pub until: Option<[TextPlace; 2]>,
 }
 
 impl fmt::Display for LogCursor {
@@ -108,6 +102,9 @@ impl fmt::Display for LogCursor {
         if !is_one {
             write!(f, ":{}:{}:{}", second.position, second.within, second.after)?;
         }
+        for end in self.until.iter().flatten() {
+            write!(f, "-{}:{}", end.position, end.within)?;
+        }
         Ok(())
     }
 }
@@ -116,13 +113,15 @@ impl std::str::FromStr for LogCursor {
     type Err = CursorError;
 
     fn from_str(text: &str) -> Result<Self, CursorError> {
-        let numbers: Vec<u64> =
-            text.splitn(8, ':').map(str::parse).collect::<Result<_, _>>().map_err(|_| CursorError)?;
+        let numbers = |text: &str| {
+            text.splitn(8, ':').map(str::parse).collect::<Result<Vec<u64>, _>>().map_err(|_| CursorError)
+        };
         let short = |number: u64| u32::try_from(number).map_err(|_| CursorError);
         let place = |position: u64, within: u64, after: u64| {
             Ok(TextPlace { position, within: short(within)?, after: short(after)? })
         };
-        let (attempt, texts) = match numbers[..] {
+        let mut parts = text.split('-');
+        let (attempt, texts) = match numbers(parts.next().unwrap_or_default())?[..] {
             [attempt, position] => (attempt, [place(position, 0, 0)?; 2]),
             [attempt, position, within] => (attempt, [place(position, within, 0)?; 2]),
             [attempt, position, within, after] => (attempt, [place(position, within, after)?; 2]),
@@ -131,7 +130,19 @@ impl std::str::FromStr for LogCursor {
             }
             _ => return Err(CursorError),
         };
-        Ok(Self { attempt: short(attempt)?, texts })
+        let mut end = || match numbers(parts.next()?) {
+            Ok(numbers) if numbers.len() == 2 => Some(place(numbers[0], numbers[1], 0)),
+            _ => Some(Err(CursorError)),
+        };
+        let until = match (end(), end()) {
+            (None, _) => None,
+            (Some(first), Some(second)) => Some([first?, second?]),
+            (Some(_), None) => return Err(CursorError),
+        };
+        if parts.next().is_some() {
+            return Err(CursorError);
+        }
+        Ok(Self { attempt: short(attempt)?, texts, until })
     }
 }
 
@@ -210,8 +221,7 @@ pub struct LogQuery {
     /// either escaped as in JSON or with a mark of two per line. The longer form counts.
     pub characters_max: Option<usize>,
     /// The same limit for both texts together, instead of `characters_max`. One text may use the
-    /// space that the other leaves. Neither gets less than half because of the other. A client that
-    /// sets this accepts cursors of every form.
+    /// space that the other leaves. Neither gets less than half because of the other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub characters_together: Option<usize>,
 }

@@ -4,6 +4,7 @@ use super::{JobSpec, Setup, Source, TemplateSpec};
 use crate::limits;
 use globset::GlobBuilder;
 use std::path::{Component, Path};
+use std::time::Duration;
 
 impl JobSpec {
     /// Checks sizes, names and absence of NUL.
@@ -60,9 +61,7 @@ impl JobSpec {
         for pattern in &self.reports {
             check_bytes("report", pattern, limits::PATH_BYTES_MAX)?;
         }
-        if self.wait_for_worker.is_some_and(|wait| wait > limits::DURATION_MAX) {
-            return Err(SpecError::new("wait_for_worker", "longer than the limit of 100 years"));
-        }
+        check_duration("wait_for_worker", self.wait_for_worker, limits::DURATION_MAX)?;
         if let Some(group) = &self.concurrency_group {
             check_name("concurrency_group", group)?;
         }
@@ -75,12 +74,7 @@ impl JobSpec {
         for pattern in &self.reports {
             check_report(pattern)?;
         }
-        if self.grace.is_some_and(|grace| grace > limits::GRACE_MAX) {
-            return Err(SpecError::new(
-                "grace",
-                format!("longer than the limit of {}s", limits::GRACE_MAX.as_secs()),
-            ));
-        }
+        check_duration("grace", self.grace, limits::GRACE_MAX)?;
         for (field, value) in [("timeout", self.timeout), ("idle_timeout", self.idle_timeout)] {
             if value.is_some_and(|value| value.is_zero()) {
                 return Err(SpecError::new(
@@ -88,12 +82,7 @@ impl JobSpec {
                     "0 would end the job before it starts; leave it out for no limit",
                 ));
             }
-            if value.is_some_and(|value| value > limits::TIMEOUT_MAX) {
-                return Err(SpecError::new(
-                    field,
-                    format!("longer than the limit of {}s", limits::TIMEOUT_MAX.as_secs()),
-                ));
-            }
+            check_duration(field, value, limits::TIMEOUT_MAX)?;
         }
         Ok(())
     }
@@ -274,6 +263,16 @@ pub fn check_name(field: &'static str, name: &str) -> Result<(), SpecError> {
     Ok(())
 }
 
+fn check_duration(field: &'static str, value: Option<Duration>, most: Duration) -> Result<(), SpecError> {
+    match value.filter(|value| *value > most) {
+        None => Ok(()),
+        Some(value) => {
+            let (value, most) = (value.as_secs(), most.as_secs());
+            Err(SpecError::new(field, format!("{value}s is too long; valid is up to {most}s")))
+        }
+    }
+}
+
 /// Prefix of the pool's own variables.
 pub const OWN_VARIABLES: &str = "BUILDPOOL_";
 
@@ -347,13 +346,15 @@ pub fn check_artifact(pattern: &str) -> Result<String, SpecError> {
 /// Checks the path or glob of a test report.
 ///
 /// # Errors
-/// Fails if it is empty, too long, absolute, or contains `..`.
+/// Fails if it is empty, too long, absolute, not a valid glob, or contains `..`.
 pub fn check_report(pattern: &str) -> Result<(), SpecError> {
     let leads_out = |part: Component<'_>| !matches!(part, Component::Normal(_) | Component::CurDir);
     let reason = if pattern.is_empty() || pattern.len() > limits::PATH_BYTES_MAX || pattern.contains('\0') {
         format!("is not a path; 1 to {} bytes without NUL are valid", limits::PATH_BYTES_MAX)
     } else if Path::new(pattern).components().any(leads_out) {
         "leads out of the command's directory; valid is a path or glob relative to it, without `..`, as in `out/**/*.xml`".to_owned()
+    } else if let Some(problem) = glob_problem(pattern) {
+        format!("{problem}; valid is a path or glob, as in `out/**/*.xml`")
     } else {
         return Ok(());
     };
@@ -371,4 +372,21 @@ fn check_variable(field: &'static str, name: &str) -> Result<(), SpecError> {
         ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{check_artifact, check_report};
+
+    #[test]
+    fn a_pattern_that_is_no_glob_is_refused_with_the_reason() {
+        for pattern in ["[", "out/{a,b", "a/***/[b"] {
+            let error = check_report(pattern).expect_err(pattern);
+            assert!(error.reason.contains("is not a glob: "), "{}", error.reason);
+            assert!(check_artifact(pattern).is_err(), "{pattern}");
+        }
+        for pattern in ["out/**/*.xml", "report.xml", "out/{a,b}[1-9].xml"] {
+            check_report(pattern).expect(pattern);
+        }
+    }
 }

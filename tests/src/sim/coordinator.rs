@@ -372,6 +372,7 @@ impl Coordinator {
                 continue;
             }
             truth.disk.sealed.insert(id, sealed);
+            running.inbox.push_back(Input::LogArrived { lease });
             running.inbox.push_back(Input::Completed(Box::new(completed)));
         }
     }

@@ -53,6 +53,17 @@ fn a_script_submits_a_job_and_reads_its_result_log_and_artifact() {
     let path = format!("jobs/{id}/logs?stream=stdout");
     let plain = send(&pool, "GET", &path, &[&bearer, "Accept: text/plain"], &Value::Null).expect(200);
     assert_eq!(plain.body, "out\n");
+    let lines = submit(&pool, &json!({"command": ["seq", "6"]}));
+    get(&pool, &format!("jobs/{lines}?wait_secs=60"));
+    let tail = |query: &str, accept: &str| {
+        send(&pool, "GET", &format!("jobs/{lines}/logs?{query}"), &[&bearer, accept], &Value::Null)
+    };
+    let plain = tail("tail=2", "Accept: text/plain").expect(200);
+    assert_eq!(plain.body, "5\n6\n", "exactly as many lines, though one chunk has more");
+    let events = tail("tail=2", "Accept: text/event-stream").expect(200).body;
+    assert!(events.contains(r#""offset":8,"text":"5\n6\n""#), "{events}");
+    let refused = tail("tail=2&offset=1", "Accept: application/json").expect(422).body;
+    assert!(refused.contains("tail, cursor, offset"), "{refused}");
     let events =
         send(&pool, "GET", &format!("jobs/{id}/logs"), &[&bearer, "Accept: text/event-stream"], &Value::Null);
     let events = events.expect(200).body;
@@ -75,6 +86,29 @@ fn a_script_submits_a_job_and_reads_its_result_log_and_artifact() {
     let part = send(&pool, "GET", &path, &[&bearer, "Range: bytes=2-4"], &Value::Null).expect(206);
     assert_eq!((&*part.body, part.header("content-disposition")), ("234", Some("attachment")));
     assert_eq!(call(&pool, "GET", &path, &Value::Null).expect(200).body, "0123456789");
+    let beyond = send(&pool, "GET", &path, &[&bearer, "Range: bytes=99-"], &Value::Null).expect(416);
+    assert_eq!(beyond.header("content-range"), Some("bytes */10"));
+    let detail = beyond.json()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.starts_with("range: `bytes=99-`: the artifact has 10 bytes; valid is "), "{detail}");
+}
+
+#[test]
+fn an_error_names_the_field_its_value_and_the_valid_values() {
+    let pool = Pool::start(1);
+    for (method, path, body, expected) in [
+        ("GET", "jobs?limit=abc", Value::Null, "limit: `abc`: valid is a whole number from 1 to 1000"),
+        ("GET", "audit?limit=abc", Value::Null, "limit: `abc`: valid is a whole number from 1 to 1000"),
+        ("DELETE", "tokens/nope", Value::Null, "id: `nope`: "),
+        (
+            "POST",
+            "jobs",
+            json!({ "command": "true", "timeout_secs": -4 }),
+            "timeout_secs: `-4`: valid is a whole number from 1 to 604800",
+        ),
+    ] {
+        let refused = call(&pool, method, path, &body).expect(400).json();
+        assert!(refused["detail"].as_str().unwrap().starts_with(expected), "{refused}");
+    }
 }
 
 #[test]
@@ -109,7 +143,20 @@ fn an_idempotency_key_makes_one_job_of_repeated_requests() {
     let second = send(&pool, "POST", "jobs", &headers, &job).expect(200).json();
     assert_eq!(first["job_id"], second["job_id"]);
     let id = first["job_id"].as_str().unwrap();
+    let other = |body: &Value| {
+        let refused = send(&pool, "POST", "jobs", &headers, body).expect(422).json();
+        refused["detail"].as_str().unwrap().to_owned()
+    };
+    let different = [json!({ "command": ["false"] }), json!({ "command": ["true"], "stdin": "x" })];
+    for (body, field) in different.iter().zip(["command", "stdin"]) {
+        let expected =
+            format!("idempotency-key: `nightly-1` belongs to job {id}, which has another `{field}`");
+        assert!(other(body).starts_with(&expected), "{}", other(body));
+    }
     get(&pool, &format!("jobs/{id}?wait_secs=60"));
+    assert!(other(&different[0]).contains("another `command`"), "also of a job that is done");
+    send(&pool, "POST", "jobs", &headers, &job).expect(200);
+    assert_eq!(get(&pool, "jobs")["jobs"].as_array().map(Vec::len), Some(1));
     let again = [&*bearer, "Idempotency-Key: again-1"];
     let retry = format!("jobs/{id}/retry");
     let new = send(&pool, "POST", &retry, &again, &Value::Null).expect(201).json();

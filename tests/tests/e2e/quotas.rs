@@ -1,7 +1,7 @@
 //! Tests of quotas, queue estimates, and the fallback to the local machine.
 
 use buildpool_tests::mcp::{Gateway, structured};
-use buildpool_tests::{Place, Pool, PoolBuilder, STRANGER};
+use buildpool_tests::{Place, Pool, PoolBuilder, STRANGER, wait_until};
 use serde_json::json;
 use std::process::Command;
 
@@ -75,6 +75,67 @@ fn jobs_of_a_concurrency_group_run_one_at_a_time() {
     pool.wait_for_state(&other, "running");
     std::fs::write(&go, "").unwrap();
     assert_eq!(pool.wait_for_state(&second, "done")["verdict"], "passed");
+}
+
+#[test]
+fn each_job_of_a_project_is_in_its_concurrency_group() {
+    let pool = Pool::start(1);
+    let project = pool.place().home().join("project");
+    std::fs::create_dir_all(project.join(".buildpool")).unwrap();
+    let configuration = project.join(".buildpool/config.yaml");
+    std::fs::write(&configuration, "concurrency_group: device\n").unwrap();
+    let go = pool.place().file("go");
+    let text = format!("while [ ! -e {} ]; do sleep 0.05; done", go.display());
+    let run = |options: &[&str]| {
+        let words = ["run", "--no-snapshot", "--detach", "--cwd", project.to_str().unwrap()];
+        pool.buildpool(&[&words[..], options, &["--", "sh", "-c", &text]].concat())
+    };
+    let id = |options: &[&str]| run(options).expect(0).out().trim().to_owned();
+    let (first, second) = (id(&[]), id(&[]));
+    pool.wait_for_state(&first, "running");
+    let waiting = pool.job(&second);
+    assert!(waiting["waiting"]["reason"].as_str().unwrap().contains("same concurrency group"), "{waiting}");
+    let other = id(&["--concurrency-group", "another"]);
+    pool.wait_for_state(&other, "running");
+    std::fs::write(&go, "").unwrap();
+    assert_eq!(pool.wait_for_state(&second, "done")["verdict"], "passed");
+    // A file above the project is not its own.
+    let inner = project.join("inner");
+    std::fs::create_dir_all(inner.join(".git")).unwrap();
+    let words = ["run", "--no-snapshot", "--output", "json", "--cwd", inner.to_str().unwrap(), "--", "true"];
+    std::fs::write(&configuration, "concurrency_group: [device]\n").unwrap();
+    pool.buildpool(&words).expect(0);
+    // A job that calls `run` would wait for itself.
+    let mut inside = pool.command(&["run", "--no-snapshot", "--", "true"]);
+    let inside = inside.current_dir(&project).env("BUILDPOOL_JOB_ID", "x").output().unwrap();
+    assert!(inside.status.success(), "{inside:?}");
+    let refused = run(&[]).expect(125).err();
+    assert!(refused.contains("concurrency_group: invalid value [\"device\"]"), "{refused}");
+}
+
+#[test]
+fn each_tool_runs_its_jobs_in_the_group_of_the_project() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.file(".buildpool")).unwrap();
+    std::fs::write(place.file(".buildpool/config.yaml"), "concurrency_group: device\n").unwrap();
+    let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
+    let mut run = |word: &str| {
+        let command = format!("echo {word}; while [ ! -e go ]; do sleep 0.05; done");
+        gateway.call("run_command", json!({"command": command, "wait_secs": 0}))["job_id"].clone()
+    };
+    let jobs = [run("one"), run("two")];
+    let waits = |job: &serde_json::Value| {
+        let reason = job["waiting"]["reason"].as_str().unwrap_or_default();
+        reason.contains("same concurrency group")
+    };
+    wait_until("one of the jobs waits for the other one of its group", || {
+        jobs.iter().any(|job| waits(&gateway.call("get_job", json!({"job_id": job}))))
+    });
+    std::fs::write(place.file("go"), "").unwrap();
+    for job in jobs {
+        let ended = gateway.call("get_job", json!({"job_id": job, "wait_secs": 60}));
+        assert_eq!(ended["verdict"], "passed", "{ended}");
+    }
 }
 
 #[test]

@@ -187,3 +187,48 @@ fn a_worker_uses_the_token_that_was_written_into_its_token_file() {
     std::fs::write(&file, pool.worker_token()).unwrap();
     pool.wait_for_workers();
 }
+
+/// Returns the paths of members that are null, zero or empty. A job may have them in the fields that it always has, and
+/// every count of its tests.
+fn void_members(value: &Value, path: &str) -> Vec<String> {
+    match value {
+        Value::Object(members) => members
+            .iter()
+            .flat_map(|(name, member)| {
+                let is_void = [Value::Null, json!(0), json!(""), json!([]), json!({})].contains(member);
+                let is_kept = ["verdict", "exit_code"].contains(&name.as_str());
+                let path = format!("{path}.{name}");
+                if is_void && !is_kept { vec![path] } else { void_members(member, &path) }
+            })
+            .collect(),
+        Value::Array(items) => items.iter().flat_map(|item| void_members(item, path)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn json_has_no_empty_members_and_texts_have_short_ids() {
+    let pool = Pool::start(1);
+    let passed = pool.buildpool(&["run", "--no-snapshot", "--output", "json", "--", "true"]).expect(0).json();
+    let run = ["run", "--no-snapshot", "--detach", "--", "sleep", "600"];
+    let running = pool.buildpool(&run).expect(0).out().trim().to_owned();
+    pool.wait_for_state(&running, "running");
+    let passed = passed["job_id"].as_str().unwrap();
+    for answer in
+        [&["jobs"][..], &["workers"], &["token", "list"], &["logs", passed], &["job", passed], &["audit"]]
+    {
+        let words: Vec<&str> = answer.iter().copied().chain(["--json"]).collect();
+        let answer = pool.buildpool(&words).expect(0).json();
+        assert_eq!(void_members(&answer, ""), [""; 0], "{words:?}: {answer}");
+    }
+    let jobs = pool.buildpool(&["jobs", "--json"]).expect(0).json();
+    let members = |job: &Value, names: &[&str]| names.iter().filter(|name| job.get(**name).is_some()).count();
+    assert_eq!(members(&jobs[0], &["verdict"]), 1, "{jobs}");
+    assert_eq!(members(&jobs[0], &["success", "exit_code"]), 0, "{jobs}");
+    assert_eq!((&jobs[1]["success"], &jobs[1]["exit_code"]), (&json!(true), &json!(0)), "{jobs}");
+    let listed = pool.buildpool(&["jobs"]).expect(0).out();
+    let short = running.replace('-', "")[..12].to_owned();
+    assert!(!listed.contains(&running) && listed.contains(&short), "{listed}");
+    let cancelled = pool.buildpool(&["cancel", &running]).expect(0).out();
+    assert!(!cancelled.contains(&running) && cancelled.contains(&short), "{cancelled}");
+}

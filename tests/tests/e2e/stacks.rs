@@ -94,7 +94,7 @@ fn an_answer_about_a_running_job_has_its_last_lines_and_its_silence() {
     assert_eq!(running["last_lines"][0], "line 22", "{running}");
     buildpool_tests::wait_until("a second of silence", || pool.job(id)["silent_secs"].as_u64() >= Some(1));
     let text = pool.buildpool(&["job", id]).expect(0).out();
-    assert!(text.contains("|line 30\n") && text.contains("last output: "), "{text}");
+    assert!(text.contains("|line 30\n") && text.contains("no output for "), "{text}");
 
     let waits = pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "true"]).expect(0).out();
     let queued = pool.job(waits.trim());

@@ -212,6 +212,17 @@ fn a_call_of_run_command_gives_its_text_and_a_build_gives_it_to_each_job() {
 }
 
 #[test]
+fn a_directory_as_input_is_named() {
+    let place = Place::new();
+    let directory = std::fs::File::open(place.work()).unwrap();
+    let ended = run(place.command(["run", "--", "cat"]), directory).expect(0);
+    assert!(ended.err().starts_with("buildpool: standard input is a directory"), "{ended}");
+    let directory = std::fs::File::open(place.work()).unwrap();
+    let ended = run(place.command(["run", "--no-stdin", "--", "cat"]), directory).expect(0);
+    assert_eq!(ended.err(), "");
+}
+
+#[test]
 fn input_waits_for_a_worker_without_a_limit_being_passed() {
     let pool = PoolBuilder::default().start();
     let mut endless = Command::new("yes").stdout(Stdio::piped()).spawn().unwrap();

@@ -35,7 +35,7 @@ fn completed(place: &Place, line: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_list_of_jobs_fits_the_terminal_and_is_whole_in_a_pipe() {
+fn a_list_of_jobs_fits_the_terminal_and_is_not_cut_in_a_pipe() {
     let place = Place::new();
     let long = format!("exit 3 # {}", "x".repeat(200));
     place.shell(&long).expect(3);
@@ -58,7 +58,13 @@ fn a_list_of_jobs_fits_the_terminal_and_is_whole_in_a_pipe() {
     plain.wait_for("xxx…");
     assert!(!plain.written().contains('\x1b'), "{}", plain.written());
     let piped = place.buildpool(&["jobs"]).expect(0).out();
-    assert!(piped.contains(&id) && piped.contains(&long) && !piped.contains('\x1b'), "{piped}");
+    assert!(
+        piped.contains(&digits[..12])
+            && !piped.contains(&id)
+            && piped.contains(&long)
+            && !piped.contains('\x1b'),
+        "{piped}"
+    );
     let forced = place.buildpool(&["jobs", "--color", "always"]).expect(0).out();
     assert!(forced.contains("\x1b[31mfailed (3)\x1b[0m"), "{forced}");
     // The short id selects the job.
@@ -82,6 +88,26 @@ fn run_shows_a_short_output_once_and_its_progress_on_one_line() {
     let screen = terminal.screen();
     assert_eq!((screen.matches("\nbegun\n").count(), screen.matches("oh no\n").count()), (1, 1), "{screen}");
     assert!(!screen.contains("buildpool: running on"), "{screen}");
+}
+
+#[test]
+fn a_job_colours_its_output_and_does_not_control_the_terminal() {
+    let place = Place::new();
+    let output = r"\033[31mred\033[0m \033]0;title\007 \342\200\256turned\n";
+    let shown = "\u{1b}[31mred\u{1b}[0m \\x1b]0;title\\x07 \\u{202e}turned";
+    let mut run = Terminal::start(place.command(["run", "--", "printf", output]), 100, 24);
+    assert!(run.ended().success());
+    run.wait_for("turned");
+    assert!(run.written().contains(shown), "{:?}", run.written());
+    let id = place.buildpool(&["jobs", "--json"]).expect(0).json()[0]["job_id"].as_str().unwrap().to_owned();
+    for words in [&["logs", &id][..], &["logs", &id, "--tail", "1"]] {
+        let mut logs = Terminal::start(place.command(words), 100, 24);
+        assert!(logs.ended().success());
+        logs.wait_for("turned");
+        assert!(logs.written().contains(shown), "{words:?}: {:?}", logs.written());
+        let raw = place.buildpool(words).expect(0).out();
+        assert_eq!(raw, "\u{1b}[31mred\u{1b}[0m \u{1b}]0;title\u{7} \u{202e}turned\n", "{words:?}");
+    }
 }
 
 #[test]

@@ -44,3 +44,36 @@ fn directories_deeper_than_any_path_stop_neither_the_next_job_nor_a_start() {
     assert_eq!(pool.buildpool(&["run", "--", "ls"]).expect(0).out(), "file\n");
     assert!(!left.exists());
 }
+
+/// Without isolation, a job can remove the files of its worker.
+#[test]
+fn a_job_that_removes_the_directories_of_its_worker_does_not_stop_the_next_ones() {
+    let pool = PoolBuilder::default().worker(&["--slots", "1"]).start();
+    project(&pool);
+    for removed in ["projects", "attempts", "keepers"] {
+        let path = pool.data("w0").join(removed);
+        // How this job itself ends does not matter: it removes its own files.
+        pool.buildpool(&["run", "--", "rm", "-rf", path.to_str().unwrap()]);
+        for _ in 0..2 {
+            let next = pool.buildpool(&["run", "--", "ls"]);
+            assert_eq!((next.code(), next.out().as_str()), (0, "file\n"), "without {removed}: {next}");
+        }
+    }
+}
+
+#[test]
+fn a_job_that_damages_the_record_of_its_attempt_ends_with_its_exit_code() {
+    let pool = PoolBuilder::default().worker(&["--slots", "1"]).start();
+    let attempts = pool.data("w0").join("attempts");
+    for damage in [
+        "rm -f $record; mkfifo $record",
+        ": >$record",
+        "rm -f $record; mkdir $record",
+        "ln -sf $record $record",
+    ] {
+        let record = format!("record={}/$BUILDPOOL_JOB_ID.1/attempt.json", attempts.display());
+        let command = format!("{record}; ls $record >/dev/null || exit 7; {damage}; exit 6");
+        let ran = pool.buildpool(&["run", "--no-snapshot", "--", "sh", "-c", &command]);
+        assert_eq!(ran.code(), 6, "{damage}: {ran}");
+    }
+}

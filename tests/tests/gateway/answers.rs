@@ -80,7 +80,8 @@ fn each_line_of_a_log_is_reached_by_the_calls_that_the_answers_name() {
     assert_eq!(all(&pages(json!({"offset": 1000, "limit": 2000}))), (1_001..=4_000).collect::<Vec<u32>>());
     let tail = pages(json!({}));
     assert!(numbers(&tail[0]).ends_with(&[3_999, 4_000]), "{tail:?}");
-    assert_eq!(all(&tail[1..]), whole());
+    let (last, before) = tail.split_first().unwrap();
+    assert_eq!([all(before), numbers(last)].concat(), whole(), "each line once");
     let found = pages(json!({"grep": "L\\d*0 "}));
     assert_eq!(all(&found), (1..=400).map(|n| n * 10).collect::<Vec<u32>>());
     let few = pages(json!({"grep": "L\\d*0 ", "offset": 995, "limit": 5}));
@@ -246,7 +247,7 @@ fn both_texts_of_a_log_come_whole_where_they_fit_and_each_line_once_where_they_d
     loop {
         let page = gateway.call("get_job_logs", arguments);
         for (name, lines) in ["stdout", "stderr"].into_iter().zip(&mut lines) {
-            lines.extend(page[name].as_str().unwrap().lines().map(str::to_owned));
+            lines.extend(page[name].as_str().unwrap_or_default().lines().map(str::to_owned));
         }
         let Some(next) = page["next"][0].as_str() else { break };
         arguments = serde_json::from_str(next.strip_prefix("get_job_logs ").unwrap()).unwrap();

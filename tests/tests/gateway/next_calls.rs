@@ -9,8 +9,8 @@ use std::process::Command;
 
 /// Shell text that prints 400 lines without a message of a tool.
 const BUSY: &str = "i=0; while [ $i -lt 400 ]; do i=$((i+1)); echo \"line $i of the output\"; done";
-/// Limit on the calls that follow from one answer. Pages of a log lead from one to the next.
-const FOLLOWED_MAX: usize = 40;
+/// Limit on the calls that follow from one answer. Pages of a log or a list lead from one to the next.
+const FOLLOWED_MAX: usize = 200;
 
 /// Tools that an answer may suggest.
 const TOOLS: [&str; 10] = [
@@ -33,7 +33,7 @@ fn content(result: &Value) -> BTreeSet<String> {
     let lines = text.lines().filter(is_content).map(|line| line.trim_start_matches('|').trim().to_owned());
     let mut lines: BTreeSet<String> = lines.collect();
     // A running job's time is new in each answer.
-    lines.retain(|line| !line.starts_with("RUNNING for") && !line.starts_with("last output:"));
+    lines.retain(|line| !line.starts_with("RUNNING for") && !line.starts_with("no output for"));
     lines
 }
 
@@ -155,7 +155,7 @@ fn each_suggested_call_of_a_finished_job_returns_something_new() {
                 }
             }
         }
-        for (tool, arguments) in [("list_jobs", json!({"limit": 3})), ("worker_status", json!({}))] {
+        for (tool, arguments) in [("list_jobs", json!({"limit": 50})), ("worker_status", json!({}))] {
             let first = gateway.result(tool, arguments);
             follow(&mut gateway, tool, &first, |_| ());
         }

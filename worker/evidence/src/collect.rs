@@ -107,6 +107,20 @@ impl<'a> Context<'a> {
     }
 }
 
+impl Context<'_> {
+    /// Returns true if nothing can contain evidence of this attempt: [`collect`] would return none, and read nothing.
+    pub fn has_no_sources(&self) -> bool {
+        let is_success = matches!(self.ending, Ending::Exited { code: 0 });
+        is_success && !self.memory_exclusive && self.crash_directories.is_empty() && !self.names_reports()
+    }
+
+    fn names_reports(&self) -> bool {
+        self.result_bundle.is_some()
+            || !self.report_patterns.is_empty()
+            || result_bundle_in(self.command).is_some()
+    }
+}
+
 /// Returns the directories where macOS writes crash files of the user and of the system. Empty on
 /// Linux.
 pub fn default_crash_directories(home: impl FnOnce() -> Option<PathBuf>) -> Vec<PathBuf> {
@@ -136,7 +150,7 @@ pub fn read_reports(paths: &[PathBuf]) -> Result<Evidence, EvidenceError> {
     for path in paths {
         match read_report(path) {
             Ok(read) => take(read, &mut evidence, &mut weighed, &mut Vec::new()),
-            Err(error @ EvidenceError::NeedsXcode { .. }) => not_read(&error, false, &mut evidence),
+            Err(error @ EvidenceError::NeedsXcode { .. }) => not_read(&error, Asked::Matches, &mut evidence),
             Err(error) => return Err(error),
         }
     }
@@ -218,10 +232,10 @@ fn hints_at_crash(report: &TestReport) -> bool {
 
 /// Reads all reports into `evidence` and returns the devices on which tests ran.
 fn reports(context: &Context<'_>, evidence: &mut Evidence) -> Vec<String> {
-    let (added, own) = (context.result_bundle.as_ref(), result_bundle_in(context.command));
-    if added.is_none() && own.is_none() && context.report_patterns.is_empty() {
+    if !context.names_reports() {
         return Vec::new();
     }
+    let (added, own) = (context.result_bundle.as_ref(), result_bundle_in(context.command));
     let mut seen = HashSet::new();
     let mut weighed = Vec::new();
     let mut devices = Vec::new();
@@ -234,7 +248,9 @@ fn reports(context: &Context<'_>, evidence: &mut Evidence) -> Vec<String> {
     let asked = context.report_patterns.iter().map(|pattern| (pattern.clone(), false));
     for (pattern, implied) in patterns.chain(asked) {
         if !implied && let Err(error) = check_report(&pattern) {
-            evidence.notes.push(format!("report pattern: {}", error.reason));
+            let note = format!("report pattern: {}", error.reason);
+            evidence.unread.get_or_insert_with(|| text::message(&note));
+            evidence.notes.push(note);
             continue;
         }
         let mut found = find::expand(&root, &pattern);
@@ -243,8 +259,14 @@ fn reports(context: &Context<'_>, evidence: &mut Evidence) -> Vec<String> {
         }
         // A missing implied bundle is normal, because xcodebuild writes no bundle after a usage
         // error.
+        let how = match (implied, found.is_named) {
+            (true, _) => Asked::Implied,
+            (false, false) => Asked::Matches,
+            (false, true) => Asked::Named,
+        };
         if !implied {
             evidence.notes.extend(found.notes);
+            found.refused.iter().for_each(|error| not_read(error, how, evidence));
         }
         let mut of_pattern: Vec<Part> = Vec::new();
         for path in found.files {
@@ -273,7 +295,7 @@ fn reports(context: &Context<'_>, evidence: &mut Evidence) -> Vec<String> {
                     let part = |weighed| Part { path: path.clone(), written_at_ms, content, weighed };
                     of_pattern.extend(weighed.into_iter().map(part));
                 }
-                Err(error) => not_read(&error.shown_as(&shown), implied, evidence),
+                Err(error) => not_read(&error.shown_as(&shown), how, evidence),
             }
         }
         let (joined, notes) = join::joined(of_pattern, &pattern);
@@ -299,11 +321,27 @@ fn stale_note(reports: &[String]) -> Option<String> {
     }
 }
 
+/// How a file was requested as a report.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// By the worker or the command itself.
+    Implied,
+    /// It matches a glob, which also matches other files.
+    Matches,
+    /// By its path. So it is a report, whatever it contains.
+    Named,
+}
+
 /// Notes a report that could not be read. It sets `unread` only for a requested file that is a
 /// report.
-fn not_read(error: &EvidenceError, implied: bool, evidence: &mut Evidence) {
+fn not_read(error: &EvidenceError, asked: Asked, evidence: &mut Evidence) {
     let note = error.to_note();
-    if !implied && error.is_of_a_report() {
+    let is_report = match asked {
+        Asked::Implied => false,
+        Asked::Matches => error.is_of_a_report(),
+        Asked::Named => !matches!(error, EvidenceError::NotFound { .. }),
+    };
+    if is_report {
         evidence.unread.get_or_insert_with(|| text::message(&note));
     }
     evidence.notes.push(note);

@@ -110,10 +110,10 @@ impl EvidenceError {
             | Self::TooLarge { .. }
             | Self::Empty { .. }
             | Self::Malformed { .. }
+            | Self::Escapes { .. }
             | Self::NeedsXcode { .. } => true,
             Self::NotFound { .. }
             | Self::NotAReport { .. }
-            | Self::Escapes { .. }
             | Self::Unrecognised { .. }
             | Self::NotACrash { .. } => false,
         }

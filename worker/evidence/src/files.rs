@@ -56,3 +56,9 @@ pub(crate) fn modified_at_ms(path: &Path) -> io::Result<i64> {
     let metadata = std::fs::symlink_metadata(path)?;
     Ok(metadata.mtime().saturating_mul(1000).saturating_add(metadata.mtime_nsec() / 1_000_000))
 }
+
+/// Returns the modification time of a file as RFC 3339 text.
+pub(crate) fn written_at(path: &Path) -> Option<String> {
+    let at = jiff::Timestamp::from_millisecond(modified_at_ms(path).ok()?).ok()?;
+    Some(at.display_with_offset(jiff::tz::Offset::UTC).to_string())
+}

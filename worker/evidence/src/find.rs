@@ -8,11 +8,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use walkdir::WalkDir;
 
-/// Sorted files of one pattern, and notes.
+/// Sorted files of one pattern, and what speaks against others.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) files: Vec<PathBuf>,
     pub(crate) notes: Vec<String>,
+    /// Reason why the pattern as a whole is not looked at.
+    pub(crate) refused: Option<EvidenceError>,
+    /// True if the pattern is the path of one file.
+    pub(crate) is_named: bool,
 }
 
 impl Found {
@@ -42,13 +46,13 @@ pub(crate) fn expand(directory: &Path, pattern: &str) -> Found {
     if base.exists()
         && let Err(error) = inside(directory, pattern, &base)
     {
-        return Found { files: Vec::new(), notes: vec![error.shown_as(pattern).to_note()] };
+        return Found { refused: Some(error.shown_as(pattern)), ..Found::default() };
     }
     let glob = named.to_str().and_then(|text| GlobBuilder::new(text).literal_separator(true).build().ok());
     let Some(glob) = glob.map(|glob| glob.compile_matcher()) else {
         return Found {
-            files: Vec::new(),
             notes: vec![format!("report pattern {pattern:?} is not a valid glob")],
+            ..Found::default()
         };
     };
     let mut found = Found::default();
@@ -89,8 +93,8 @@ pub(crate) fn expand(directory: &Path, pattern: &str) -> Found {
 
 fn one(directory: &Path, pattern: &str, path: PathBuf) -> Found {
     match inside(directory, pattern, &path) {
-        Ok(real) => Found { files: vec![real], notes: Vec::new() },
-        Err(error) => Found { files: Vec::new(), notes: vec![error.shown_as(pattern).to_note()] },
+        Ok(real) => Found { files: vec![real], is_named: true, ..Found::default() },
+        Err(error) => Found { refused: Some(error.shown_as(pattern)), is_named: true, ..Found::default() },
     }
 }
 
@@ -174,7 +178,7 @@ mod tests {
                 .iter()
                 .map(|path| path.strip_prefix(&root).unwrap_or(path).display().to_string())
                 .collect();
-            (names, found.notes.len())
+            (names, found.notes.len() + usize::from(found.refused.is_some()))
         };
         assert_eq!(names("**/reports/*.xml"), (vec!["a/reports/1.xml".into(), "b/reports/2.xml".into()], 1));
         assert_eq!(names("*.xcresult"), (vec!["out.xcresult".into()], 0));

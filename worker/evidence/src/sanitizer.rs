@@ -1,6 +1,7 @@
 //! Parses reports of the address, thread, leak, memory and undefined-behaviour sanitizers, as
 //! written with `log_path=`.
 
+use crate::files;
 use crate::limits::{FRAMES_MAX, ISSUES_MAX};
 use crate::text;
 use buildpool_protocol::evidence::{Evidence, ReportIssue};
@@ -20,6 +21,7 @@ pub(crate) fn looks_like(head: &str) -> bool {
 pub(crate) fn parse(content: &str, path: &Path, root: Option<&Path>) -> Evidence {
     let mut evidence = Evidence::default();
     let mut in_stack = false;
+    let written_at = files::written_at(path);
     for line in content.lines().take(1_000_000) {
         if let Some((pid, report)) = banner(line) {
             if evidence.crash_reports.len() >= crate::limits::CRASH_REPORTS_MAX {
@@ -31,6 +33,7 @@ pub(crate) fn parse(content: &str, path: &Path, root: Option<&Path>) -> Evidence
                 pid,
                 exception_type: Some(text::name(&format!("{kind}: {}", short.trim()))),
                 message: Some(text::message(report)),
+                timestamp: written_at.clone(),
                 file_path: path.display().to_string(),
                 matched_by: Some("named".to_owned()),
                 ..CrashReport::default()

@@ -113,7 +113,13 @@ fn a_core_file_gives_signal_and_frames() {
     assert_eq!(evidence.notes, Vec::<String>::new());
     let report = evidence.crash_reports.first().expect("the debugger read the core");
     assert_eq!(report.signal.as_deref(), Some("SIGSEGV"));
-    assert_eq!(report.process_name, "sh");
+    assert_eq!((report.process_name.as_str(), report.pid), ("sh", Some(i64::from(pid))));
+    assert!(
+        report.timestamp.as_ref().is_some_and(|at| at.starts_with("20") && at.ends_with("+00:00")),
+        "{report:?}"
+    );
+    let repeated = report.top_frames.windows(2).find(|pair| pair[0] == pair[1]);
+    assert_eq!(repeated, None, "{report:?}");
     assert_eq!(report.file_path, directory.path().join("core").display().to_string());
     assert!(!report.top_frames.is_empty());
 }

@@ -9,6 +9,7 @@ use buildpool_protocol::evidence::{Evidence, TestStatus};
 use buildpool_protocol::outcome::Ending;
 use common::collected;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -275,17 +276,28 @@ fn what_was_named_and_cannot_be_read_is_told_apart() {
     }
     let none = read("none.xml", b"<testsuites tests='0'/>", "*.xml");
     assert_eq!(none.test_reports[0].cut.as_deref(), Some("none.xml: there is no test in it"));
-    // Other files next to reports are not reports, and neither are files named by mistake.
+    // Other files next to reports are not reports. A file that is named as a report is one.
     let other = b"<?xml version='1.0'?><project/>";
-    for (name, content, pattern) in [
-        ("pom.xml", other.as_slice(), "*.xml"),
-        ("pom.xml", other.as_slice(), "pom.xml"),
-        ("prose.txt", b"hello\n".as_slice(), "prose.txt"),
-        ("empty", b"".as_slice(), "empty"),
+    for (name, content, pattern, is_report) in [
+        ("pom.xml", other.as_slice(), "*.xml", false),
+        ("pom.xml", other.as_slice(), "pom.xml", true),
+        ("begun.xml", b"<bad\n".as_slice(), "begun.xml", true),
+        ("prose.txt", b"hello\n".as_slice(), "prose.txt", true),
+        ("empty", b"".as_slice(), "empty", true),
+        ("other", b"".as_slice(), "missing.xml", false),
     ] {
         let evidence = read(name, content, pattern);
-        assert_eq!((evidence.unread, evidence.notes.len()), (None, 1), "{name}");
+        assert_eq!((evidence.unread.is_some(), evidence.notes.len()), (is_report, 1), "{name}");
     }
+    let outside = TempDir::new().expect("a directory");
+    fs::write(outside.path().join("r.xml"), FIRST).expect("written");
+    symlink(outside.path(), directory.path().join("out")).expect("linked");
+    for pattern in ["out/r.xml", "out/*.xml"] {
+        let evidence = collect(&context(directory.path(), &[], &strings(&[pattern]), &FAILED));
+        assert!(evidence.unread.is_some_and(|reason| reason.contains("a link leads out")), "{pattern}");
+    }
+    let invalid = collect(&context(directory.path(), &[], &strings(&["["]), &FAILED));
+    assert!(invalid.unread.is_some_and(|reason| reason.contains("is not a glob")));
     let whole = read("whole.xml", FIRST.as_bytes(), "*.xml");
     assert_eq!((whole.unread, &whole.test_reports[0].cut), (None, &None));
     let wide: Vec<u8> = format!("\u{feff}{FIRST}").encode_utf16().flat_map(u16::to_le_bytes).collect();

@@ -5,7 +5,7 @@ use crate::isolation::Isolation;
 use crate::isolation::hidden::directory_of;
 use crate::isolation::users::{self, JobUser, barrier};
 use buildpool_protocol::limits::SLOTS_MAX;
-use buildpool_protocol::spec::check_name;
+use buildpool_protocol::spec::{NAME_LABEL, check_name};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
@@ -30,8 +30,14 @@ impl Config {
         }
         self.check_isolation()?;
         check_name("name", &self.name)?;
-        for name in self.labels.keys() {
+        for (name, value) in &self.labels {
             check_name("label", name)?;
+            if name == NAME_LABEL {
+                let reason = format!(
+                    "`{NAME_LABEL} = {value:?}` is given, and this label is always the worker's name: `name` sets it"
+                );
+                return invalid("labels", reason);
+            }
         }
         for name in self.resources.keys() {
             check_name("resource", name)?;

@@ -36,6 +36,18 @@ fn a_file_gives_what_it_names_and_defaults_the_rest() {
 }
 
 #[test]
+fn the_label_of_the_name_is_not_given() {
+    let text = "coordinator = \"wss://pool.example:7878\"\ndata_dir = \"/d\"\n[labels]\nname = \"mini\"\n";
+    let error =
+        Config::from_toml(text, Path::new("/")).expect("it parses").check().expect_err("it is invalid");
+    let text = error.to_string();
+    assert!(
+        text.contains("labels") && text.contains("`name = \"mini\"`") && text.contains("`name` sets it"),
+        "{text}"
+    );
+}
+
+#[test]
 fn what_is_hidden_is_the_thing_itself_wherever_the_worker_was_started() {
     let place = tempfile::tempdir().expect("a directory");
     let etc = place.path().canonicalize().expect("it is there").join("etc");

@@ -6,14 +6,16 @@ use super::final_outcome::OutcomeContext;
 use super::keepers::KeeperLink;
 use super::masking::Masking;
 use crate::isolation::users::JobUser;
-use crate::keeper::messages::{Run, StdinWindow};
+use crate::keeper::messages::{EndAccount, Run, StdinWindow};
+use crate::records::AttemptRecord;
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::ids::Lease;
 use buildpool_protocol::outcome::{EndReason, OutputHeld};
-use buildpool_protocol::spec::JobSpec;
+use buildpool_protocol::spec::{JobSpec, Source};
 use buildpool_protocol::worker_link::{Held, HeldState};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::watch;
 
@@ -62,6 +64,10 @@ pub(super) struct Attempt {
     pub(super) disk: Option<DiskWatch>,
     /// Masking of secrets in its evidence.
     pub(super) masking: Masking,
+    /// Its record, if this daemon prepared it. Otherwise it is on the disk.
+    pub(super) record: Option<Arc<AttemptRecord>>,
+    /// The account of its keeper, if it has ended and this daemon started the keeper. Otherwise it is on the disk.
+    pub(super) account: Option<Arc<EndAccount>>,
 }
 
 impl Attempt {
@@ -83,7 +89,14 @@ impl Attempt {
             has_lost_power: false,
             disk: None,
             masking,
+            record: None,
+            account: None,
         }
+    }
+
+    /// Returns true if a workspace may belong to it.
+    pub(super) fn holds_workspace(&self) -> bool {
+        matches!(self.spec.source, Source::Snapshot { .. })
     }
 
     pub(super) fn outcome_context(&self) -> OutcomeContext {
@@ -91,6 +104,9 @@ impl Attempt {
             is_fenced: self.is_fenced,
             has_lost_power: self.has_lost_power,
             masking: self.masking.clone(),
+            holds_workspace: self.holds_workspace(),
+            record: self.record.clone(),
+            account: self.account.clone(),
         }
     }
 

@@ -4,7 +4,7 @@ use super::agent::Agent;
 use super::attempt::{Attempt, Stage};
 use super::event::Event;
 use super::fallback_outcome;
-use super::final_outcome::OutcomeContext;
+use super::final_outcome::{OutcomeContext, without_files};
 use super::memory;
 use super::message_size;
 use super::spans;
@@ -57,13 +57,15 @@ impl Agent {
     }
 
     pub(super) fn delete(&mut self, id: AttemptId) {
-        self.attempts.remove(&id);
+        let holds_workspace = self.attempts.remove(&id).is_some_and(|attempt| attempt.holds_workspace());
         self.outbox.remove(id);
         let (directory, data_directory, files) =
             (self.data_directory.attempt(id), Arc::clone(&self.data_directory), self.files.clone());
         self.work.spawn_blocking(move || {
-            files.release(id);
-            if let Err(error) = undeletable::discard(data_directory.path(), &directory) {
+            if holds_workspace {
+                files.release(id);
+            }
+            if let Err(error) = undeletable::discard_attempt(data_directory.path(), &directory) {
                 warn!("{} can't be removed: {error}", directory.display());
             }
             if let Some(groups) = &files.groups {
@@ -87,11 +89,13 @@ impl Agent {
 
     pub(super) fn fail_start(&mut self, id: AttemptId, failure: StartFailure) {
         let Some(attempt) = self.mark_ended(id) else { return };
-        let acted = attempt.end_reason.clone();
+        let (acted, holds_workspace) = (attempt.end_reason.clone(), attempt.holds_workspace());
         self.note_shortage(&failure);
         let (data_directory, files) = (Arc::clone(&self.data_directory), self.files.clone());
         self.work.spawn_blocking(move || {
-            files.release(id);
+            if holds_workspace {
+                files.release(id);
+            }
             let outcome = fallback_outcome::of_unstarted(&data_directory, id, failure, acted);
             Event::OutcomeBuilt { attempt: id, outcome: Ok(Box::new(outcome)) }
         });
@@ -102,7 +106,10 @@ impl Agent {
     pub(super) fn build_outcome(&mut self, id: AttemptId) {
         let Some(attempt) = self.mark_ended(id) else { return };
         let context = attempt.outcome_context();
-        self.spawn_outcome(id, context, Duration::ZERO);
+        match without_files(&self.config, &context) {
+            Some(outcome) => self.on_outcome(id, Ok(Box::new(outcome))),
+            None => self.spawn_outcome(id, context, Duration::ZERO),
+        }
         self.report_soon();
     }
 

@@ -17,6 +17,7 @@ use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::limits::{GRACE, LOST_AFTER};
 use buildpool_protocol::outcome::{EndReason, StartFailure};
 use buildpool_protocol::spec::{Command, Network};
+use std::sync::Arc;
 use std::time::Duration;
 use tracing::{error, info, warn};
 
@@ -26,8 +27,9 @@ impl Agent {
         let Stage::Preparing { secrets, .. } = &mut attempt.stage else { return };
         let secrets = std::mem::take(secrets);
         if let Ok(prepared) = &result {
-            attempt.gates.clone_from(&prepared.gates);
-            attempt.disk = prepared.disk.clone().map(DiskWatch::new);
+            attempt.gates.clone_from(&prepared.record.gates);
+            attempt.disk = prepared.record.disk.clone().map(DiskWatch::new);
+            attempt.record = Some(Arc::clone(&prepared.record));
         }
         let (from_ms, to_ms) = (attempt.granted_at_ms, wall_clock_ms());
         spans::prepared(&attempt.spec, id, from_ms, to_ms, result.as_ref().err());
@@ -182,7 +184,12 @@ impl Agent {
                 }
             }
             FromKeeper::Stdin { attempt, place } => self.on_stdin_room(attempt, place),
-            FromKeeper::Ended { attempt } => {
+            FromKeeper::Ended { attempt, account } => {
+                // Without isolation, a job can replace the socket of a keeper that was found.
+                let account = account.filter(|_| self.keepers.is_own(link));
+                if let Some(held) = self.attempts.get_mut(&attempt) {
+                    held.account = account.map(Arc::from);
+                }
                 self.keepers.release(link);
                 self.build_outcome(attempt);
                 self.start_waiting();

@@ -86,6 +86,17 @@ impl DataDirectory {
         Ok(Self { attempts, keeper_paths, worker, directory, short_directory, _lock: lock })
     }
 
+    /// Creates the directories of attempts and keepers again if a job without isolation has removed them.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub(super) fn restore(&self) -> io::Result<()> {
+        for directory in [&self.attempts, &self.keeper_paths.directory, &self.keeper_paths.sockets] {
+            DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        }
+        Ok(())
+    }
+
     /// Returns the path of the directory.
     pub(super) fn path(&self) -> &Path {
         &self.directory

@@ -139,20 +139,19 @@ impl Files {
         let (files, is_fenced) = (self.clone(), context.is_fenced);
         let directory = data_directory.attempt(attempt);
         let concluded = tokio::task::spawn_blocking(move || {
-            let BuiltOutcome { outcome, is_settled } =
+            let BuiltOutcome { outcome, is_settled, lease } =
                 build_outcome(&data_directory, &config, &files.workspaces, attempt, &context)?;
             // Keep the workspace if the next daemon may need it to build the outcome again.
-            if is_settled {
+            if is_settled && context.holds_workspace {
                 files.release(attempt);
             }
-            Ok::<_, io::Error>(outcome)
+            Ok::<_, io::Error>((outcome, lease))
         });
-        let mut outcome = concluded.await.map_err(io::Error::other)??;
+        let (mut outcome, lease) = concluded.await.map_err(io::Error::other)??;
         if is_fenced || outcome.artifacts.is_empty() {
             return Ok(Box::new(outcome));
         }
-        let record: Option<records::AttemptRecord> = records::read(&directory, records::ATTEMPT)?;
-        let Some(records::AttemptRecord { lease, .. }) = record else { return Ok(Box::new(outcome)) };
+        let Some(lease) = lease else { return Ok(Box::new(outcome)) };
         let mut arrived = Vec::new();
         let mut has_lost = false;
         for entry in std::mem::take(&mut outcome.artifacts) {

@@ -5,6 +5,7 @@ use super::fallback_outcome::{self, wall_clock_ms};
 use super::masking::Masking;
 use crate::config::Config;
 use crate::keeper::log_tail::tail;
+use crate::keeper::messages::EndAccount;
 use crate::limits::{EVIDENCE_POLL, SUSPECT_TAIL_BYTES};
 use crate::platform;
 use crate::records::{self, AttemptRecord, StateRecord};
@@ -13,12 +14,13 @@ use buildpool_evidence::memory::OfProcess;
 use buildpool_evidence::{Collection, Context, Progress, suggests_crash};
 use buildpool_objects::removal;
 use buildpool_protocol::evidence::Evidence;
-use buildpool_protocol::ids::AttemptId;
+use buildpool_protocol::ids::{AttemptId, Lease};
 use buildpool_protocol::limits::ARTIFACTS_BYTES_MAX;
 use buildpool_protocol::outcome::Outcome;
 use buildpool_protocol::spec::Source;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use tracing::warn;
 
@@ -30,12 +32,39 @@ pub(super) struct OutcomeContext {
     pub(super) is_fenced: bool,
     pub(super) has_lost_power: bool,
     pub(super) masking: Masking,
+    pub(super) holds_workspace: bool,
+    /// The worker's record, unless it must be read.
+    pub(super) record: Option<Arc<AttemptRecord>>,
+    /// The keeper's account, unless it must be read.
+    pub(super) account: Option<Arc<EndAccount>>,
 }
 
-/// A complete outcome. `is_settled` is true if every later build gives the same outcome.
+/// A complete outcome.
 pub(super) struct BuiltOutcome {
     pub(super) outcome: Outcome,
+    /// True if every later build gives the same outcome.
     pub(super) is_settled: bool,
+    /// The lease, unless the worker's record was damaged.
+    pub(super) lease: Option<Lease>,
+}
+
+/// Returns the outcome of an attempt if no file can add anything to it. Reads nothing.
+pub(super) fn without_files(config: &Config, context: &OutcomeContext) -> Option<Outcome> {
+    let (account, record) = (context.account.as_ref()?, context.record.as_ref()?);
+    let has_files = context.holds_workspace || record.root.is_some() || !record.spec.artifacts.is_empty();
+    // A note may replace evidence that can't be masked.
+    if has_files || !matches!(context.masking, Masking::Nothing) {
+        return None;
+    }
+    let (outcome, command) = (&account.outcome, record.spec.command.argv());
+    let sources = Context {
+        report_patterns: &record.spec.reports,
+        result_bundle: record.result_bundle.clone(),
+        crash_directories: crash_directories(config),
+        memory_exclusive: record.memory.as_ref().is_some_and(|group| group.is_exclusive),
+        ..Context::new(&record.directory, &command, &outcome.ending)
+    };
+    sources.has_no_sources().then(|| outcome.clone())
 }
 
 /// Returns the outcome of an attempt with a finished or dead keeper, and stores it if the disk
@@ -51,23 +80,42 @@ pub(super) fn build_outcome(
     context: &OutcomeContext,
 ) -> io::Result<BuiltOutcome> {
     let directory = data_directory.attempt(attempt);
-    if let Some(outcome) = records::read_if_whole(&directory, records::RESULT)? {
-        return Ok(BuiltOutcome { outcome, is_settled: true });
+    // Without isolation, a job can damage its record.
+    let record = match &context.record {
+        Some(record) => Some(Arc::clone(record)),
+        None => records::read_if_whole(&directory, records::ATTEMPT)?
+            .map(|record: AttemptRecord| Arc::new(record.found_in(data_directory.path()))),
+    };
+    let lease = record.as_ref().map(|record| record.lease);
+    let mut outcome = match &context.account {
+        Some(account) => account.outcome.clone(),
+        None => {
+            if let Some(outcome) = records::read_if_whole(&directory, records::RESULT)? {
+                return Ok(BuiltOutcome { outcome, is_settled: true, lease });
+            }
+            fallback_outcome::of_dead_keeper(data_directory, attempt, context.has_lost_power)?
+        }
+    };
+    if record.is_none() && outcome.started_at_ms.is_some() {
+        let note = "reports and artifacts were not collected: the worker's record of the attempt was damaged";
+        outcome.evidence.notes.push(note.to_owned());
     }
-    let mut outcome = fallback_outcome::of_dead_keeper(data_directory, attempt, context.has_lost_power)?;
-    let record: Option<AttemptRecord> = records::read(&directory, records::ATTEMPT)?;
-    let record = record.map(|record| record.found_in(data_directory.path()));
     let mut own_bundle = None;
     if let Some(record) = record.filter(|_| !context.is_fenced && outcome.started_at_ms.is_some()) {
-        // An unreadable record costs only evidence, not the outcome.
-        let state = records::read_if_whole(&directory, records::STATE).unwrap_or(None);
+        let pids = match &context.account {
+            Some(account) => account.pids.clone(),
+            // An unreadable record costs only evidence, not the outcome.
+            None => records::read_if_whole(&directory, records::STATE)
+                .unwrap_or(None)
+                .map(|state: StateRecord| state.pids)
+                .unwrap_or_default(),
+        };
         let of_keeper = std::mem::take(&mut outcome.evidence.notes);
-        outcome.evidence =
-            context.masking.evidence(|| evidence(config, &directory, &record, state, &outcome));
+        outcome.evidence = context.masking.evidence(|| evidence(config, &directory, &record, pids, &outcome));
         outcome.evidence.notes.splice(..0, of_keeper);
         outcome.root = record.root.as_ref().map(|root| root.to_string_lossy().into_owned());
-        collect_artifacts(workspaces, &record, &directory, &mut outcome);
-        own_bundle = record.result_bundle;
+        collect_artifacts(workspaces, &record, &directory, &context.masking, &mut outcome);
+        own_bundle = record.result_bundle.clone();
     }
     let adds =
         outcome.evidence != Evidence::default() || !outcome.artifacts.is_empty() || outcome.root.is_some();
@@ -75,7 +123,7 @@ pub(super) fn build_outcome(
     if let Some(bundle) = own_bundle.filter(|_| is_settled) {
         remove_bundle(&bundle);
     }
-    Ok(BuiltOutcome { outcome, is_settled })
+    Ok(BuiltOutcome { outcome, is_settled, lease })
 }
 
 /// Removes the result bundle that the worker added to the command. It can be large, and the user
@@ -91,6 +139,7 @@ fn collect_artifacts(
     workspaces: &Workspaces,
     record: &AttemptRecord,
     directory: &Path,
+    masking: &Masking,
     outcome: &mut Outcome,
 ) {
     let prepared = Prepared {
@@ -105,7 +154,8 @@ fn collect_artifacts(
     match workspaces.collect_artifacts(&prepared, artifacts, &target, owner, ARTIFACTS_BYTES_MAX) {
         Ok(collected) => {
             outcome.artifacts = collected.entries;
-            outcome.evidence.notes.extend(collected.notes);
+            masking.paths(&mut outcome.artifacts);
+            outcome.evidence.notes.extend(collected.notes.into_iter().map(|note| masking.text(note)));
         }
         Err(error) => outcome.evidence.notes.push(format!("no artifacts could be collected: {error}")),
     }
@@ -123,20 +173,18 @@ fn evidence(
     config: &Config,
     attempt_directory: &Path,
     record: &AttemptRecord,
-    state: Option<StateRecord>,
+    pids: Vec<i32>,
     outcome: &Outcome,
 ) -> Evidence {
     let command = record.spec.command.argv();
-    let user_home = || nix::unistd::User::from_uid(nix::unistd::Uid::effective()).ok()?.map(|user| user.dir);
-    let mut crash_directories = buildpool_evidence::default_crash_directories(user_home);
-    crash_directories.extend(config.crash_directories.iter().cloned());
+    let crash_directories = crash_directories(config);
     let memory = record.memory.as_ref();
     let context = Context {
         report_patterns: &record.spec.reports,
         result_bundle: record.result_bundle.clone(),
         started_at_ms: outcome.started_at_ms.unwrap_or(0),
         finished_at_ms: outcome.finished_at_ms,
-        pids: state.map(|state| state.pids).unwrap_or_default(),
+        pids,
         ended_by_pool: outcome.acted.is_some(),
         crash_suspected: !crash_directories.is_empty() && is_crash_suspected(attempt_directory, record),
         crash_directories,
@@ -162,6 +210,14 @@ fn evidence(
         thread::sleep(EVIDENCE_POLL);
     }
     collection.finish()
+}
+
+/// Returns the directories with crash files: those of the system and those of the configuration.
+fn crash_directories(config: &Config) -> Vec<PathBuf> {
+    let user_home = || nix::unistd::User::from_uid(nix::unistd::Uid::effective()).ok()?.map(|user| user.dir);
+    let mut directories = buildpool_evidence::default_crash_directories(user_home);
+    directories.extend(config.crash_directories.iter().cloned());
+    directories
 }
 
 /// Returns true if the end of a stream contains a sign of a crash. An unreadable log returns false.

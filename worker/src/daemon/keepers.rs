@@ -76,6 +76,7 @@ impl Keepers {
 
     /// Starts a keeper.
     pub(super) fn start(&mut self, data_directory: &DataDirectory) -> io::Result<()> {
+        data_directory.restore()?;
         let number = self.free_number(data_directory)?;
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
@@ -145,6 +146,11 @@ impl Keepers {
         if let Some(keeper) = self.keepers.get_mut(&link) {
             keeper.is_foreign = keeper.is_found && generation != GENERATION;
         }
+    }
+
+    /// Returns true if this daemon started the keeper. Jobs have no access to the connection to such a keeper.
+    pub(super) fn is_own(&self, link: KeeperLink) -> bool {
+        self.keepers.get(&link).is_some_and(|keeper| !keeper.is_found)
     }
 
     /// Marks a keeper as idle. A keeper of another build might ignore settings that isolate a job.

@@ -3,9 +3,10 @@
 use crate::keeper::mask::Masker;
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::evidence::Evidence;
+use buildpool_protocol::report::ArtifactEntry;
 use buildpool_protocol::spec::JobSpec;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Values to mask.
 #[derive(Clone)]
@@ -49,6 +50,29 @@ impl Masking {
             ),
         }
     }
+
+    /// Replaces known values in the paths of artifacts. Paths that become equal get a number, because a path names one artifact.
+    pub(super) fn paths(&self, artifacts: &mut [ArtifactEntry]) {
+        let Self::Values(masker) = self else { return };
+        let mut taken: BTreeSet<String> = artifacts.iter().map(|artifact| artifact.path.clone()).collect();
+        for artifact in artifacts {
+            let masked = masker.text(&artifact.path);
+            if masked != artifact.path {
+                let numbered = (2..).map(|number| format!("{masked}.{number}"));
+                let free = std::iter::once(masked.clone()).chain(numbered).find(|path| !taken.contains(path));
+                artifact.path = free.unwrap_or(masked);
+                taken.insert(artifact.path.clone());
+            }
+        }
+    }
+
+    /// Returns a text without known values.
+    pub(super) fn text(&self, text: String) -> String {
+        match self {
+            Self::Values(masker) => masker.text(&text),
+            Self::Nothing | Self::Unknown => text,
+        }
+    }
 }
 
 fn without(why: &str) -> Evidence {
@@ -76,6 +100,7 @@ mod tests {
     use super::Masking;
     use buildpool_protocol::client_link::Secret;
     use buildpool_protocol::evidence::{Evidence, TestCase, TestReport};
+    use buildpool_protocol::report::ArtifactEntry;
     use buildpool_protocol::spec::{Command, JobSpec, Source};
     use std::collections::BTreeMap;
 
@@ -98,6 +123,16 @@ mod tests {
         // A value that is a word of the format discards the evidence.
         let masked = Masking::of_secrets(&secrets("passed")).evidence(found);
         assert_eq!((masked.test_reports.len(), masked.notes.len()), (0, 1));
+    }
+
+    #[test]
+    fn values_in_paths_of_artifacts_are_masked_and_each_path_stays_unique() {
+        let entry = |path: &str| ArtifactEntry { path: path.into(), ..ArtifactEntry::default() };
+        let mut artifacts = ["a/hunter2!.txt", "a/***.txt.2", "a/hunter2%21.txt", "b.txt"].map(entry);
+        let secrets = BTreeMap::from([("WORD".to_owned(), Secret("hunter2!".into()))]);
+        Masking::of_secrets(&secrets).paths(&mut artifacts);
+        let paths = artifacts.each_ref().map(|artifact| artifact.path.as_str());
+        assert_eq!(paths, ["a/***.txt", "a/***.txt.2", "a/***.txt.3", "b.txt"]);
     }
 
     #[test]

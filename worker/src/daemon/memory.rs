@@ -5,7 +5,8 @@ use crate::platform::cgroup::DelegatedGroups;
 use crate::records::MemoryGroup;
 use buildpool_evidence::memory::cgroup::{MemoryCounters, group_of};
 use buildpool_protocol::ids::AttemptId;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Returns the group of an attempt, with its counters before the attempt: its own, or the one of this process, which its
 /// attempts inherit.
@@ -14,13 +15,20 @@ pub(super) fn group(slots: u32, groups: Option<&DelegatedGroups>, attempt: Attem
         let path = groups.of_attempt(&name(attempt));
         return Some(MemoryGroup { path, before: Some(MemoryCounters::default()), is_exclusive: true });
     }
-    let groups = platform::control_groups()?;
-    let (v1, v2) = (Path::new(groups.memory_mount), Path::new(groups.mount));
-    let path = group_of(&groups.own, v1, v2)?;
+    // The group of a process changes only by hand.
+    static OWN: OnceLock<Option<(PathBuf, &'static Path)>> = OnceLock::new();
+    let (path, v2) = OWN.get_or_init(own_group).clone()?;
     let kills = MemoryCounters::read_kills(&path);
     let before = kills.map(|oom_kills| MemoryCounters { oom_kills, ..MemoryCounters::default() });
     let is_exclusive = before.is_some() && slots == 1 && is_of_one_service(&path, v2);
     Some(MemoryGroup { path, before, is_exclusive })
+}
+
+/// Returns the group of this process, and the mount point of version 2.
+fn own_group() -> Option<(PathBuf, &'static Path)> {
+    let groups = platform::control_groups()?;
+    let (v1, v2) = (Path::new(groups.memory_mount), Path::new(groups.mount));
+    Some((group_of(&groups.own, v1, v2)?, v2))
 }
 
 /// Returns the name of an attempt in the name of its group.

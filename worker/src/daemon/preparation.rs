@@ -34,10 +34,8 @@ pub(super) struct PreparedAttempt {
     pub(super) own: Vec<PathBuf>,
     /// Directories of the worker that the job may read.
     pub(super) readable: Vec<PathBuf>,
-    /// Directories that are open for the job's user until it ends.
-    pub(super) gates: Vec<PathBuf>,
-    /// Limit on its disk space.
-    pub(super) disk: Option<DiskLimit>,
+    /// The record on the disk.
+    pub(super) record: Arc<AttemptRecord>,
     /// The home directory of the job's trust class. Absent if the job has the home directory of its user.
     pub(super) class_home: Option<PathBuf>,
 }
@@ -119,6 +117,9 @@ fn prepare_once(
     // No other user may enter it, even one that can pass the directories above.
     let create = |path: &Path| fs::DirBuilder::new().mode(0o700).create(path);
     match create(&attempt_directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            data_directory.restore().and_then(|()| create(&attempt_directory)).map_err(failed)?;
+        }
         // A daemon died here before it gave the attempt to a keeper.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             undeletable::discard(data_directory.path(), &attempt_directory)
@@ -167,7 +168,7 @@ fn prepare_once(
         result_bundle: with_bundle.is_some().then_some(bundle),
         derived_data: prepared.derived_data,
         memory: memory::group(config.slots, groups, grant.lease.attempt),
-        disk: disk.clone(),
+        disk,
         machine_kills: buildpool_evidence::memory::machine_kills(),
         since_boot_secs: Now::read().continuous.as_secs_f64(),
         user: users.as_ref().map(|(user, _)| user.name().to_owned()),
@@ -187,8 +188,7 @@ fn prepare_once(
         setup,
         own,
         readable,
-        gates: record.gates,
-        disk,
+        record: Arc::new(record),
         class_home,
     })
 }

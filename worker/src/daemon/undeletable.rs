@@ -1,7 +1,12 @@
 //! Sets aside directories that cannot be removed, so that they never block a start, an attempt or
 //! another directory. Each start and each cleanup tries again to remove them.
 
+use crate::records;
+use crate::workspace::EMPTY_DIRECTORY;
 use buildpool_objects::removal;
+use nix::fcntl::{AT_FDCWD, OFlag, open};
+use nix::sys::stat::Mode;
+use nix::unistd::{UnlinkatFlags, unlinkat};
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -11,6 +16,28 @@ use tracing::{info, warn};
 
 /// Name of the directory, in the data directory, with the directories set aside.
 const ASIDE: &str = "aside";
+
+/// Removes the directory of an attempt, as [`discard`] does. Most have only the usual entries, which need no listing.
+///
+/// # Errors
+/// As for [`discard`].
+pub(super) fn discard_attempt(data_directory: &Path, path: &Path) -> io::Result<()> {
+    if remove_usual(path).is_ok() { Ok(()) } else { discard(data_directory, path) }
+}
+
+/// Removes the directory of an attempt without other entries than its records, its log and an empty directory.
+fn remove_usual(path: &Path) -> nix::Result<()> {
+    let how = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let directory = open(path, how, Mode::empty())?;
+    // Without its first record, a part of it holds no attempt for the next daemon.
+    let files = [records::ATTEMPT, records::STATE, records::LOG, records::OUTCOME];
+    let files = files.map(|name| (name, UnlinkatFlags::NoRemoveDir));
+    for (name, kind) in files.into_iter().chain([(EMPTY_DIRECTORY, UnlinkatFlags::RemoveDir)]) {
+        // The removal of the directory shows if anything is left.
+        let _ = unlinkat(&directory, name, kind);
+    }
+    unlinkat(AT_FDCWD, path, UnlinkatFlags::RemoveDir)
+}
 
 /// Removes a directory below the data directory, or moves it away and logs the reason.
 ///
@@ -48,8 +75,10 @@ fn target(data_directory: &Path, path: &Path) -> io::Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ASIDE, clear, discard};
+    use super::{ASIDE, clear, discard, discard_attempt};
+    use crate::records;
     use std::fs;
+    use std::os::unix::fs::symlink;
 
     #[test]
     fn what_can_be_removed_is_removed_and_nothing_is_left_aside() {
@@ -61,5 +90,34 @@ mod tests {
         fs::create_dir_all(home.path().join(ASIDE).join("left/deep")).expect("a disk");
         clear(home.path());
         assert_eq!(fs::read_dir(home.path().join(ASIDE)).expect("a directory").count(), 0);
+    }
+
+    #[test]
+    fn an_attempt_goes_with_all_that_its_job_made_and_no_file_behind_a_link() {
+        let home = tempfile::tempdir().expect("a directory");
+        let (attempt, outside) = (home.path().join("attempt"), home.path().join("outside"));
+        let new = || {
+            fs::create_dir_all(attempt.join("empty")).expect("a disk");
+            for name in [records::ATTEMPT, records::LOG, records::OUTCOME] {
+                fs::write(attempt.join(name), "x").expect("a disk");
+            }
+        };
+        fs::create_dir(&outside).expect("a disk");
+        fs::write(outside.join(records::LOG), "x").expect("a disk");
+        let additions: [&dyn Fn(); 4] = [
+            &|| {},
+            &|| fs::write(attempt.join("empty/file"), "x").expect("a disk"),
+            &|| fs::create_dir_all(attempt.join("state.json/inner")).expect("a disk"),
+            &|| {
+                fs::rename(&attempt, home.path().join("moved")).expect("a disk");
+                symlink(&outside, &attempt).expect("a disk");
+            },
+        ];
+        for add in additions {
+            new();
+            add();
+            discard_attempt(home.path(), &attempt).expect("it can be removed");
+            assert!(attempt.symlink_metadata().is_err() && outside.join(records::LOG).exists());
+        }
     }
 }

@@ -13,9 +13,9 @@ use super::spawn::{Spawned, spawn};
 use super::spool::{LogLimits, Spool};
 use super::stdin::Stdin;
 use super::tree::Tree;
-use crate::limits::OBSERVE_EVERY;
-use crate::platform::{self, Now};
-use crate::records::{self, Durability};
+use crate::limits::{OBSERVE_EVERY, WRITE_STATE_AFTER};
+use crate::platform::Now;
+use crate::records;
 use crate::supervisor::{Input, Plan, Supervisor};
 use crate::workspace::setup::SetupPlan;
 use buildpool_protocol::client_link::Secret;
@@ -67,6 +67,8 @@ pub(super) struct RunningAttempt {
     has_survivors: bool,
     outcome: Option<Outcome>,
     observe_at: Duration,
+    /// When the record of the process must be written, if it is not.
+    state_at: Option<Duration>,
     /// True if processes were observed that the record does not contain.
     has_new_processes: bool,
     /// True if there may be unreaped statuses.
@@ -89,7 +91,8 @@ struct JobProcess {
     /// Directory of its control group, if it has one of its own.
     group: Option<PathBuf>,
     pid: i32,
-    started: u64,
+    /// Start time of the process, from the first record on.
+    started: Option<u64>,
     tree: Tree,
 }
 
@@ -177,6 +180,7 @@ impl RunningAttempt {
             has_survivors: false,
             outcome: None,
             observe_at: now.running + OBSERVE_EVERY,
+            state_at: None,
             has_new_processes: false,
             has_unread_statuses: false,
             sent_progress: Progress::default(),
@@ -202,18 +206,16 @@ impl RunningAttempt {
         ];
         self.masker = masker;
         self.stdin = spawned.stdin.map(Stdin::new);
-        // Until it is reaped, even an ended process is in the process table.
-        let process_started = platform::process(spawned.pid).map_or(0, |process| process.started);
         self.process = Some(JobProcess {
             group: run.group.as_ref().map(|group| group.directory.clone()),
             pid: spawned.pid,
-            started: process_started,
+            started: None,
             tree: Tree::of_child(run.lease.attempt, spawned.pid, adopts),
         });
         self.started_at_ms = Some(started_at_ms);
-        // An error is ignored: a restarted worker can also find the tree by the ids in its
-        // environment.
-        let _ = self.write_state(Durability::Process);
+        // A guardian ends the tree of a dead keeper without the record.
+        self.state_at = Some(if adopts { now.running + WRITE_STATE_AFTER } else { now.running });
+        self.write_due_state(now);
         self.handle(now, Input::Started);
     }
 
@@ -285,7 +287,8 @@ impl RunningAttempt {
         let retry = self.retry_at.map(|at| at.saturating_sub(now.running));
         let observe = Some(self.observe_at.saturating_sub(now.running));
         let behind = self.has_unread_statuses.then_some(Duration::ZERO);
-        [deadline, retry, observe, behind].into_iter().flatten().min()
+        let state = self.state_at.map(|at| at.saturating_sub(now.running));
+        [deadline, retry, observe, behind, state].into_iter().flatten().min()
     }
 
     /// Handles an order of the worker.

@@ -119,7 +119,7 @@ mod tests {
             connection.flush().expect("the worker reads");
         };
         assert_eq!(received, hello);
-        let ended = FromKeeper::Ended { attempt };
+        let ended = FromKeeper::Ended { attempt, account: None };
         assert!((0..1_000_000).any(|_| connection.send(&ended).is_err()), "there is a bound");
     }
 }

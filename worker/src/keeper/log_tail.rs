@@ -1,8 +1,8 @@
 //! Reads the end of a log, by stream.
 
+use crate::records;
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::output::{CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, Stream};
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -37,7 +37,7 @@ fn each_payload(
     bytes: u64,
     mut take: impl FnMut(Stream, &[u8]),
 ) -> io::Result<()> {
-    let mut file = match File::open(path) {
+    let mut file = match records::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),

@@ -3,13 +3,13 @@
 //! A newer worker may connect to a keeper that an older one started. Therefore fields are only
 //! added, with defaults.
 
-use crate::limits::KEEPER_MESSAGE_BYTES_MAX;
+use crate::limits::{ACCOUNT_BYTES_MAX, KEEPER_MESSAGE_BYTES_MAX};
 use crate::platform::cgroup::AttemptGroup;
 use crate::workspace::setup::SetupPlan;
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::duration;
 use buildpool_protocol::ids::{AttemptId, Lease};
-use buildpool_protocol::outcome::{EndReason, OutputHeld};
+use buildpool_protocol::outcome::{EndReason, Outcome, OutputHeld};
 use buildpool_protocol::spec::OutputPolicy;
 use buildpool_protocol::stdin::StdinEnd;
 use serde::de::DeserializeOwned;
@@ -201,6 +201,9 @@ pub enum FromKeeper {
     Ended {
         /// Id of the attempt.
         attempt: AttemptId,
+        /// The content of its records, so that the worker need not read them. Absent if it is too long for a message.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        account: Option<Box<EndAccount>>,
     },
     /// The attempt cannot be run, or its outcome cannot be stored.
     Refused {
@@ -209,6 +212,24 @@ pub enum FromKeeper {
         /// The reason.
         reason: String,
     },
+}
+
+impl FromKeeper {
+    /// Returns the message about the end of an attempt, without a long account.
+    pub fn end(attempt: AttemptId, account: Option<Box<EndAccount>>) -> Self {
+        let ended = Self::Ended { attempt, account };
+        let is_short = encode(&ended).is_ok_and(|message| message.len() <= ACCOUNT_BYTES_MAX);
+        if is_short { ended } else { Self::Ended { attempt, account: None } }
+    }
+}
+
+/// The records of an attempt that has ended.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct EndAccount {
+    /// The outcome, as in its record.
+    pub outcome: Outcome,
+    /// Process ids observed in its tree. Limited.
+    pub pids: Vec<i32>,
 }
 
 /// The attempt of a keeper.
@@ -299,8 +320,28 @@ pub fn take<M: DeserializeOwned>(buffer: &mut Vec<u8>) -> io::Result<Option<M>> 
 
 #[cfg(test)]
 mod tests {
-    use super::{ToKeeper, encode, take};
+    use super::{EndAccount, FromKeeper, ToKeeper, encode, take};
+    use crate::keeper::spool::Sealed;
+    use crate::limits::KEEPER_BACKLOG_BYTES;
+    use buildpool_protocol::ids::{AttemptId, JobId};
+    use buildpool_protocol::outcome::{Ending, Outcome};
     use std::time::Duration;
+
+    #[test]
+    fn an_end_has_its_account_unless_it_is_long() {
+        let attempt = AttemptId { job: JobId::from_uuid(uuid::Uuid::from_u128(1)), number: 1 };
+        let outcome = Outcome::new(Ending::Exited { code: 0 }, 0, Sealed::empty().seals);
+        let end = |pids| {
+            let account = Box::new(EndAccount { outcome: outcome.clone(), pids });
+            let ended = FromKeeper::end(attempt, Some(account));
+            let mut message = encode(&ended).expect("short");
+            assert!(message.len() <= KEEPER_BACKLOG_BYTES, "it is sent whole");
+            assert_eq!(take::<FromKeeper>(&mut message).expect("well formed"), Some(ended.clone()));
+            matches!(ended, FromKeeper::Ended { account: Some(_), .. })
+        };
+        assert!(end(vec![7]));
+        assert!(!end(vec![7; KEEPER_BACKLOG_BYTES]));
+    }
 
     #[test]
     fn messages_come_out_whole_however_they_are_cut() {

@@ -277,10 +277,11 @@ impl Keeper {
             {
                 return self.run_after_setup(setup, &run);
             }
+            let account = self.attempt.as_ref().and_then(RunningAttempt::account);
             self.survivors = self.attempt.take().and_then(RunningAttempt::into_survivors);
             // An idle keeper would get the next attempt.
             if self.survivors.is_none() {
-                self.send(&FromKeeper::Ended { attempt });
+                self.send(&FromKeeper::end(attempt, account));
             }
         }
     }

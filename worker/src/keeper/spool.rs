@@ -7,6 +7,7 @@
 //! bytes become a counted gap.
 
 use crate::limits::{LOG_RESERVE_BYTES, SPOOL_WINDOW_BYTES, TAIL_KEEP_BYTES};
+use crate::records;
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::limits::{LOG_BYTES_MAX, LOG_BYTES_MIN};
 use buildpool_protocol::outcome::Seal;
@@ -334,7 +335,7 @@ pub fn recover(path: &Path, attempt: AttemptId) -> io::Result<Sealed> {
     let mut state = LogState::default();
     let mut hashers = [blake3::Hasher::new(), blake3::Hasher::new()];
     let mut gaps = Vec::new();
-    let file = match File::open(path) {
+    let file = match records::open(path) {
         Ok(file) => Some(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error),

@@ -2,11 +2,13 @@
 //! position. Parts are read directly from the spool when they are sent.
 
 use crate::limits::{FRAME_LOG_BYTES, REPEAT_AFTER};
+use crate::records;
 use buildpool_protocol::frame::{BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::limits::OUTPUT_WINDOW_BYTES;
 use buildpool_protocol::output::{CHUNK_HEADER_BYTES, ChunkHeader};
 use buildpool_protocol::worker_link::FromWorker;
+use bytes::{Bytes, BytesMut};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -234,17 +236,19 @@ impl Log {
 }
 
 impl Part {
-    /// Reads the part as a binary frame of whole chunks, and records that it is sent.
+    /// Reads the part as a binary frame of whole chunks, and records that it is sent. The frame gets this memory; its
+    /// content is not kept.
     ///
     /// # Errors
     /// Fails if the file cannot be read, or has no whole chunk at this position.
-    pub fn read(self, outbox: &Outbox) -> io::Result<Vec<u8>> {
+    pub fn read(self, outbox: &Outbox, mut frame: BytesMut) -> io::Result<Bytes> {
         let file = match &self.file {
             Some(file) => Arc::clone(file),
-            None => Arc::new(File::open(&self.path)?),
+            None => Arc::new(records::open(&self.path)?),
         };
         let header = BinaryHeader { kind: BinaryKind::Output, channel: 0, position: self.position };
-        let mut frame = vec![0; BINARY_HEADER_BYTES + self.bytes_max];
+        // Bytes of an earlier frame stay until they are overwritten: filling them costs as much as reading.
+        frame.resize(BINARY_HEADER_BYTES + self.bytes_max, 0);
         frame[..BINARY_HEADER_BYTES].copy_from_slice(&header.encode());
         file.read_exact_at(&mut frame[BINARY_HEADER_BYTES..], self.position)?;
         let length = whole_chunks(&frame[BINARY_HEADER_BYTES..]);
@@ -256,7 +260,7 @@ impl Part {
         }
         frame.truncate(BINARY_HEADER_BYTES + length);
         outbox.sent(&self, &file, length as u64);
-        Ok(frame)
+        Ok(frame.freeze())
     }
 }
 
@@ -280,6 +284,7 @@ mod tests {
     use buildpool_protocol::ids::{AttemptId, JobId, Lease};
     use buildpool_protocol::output::{ChunkHeader, ChunkKind, Stream};
     use buildpool_protocol::worker_link::FromWorker;
+    use bytes::{Bytes, BytesMut};
     use std::path::Path;
 
     fn attempt(number: u32) -> AttemptId {
@@ -305,9 +310,9 @@ mod tests {
         log.len() as u64
     }
 
-    fn next_frame(outbox: &Outbox) -> Option<Vec<u8>> {
+    fn next_frame(outbox: &Outbox) -> Option<Bytes> {
         match outbox.next()? {
-            OutboxItem::Part(part) => Some(part.read(outbox).expect("readable")),
+            OutboxItem::Part(part) => Some(part.read(outbox, BytesMut::new()).expect("readable")),
             OutboxItem::Complete(..) => None,
         }
     }
@@ -329,6 +334,19 @@ mod tests {
         assert_eq!(next_frame(&outbox).expect("all of it").len() as u64, 16 + length);
         outbox.disconnected();
         assert!(outbox.next().is_none());
+    }
+
+    #[test]
+    fn a_log_that_a_job_replaced_by_a_pipe_delays_no_other_one() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("log");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+        let outbox = Outbox::default();
+        outbox.add(attempt(1), path, 100);
+        outbox.start_sending(attempt(1), 0);
+        let Some(OutboxItem::Part(part)) = outbox.next() else { panic!("a part is due") };
+        let error = part.read(&outbox, BytesMut::new()).expect_err("it is no file");
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidData, "{error}");
     }
 
     #[test]
@@ -369,8 +387,10 @@ mod tests {
         let mut order = Vec::new();
         while let Some(OutboxItem::Part(part)) = outbox.next() {
             order.push(part.attempt.number);
-            let frame = part.read(&outbox).expect("readable");
+            // The memory of a longer frame, whose bytes must not be sent again.
+            let frame = part.read(&outbox, BytesMut::from(&[9; 400_000][..])).expect("readable");
             assert_eq!((frame.len() - 16) % 60_048, 0, "whole chunks only");
+            assert!(!frame.contains(&9), "bytes of another frame");
         }
         assert_eq!(order, [1, 2, 1, 2]);
     }

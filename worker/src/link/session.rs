@@ -186,6 +186,8 @@ async fn write(
     outbox: &Outbox,
     bulk: &mut mpsc::Receiver<Outgoing>,
 ) -> Disconnect {
+    // The last part of a log that was sent. Its memory takes the next one.
+    let mut sent = Bytes::new();
     loop {
         let message = match control.try_recv() {
             Ok(message) => text(&message),
@@ -194,8 +196,12 @@ async fn write(
                 Some(OutboxItem::Complete(_, message)) => text(&message),
                 Some(OutboxItem::Part(part)) => {
                     let attempt = part.attempt;
-                    match part.read(outbox) {
-                        Ok(frame) => Message::Binary(frame.into()),
+                    let memory = std::mem::take(&mut sent).try_into_mut().unwrap_or_default();
+                    match part.read(outbox, memory) {
+                        Ok(frame) => {
+                            sent = frame.clone();
+                            Message::Binary(frame)
+                        }
                         Err(error) => {
                             warn!(job = %attempt.job, attempt = attempt.number, "its log can't be read: {error}");
                             outbox.unreadable(attempt);

@@ -29,6 +29,8 @@ use leases::checkouts;
 /// Time after which unfinished transfers are removed.
 const STALE_AFTER: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
+/// Name of the working directory of a job without files, in the directory of its attempt.
+pub const EMPTY_DIRECTORY: &str = "empty";
 /// The file with a project's name, in its directory.
 const PROJECT_NOTE: &str = "project";
 /// The file with the trust class of the project's directory. Older versions did not write it.
@@ -146,6 +148,8 @@ impl Workspaces {
     /// Locks all projects against removal, for the lifetime of the value.
     fn share(&self) -> Result<Flock<File>, WorkspaceError> {
         let path = self.root.join("lock");
+        // A job without isolation may have removed the directory.
+        fs::create_dir_all(&self.root).map_err(WorkspaceError::io("creating", &self.root))?;
         let file = lock_file(&path)?;
         Flock::lock(file, FlockArg::LockShared)
             .map_err(|(_, error)| WorkspaceError::io("locking", path)(error.into()))
@@ -241,7 +245,7 @@ impl Workspaces {
                 Ok(Prepared { root, directory, derived_data: None, objects: None, is_in_place: true })
             }
             Source::Empty => {
-                let directory = attempt_directory.join("empty");
+                let directory = attempt_directory.join(EMPTY_DIRECTORY);
                 remove(&directory)?;
                 fs::create_dir_all(&directory).map_err(WorkspaceError::io("creating", &directory))?;
                 let root = directory.clone();

@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
 
+/// Variable in the environment of each job.
+const JOB_VARIABLE: &str = "BUILDPOOL_JOB_ID";
+
 /// The parts of the spec that do not depend on the pool.
 pub(super) struct RunRequest {
     /// Absolute path.
@@ -19,13 +22,17 @@ pub(super) struct RunRequest {
     secrets: BTreeMap<String, Secret>,
     template: Option<TemplateSpec>,
     quarantine: bool,
+    /// The argument's, otherwise that of the project's configuration.
+    concurrency_group: Option<String>,
+    /// Problems of the project's configuration.
+    pub(super) configuration_notes: Vec<String>,
 }
 
 impl RunRequest {
-    /// Reads the directory, the secrets and the template.
+    /// Reads the directory, the secrets, the template and the project's configuration.
     ///
     /// # Errors
-    /// If the directory does not exist, or a secret has no value.
+    /// If the directory does not exist, a secret has no value, or the configured concurrency group is invalid.
     pub(super) fn from_arguments(arguments: &RunArguments) -> Result<Self, Failure> {
         let directory = directory(arguments.cwd.as_deref())?;
         let secrets = arguments.secrets.iter().map(|name| match env::var(name) {
@@ -40,10 +47,23 @@ impl RunRequest {
             .as_deref()
             .map(|name| crate::commands::template(name, &directory))
             .transpose()?;
+        let configuration = Configuration::load(&directory);
+        let project = project_of(&directory);
+        let concurrency_group = match &arguments.concurrency_group {
+            Some(group) => Some(group.clone()),
+            // A job of the group that calls `run` would wait for itself.
+            None if env::var_os(JOB_VARIABLE).is_some() => None,
+            None => {
+                let group = configuration.concurrency_group_of(&project);
+                group.map_err(|problem| Failure::from_error(USAGE, &problem))?.map(str::to_owned)
+            }
+        };
         Ok(Self {
             template,
-            quarantine: Configuration::load(&directory).quarantine(),
-            project: text(project_of(&directory))?,
+            concurrency_group,
+            quarantine: configuration.quarantine(),
+            configuration_notes: configuration.notes().collect(),
+            project: text(project)?,
             secrets: secrets.collect::<Result<_, _>>()?,
             directory: text(directory)?,
         })
@@ -89,7 +109,7 @@ impl RunRequest {
             network: arguments.network,
             resources: resources(arguments),
             priority: arguments.priority,
-            concurrency_group: arguments.concurrency_group.clone(),
+            concurrency_group: self.concurrency_group,
             timeout: arguments.timeout,
             idle_timeout: arguments.idle_timeout,
             grace: arguments.grace,

@@ -14,6 +14,7 @@ use buildpool_protocol::client_link::{StreamChoice, SubmitMessage, View};
 use buildpool_protocol::report::{JobResult, Verdict};
 use buildpool_telemetry::{OpenSpan, SpanKind};
 use std::collections::VecDeque;
+use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -65,8 +66,8 @@ pub(super) struct Traced {
 /// How watching ended.
 enum Ended {
     Done(Box<JobResult>),
-    /// The reader of stdout is gone.
-    Unread,
+    /// The output can't be written: its reader is gone, or the disk is full.
+    Unwritten,
     /// A second Ctrl-C.
     Left,
     /// SIGTERM, as `timeout` and CI runners send it. SIGHUP is not handled: the terminal is gone, and `nohup` ignores it.
@@ -126,10 +127,7 @@ impl Watch {
         match ended {
             Ended::Left => Err(self.leave().await),
             Ended::Terminated => Err(terminated(&goes_on(&self.job))),
-            Ended::Unread => {
-                let text = format!("the reader of the output is gone; job {} goes on", self.job);
-                Err(Failure::new(BROKEN_PIPE, text))
-            }
+            Ended::Unwritten => Err(self.stop_writing().await),
             Ended::Done(result) => self.conclude(&result).await,
         }
     }
@@ -154,7 +152,7 @@ impl Watch {
                             drop(room.send(item));
                         }
                     }
-                    Err(_) => return Ok(Ended::Unread),
+                    Err(_) => return Ok(Ended::Unwritten),
                 },
                 event = self.events.next(), if self.pending.is_empty() => match event {
                     Some(event) => if let Some(result) = self.take(event)? {
@@ -219,14 +217,18 @@ impl Watch {
     }
 
     fn cancel(&mut self) {
-        self.is_cancelled = true;
         self.note(format!("cancelling job {}; Ctrl-C again leaves without waiting for its end", self.job));
-        let (client, job) = (self.client.clone(), self.job.clone());
-        self.cancelling.spawn(async move { client.cancel(&job, "Ctrl-C").await.map(drop) });
+        self.send_cancel("Ctrl-C");
     }
 
-    /// Prints the state of the job after the coordinator has received the cancel.
-    async fn leave(&mut self) -> Failure {
+    fn send_cancel(&mut self, reason: &'static str) {
+        self.is_cancelled = true;
+        let (client, job) = (self.client.clone(), self.job.clone());
+        self.cancelling.spawn(async move { client.cancel(&job, reason).await.map(drop) });
+    }
+
+    /// Returns the state of the job after the coordinator has received the cancel.
+    async fn cancelled(&mut self) -> String {
         let cancelled = async {
             while let Some(cancelled) = self.cancelling.join_next().await {
                 if !matches!(cancelled, Ok(Ok(()))) {
@@ -236,15 +238,32 @@ impl Watch {
             true
         };
         let job = &self.job;
-        let text = match tokio::time::timeout(LEAVE_WITHIN, cancelled).await {
-            Ok(true) => format!("leaving; job {job} is being cancelled"),
+        match tokio::time::timeout(LEAVE_WITHIN, cancelled).await {
+            Ok(true) => format!("job {job} is being cancelled"),
             Ok(false) | Err(_) => {
-                format!(
-                    "leaving; the coordinator does not answer, so job {job} may go on: `buildpool cancel {job}`"
-                )
+                format!("the coordinator does not answer, so job {job} may go on: `buildpool cancel {job}`")
             }
-        };
-        Failure::new(INTERRUPTED, text)
+        }
+    }
+
+    /// Prints the state of the job of a client that leaves.
+    async fn leave(&mut self) -> Failure {
+        let cancelled = self.cancelled().await;
+        Failure::new(INTERRUPTED, format!("leaving; {cancelled}"))
+    }
+
+    /// Cancels the job because its output can't be written, as for `| head`: a local command ends then too.
+    async fn stop_writing(mut self) -> Failure {
+        self.send_cancel("its output can't be written any more");
+        let cancelled = self.cancelled().await;
+        match self.screen.finish().await {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                failure::of_stdout(&error).and(&cancelled)
+            }
+            Ok(()) | Err(_) => {
+                Failure::new(BROKEN_PIPE, format!("the reader of the output is gone; {cancelled}"))
+            }
+        }
     }
 
     fn mention_absence(&mut self) {

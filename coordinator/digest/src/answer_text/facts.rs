@@ -34,7 +34,7 @@ pub(super) fn facts(page: &mut TextPage, result: &JobResult, details: bool) {
             );
         }
         page.list("changed_meanwhile:", &snapshot.changed_meanwhile);
-        page.list("the snapshot differs from the working tree:", &snapshot.notes);
+        page.list("notes on the working tree:", &snapshot.notes);
     }
 }
 
@@ -53,11 +53,13 @@ fn crash_report(page: &mut TextPage, report: &CrashReport) {
         &code,
         &termination.indicator,
         &report.timestamp,
-        &report.matched_by,
     ];
     parts.into_iter().flatten().for_each(|part| {
         let _ = write!(words, ", {part}");
     });
+    if let Some(fact) = &report.matched_by {
+        let _ = write!(words, ", matched by {fact}");
+    }
     page.quote_after("crash report:", &one_line(&words));
     report.message.iter().for_each(|message| page.quote(message));
     report.top_frames.iter().for_each(|frame| page.quote(frame));

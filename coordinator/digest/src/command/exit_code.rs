@@ -1,18 +1,28 @@
 //! Whether exit code 0 of a command shows that each of its programs succeeded.
 
+use super::readers::ENDS;
+use super::wrappers::has;
 use super::{Command, Simple};
+use crate::tool::ToolId;
 
 /// Commands after `||` that make a failure not count.
-const PARDONS: &[&str] = &["true", ":", "echo"];
+const PARDONS: &str = "true : echo";
 /// Option with which a linter exits with 0, whatever it reports.
 const EXIT_ZERO: &str = "--exit-zero";
 /// Options with which a linter exits with 0 after some of its remarks.
-const FAIL_LEVELS: &[&str] =
-    &[EXIT_ZERO, "--fail-under", "--fail-level", "--fail-on", "--failure-threshold", "--fail-severity"];
+const FAIL_LEVELS: &[&str] = &[
+    EXIT_ZERO,
+    "--fail-under",
+    "--fail-level",
+    "--fail-on",
+    "--failure-threshold",
+    "--fail-severity",
+    "--minimum-failure-severity",
+];
 /// Words after the end of a command that have its exit code.
-const CLOSERS: &[&str] = &["fi", "else", "elif", "esac", "}"];
+const CLOSERS: &str = "fi else elif esac }";
 /// Words after a condition.
-const CONSEQUENCES: &[&str] = &["then", "do"];
+const CONSEQUENCES: &str = "then do";
 
 impl Command {
     /// Returns true if each run of this tool ignores its failure: `tsc || true`, `pylint --exit-zero`.
@@ -39,6 +49,27 @@ impl Command {
     /// Returns true if a pipe can hide the exit code of a program, because `pipefail` is not set.
     pub(crate) fn has_pipe(&self) -> bool {
         !self.pipefail && self.parts.iter().any(|part| part.operator == "|")
+    }
+
+    /// Returns true if exit code 0 does not show that each run of this tool succeeded: `pylint a | cat`, `pylint a; make`.
+    pub(crate) fn hides_exit_code_of(&self, tools: &[&str]) -> bool {
+        self.parts.iter().enumerate().any(|(at, part)| part.is_of(tools) && self.hides_at(at))
+    }
+
+    /// Returns true if a pipe can hide the exit code of a program that does more than read: `make lint | cat`.
+    pub(crate) fn pipes_program(&self) -> bool {
+        let mut parts = self.parts.iter().enumerate();
+        !self.pipefail && parts.any(|(at, part)| self.is_before_pipe(at) && !part.only_reads())
+    }
+
+    /// Returns true if this part, or a group that may have begun before it, stands before a pipe.
+    fn is_before_pipe(&self, at: usize) -> bool {
+        let ends_group = |part: &Simple| {
+            part.words.first().is_some_and(|word| has(ENDS, word))
+                || part.words.last().is_some_and(|word| word.ends_with(')'))
+        };
+        self.parts[at].operator == "|"
+            || self.parts[at..].iter().any(|part| part.operator == "|" && ends_group(part))
     }
 
     /// Returns true if exit code 0 does not show that each program succeeded: a pipe without `pipefail`, a list
@@ -78,6 +109,15 @@ impl Command {
         })
     }
 
+    /// Returns a test runner that the command runs, if exit code 0 does not show that it succeeded.
+    pub(crate) fn hidden_runner(&self) -> Option<ToolId> {
+        let hidden =
+            self.parts.iter().enumerate().filter(|(at, part)| self.hides_at(*at) && !part.only_lists());
+        let runner =
+            |part: &Simple| ToolId::all().find(|tool| tool.runs_tests && part.is_of(tool.commands()));
+        hidden.into_iter().find_map(|(_, part)| runner(part))
+    }
+
     /// Index of the first part of the last pipeline.
     fn last_pipeline(&self) -> usize {
         let before = self.parts.len().saturating_sub(1);
@@ -96,9 +136,8 @@ impl Command {
     /// Returns true if exit code 0 of the command does not show that this part succeeded.
     fn hides_at(&self, at: usize) -> bool {
         let next = self.parts.get(at + 1);
-        let is_before = |words: &[&str]| {
-            next.and_then(|next| next.words.first()).is_some_and(|word| words.contains(&word.as_str()))
-        };
+        let is_before =
+            |words: &str| next.and_then(|next| next.words.first()).is_some_and(|word| has(words, word));
         match self.parts[at].operator.as_str() {
             "|" if !self.pipefail => true,
             // The failure skips the programs of the list after it, or is that of the pipeline.
@@ -135,9 +174,25 @@ impl Command {
     }
 }
 
+/// Options with which a test runner runs no test.
+const LISTING: &str = "--version --help -h --co --collect-only --list --list-groups --list-reporters --list-suites \
+    --list-tests --listTests --no-run --show-only --showConfig --init";
+/// Options with this meaning for one runner. Another one has other meanings for them.
+const LISTING_OF: &[(&str, &str)] =
+    &[("ctest", "-N"), ("go test", "-c"), ("pytest", "-V"), ("jest", "-v"), ("mocha", "-V")];
+
 impl Simple {
+    /// Returns true if an option makes a test runner print something else than results.
+    fn only_lists(&self) -> bool {
+        self.words.iter().skip(1).any(|word| {
+            let option = word.split('=').next().unwrap_or_default();
+            let is_own = |(tool, own): &(&str, &str)| *own == option && self.is_of(&[tool]);
+            has(LISTING, option) || LISTING_OF.iter().any(is_own)
+        })
+    }
+
     fn is_pardon(&self) -> bool {
-        self.words.first().is_some_and(|word| PARDONS.contains(&word.as_str())) || self.words == ["exit", "0"]
+        self.words.first().is_some_and(|word| has(PARDONS, word)) || self.words == ["exit", "0"]
     }
 }
 
@@ -204,6 +259,78 @@ mod tests {
             "command -v bash",
         ] {
             assert!(!Command::new(line).may_hide_exit_codes(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_runner_with_a_hidden_exit_code_is_known() {
+        for line in [
+            "npx jest | tail -5",
+            "for d in a b; do npx mocha $d; done",
+            "bundle exec rspec; echo done",
+            "deno test 2>&1 | cat",
+            "python3 -m pytest -q | tee log",
+            "npx jest --coverage --config jest.ci.js 2>&1 | tail -3",
+            "npx --yes jest --collectCoverage | tail -3",
+            "timeout 60 npx jest | tail -3",
+            "nice -n 5 pytest --cov=a --color=no --show-capture=no -c setup.cfg | tail -1",
+            "ctest -V | tail",
+            "bats a.bats | tail -1",
+            "mix test | tail -1",
+            "meson test -C b | tail -5",
+            "sudo -u ci busted | tail -3",
+        ] {
+            assert!(Command::new(line).hidden_runner().is_some(), "{line}");
+        }
+        for line in [
+            "npx jest",
+            "npx jest || true",
+            "set -o pipefail; npx jest | cat",
+            "npm test | cat",
+            "pytest --version | head -1",
+            "pytest --collect-only | tail -3",
+            "pytest -V | cat",
+            "ctest -N | tail",
+            "go test -c ./... | cat",
+            "npx jest --listTests | wc -l",
+            "pytest && echo ok",
+            "deno run a.ts | cat",
+            "mix compile | tail -1",
+            "meson compile -C b | tail -5",
+            "meson test -C b --list | tail -5",
+        ] {
+            assert!(Command::new(line).hidden_runner().is_none(), "{line}");
+        }
+    }
+
+    #[test]
+    fn only_the_pipe_of_a_program_hides_its_exit_code() {
+        for line in
+            ["pylint a.py | tee log", "cd a && python3 -m pylint a.py | tail -1; make", "pylint a; make"]
+        {
+            assert!(Command::new(line).hides_exit_code_of(&["pylint"]), "{line}");
+        }
+        for line in
+            ["", "pylint a.py && make | cat", "set -o pipefail; pylint a.py | cat", "make | cat && pylint a"]
+        {
+            assert!(!Command::new(line).hides_exit_code_of(&["pylint"]), "{line}");
+        }
+        for line in [
+            "make lint | cat",
+            "(make lint; echo done) | tail",
+            "for d in a b; do make -C $d lint; done | cat",
+            "cat files | xargs make lint | tee log",
+        ] {
+            assert!(Command::new(line).pipes_program(), "{line}");
+        }
+        for line in [
+            "",
+            "make lint",
+            "make lint && cat a | head",
+            "cat files | xargs make",
+            "set -o pipefail; make | cat",
+        ] {
+            assert!(!Command::new(line).pipes_program(), "{line}");
         }
     }
 

@@ -1,118 +1,24 @@
 //! Programs that only read files or logs: errors in their output are those of another run.
 
+use super::wrappers::has;
 use super::{Command, Simple};
 
 /// Programs that print what they read, and parts of a command line that print nothing of their own.
-const READERS: &[&str] = &[
-    "cat",
-    "tac",
-    "head",
-    "tail",
-    "less",
-    "more",
-    "zcat",
-    "bzcat",
-    "xzcat",
-    "zless",
-    "bat",
-    "nl",
-    "grep",
-    "egrep",
-    "fgrep",
-    "zgrep",
-    "rg",
-    "ag",
-    "ack",
-    "sed",
-    "awk",
-    "gawk",
-    "mawk",
-    "cut",
-    "paste",
-    "column",
-    "fold",
-    "fmt",
-    "sort",
-    "uniq",
-    "tr",
-    "rev",
-    "wc",
-    "tee",
-    "jq",
-    "yq",
-    "ls",
-    "tree",
-    "find",
-    "fd",
-    "stat",
-    "file",
-    "du",
-    "df",
-    "diff",
-    "cmp",
-    "comm",
-    "strings",
-    "xxd",
-    "od",
-    "hexdump",
-    "base64",
-    "md5sum",
-    "sha256sum",
-    "journalctl",
-    "dmesg",
-    "echo",
-    "printf",
-    "pwd",
-    "date",
-    "which",
-    "type",
-    "command",
-    "read",
-    "cd",
-    "pushd",
-    "popd",
-    "export",
-    "unset",
-    "set",
-    "shopt",
-    "true",
-    ":",
-    "sleep",
-    "test",
-    "[",
-    "[[",
-    "for",
-    "done",
-    "fi",
-    "esac",
-    "}",
-];
+const READERS: &str = "cat tac head tail less more zcat bzcat xzcat zless bat nl grep egrep fgrep zgrep rg ag ack sed \
+    awk gawk mawk cut paste column fold fmt sort uniq tr rev wc tee jq yq ls tree find fd stat file \
+    du df diff cmp comm strings xxd od hexdump base64 md5sum sha256sum journalctl dmesg echo printf \
+    pwd date which type command read cd pushd popd export unset set shopt true : sleep test [ [[ for \
+    done fi esac }";
 /// Programs that change files, or the shell, and begin each error with their name.
-const QUIET: &[&str] = &[
-    "cp", "mv", "rm", "rmdir", "mkdir", "ln", "chmod", "chown", "touch", "kill", "wait", "trap", "ulimit",
-    "umask", "curl", "tar", "gzip", "gunzip", "unzip", "xz", "dd", "install",
-];
+const QUIET: &str = "cp mv rm rmdir mkdir ln chmod chown touch kill wait trap ulimit umask curl tar gzip gunzip unzip \
+    xz dd install";
 /// Ends of loops, conditions and groups.
-const ENDS: &[&str] = &["done", "fi", "esac", "}"];
+pub(super) const ENDS: &str = "done fi esac }";
 /// Options of programs with subcommands that take a value.
-const VALUED: &[&str] = &[
-    "-C",
-    "-c",
-    "-n",
-    "-f",
-    "-H",
-    "-p",
-    "-R",
-    "--namespace",
-    "--context",
-    "--git-dir",
-    "--work-tree",
-    "--file",
-    "--repo",
-    "--project-name",
-];
+const VALUED: &str =
+    "-C -c -n -f -H -p -R --namespace --context --git-dir --work-tree --file --repo --project-name";
 /// Options of `find` that run a program.
-const RUNNING: &[&str] = &["-exec", "-execdir", "-ok", "-okdir"];
+const RUNNING: &str = "-exec -execdir -ok -okdir";
 
 /// Programs of which some subcommands only read.
 struct Subcommands {
@@ -189,26 +95,17 @@ impl Simple {
         }
         let Some((program, arguments)) = self.program() else { return true };
         match program {
-            "xargs" => {
-                let at = arguments.iter().position(|word| READERS.contains(&word.as_str()));
-                at.is_some_and(|at| {
-                    arguments[..at]
-                        .iter()
-                        .all(|word| word.starts_with(['-', '{']) || word.parse::<u32>().is_ok())
-                })
+            "find" | "fd" => {
+                arguments.windows(2).all(|pair| !has(RUNNING, &pair[0]) || has(READERS, &pair[1]))
             }
-            "find" | "fd" => arguments
-                .windows(2)
-                .all(|pair| !RUNNING.contains(&pair[0].as_str()) || READERS.contains(&pair[1].as_str())),
-            _ => READERS.contains(&program) || of_program(program).is_some_and(|of| of.reads(arguments)),
+            _ => has(READERS, program) || of_program(program).is_some_and(|of| of.reads(arguments)),
         }
     }
 
     /// Returns true if each error of this part begins with the name of its program. A loop or a condition may run any one.
     pub(super) fn names_itself(&self) -> bool {
-        let ends_group = self.words.first().is_some_and(|word| ENDS.contains(&word.as_str()));
-        !ends_group && self.only_reads()
-            || self.program().is_some_and(|(program, _)| QUIET.contains(&program))
+        let ends_group = self.words.first().is_some_and(|word| has(ENDS, word));
+        !ends_group && self.only_reads() || self.program().is_some_and(|(program, _)| has(QUIET, program))
     }
 
     /// Returns true if this part's program prints such a line about itself.
@@ -228,7 +125,7 @@ impl Subcommands {
     fn reads(&self, arguments: &[String]) -> bool {
         let mut words = arguments.iter().map(String::as_str);
         while let Some(word) = words.next() {
-            if VALUED.contains(&word) {
+            if has(VALUED, word) {
                 words.next();
             } else if !word.starts_with('-') && !self.groups.contains(&word) {
                 return self.reading.contains(&word);

@@ -70,14 +70,18 @@ fn with_lists_merged(mut findings: Findings) -> Findings {
         let tells = |other: &RawFinding| {
             !other.bare && other.test.as_deref().is_some_and(|test| is_named_in_full(test, name))
         };
-        let mut full = told.iter().enumerate().filter(|(_, other)| tells(other)).map(|(at, _)| at);
-        let Some(first) = full.next() else {
+        let full: Vec<usize> =
+            told.iter().enumerate().filter(|(_, other)| tells(other)).map(|(at, _)| at).collect();
+        let Some(first) = full.first().copied() else {
             told.push(found);
             continue;
         };
         findings.errors_total -= 1;
+        if told[first].location.is_none() {
+            told[first].location.clone_from(&found.location);
+        }
         if found.role == Role::Listed {
-            let at = [first].into_iter().chain(full).find(|at| !added.contains(at)).unwrap_or(first);
+            let at = full.into_iter().find(|at| !added.contains(at)).unwrap_or(first);
             added.insert(at);
             told[at].lines.extend(found.lines);
         }

@@ -71,7 +71,10 @@ pub(super) fn test_evidence(
         without_total: without_total.map(str::to_owned),
         none: reports::no_tests(tally, facts, markers),
         fails_without: markers.fails_without_tests,
-        only_in_test_runs: tally.counting_tools().any(|tool| tool.only_in_test_runs),
+        only_in_test_runs: !command.only_reads()
+            && tally
+                .counting_tools()
+                .any(|tool| !tool.counts_in_builds && !command.names_any(tool.runs_no_tests)),
         panics_are_tests: reports::panics_are_tests(tally, facts),
     }
 }
@@ -91,7 +94,7 @@ pub(super) fn error_evidence<'a>(
     markers: &Markers,
     facts: &'a Facts,
     command: &Command,
-    last_text: u64,
+    ends: (u64, u64),
 ) -> ErrorEvidence<'a> {
     let errors = || {
         let errors = ranking.findings.errors.iter();
@@ -108,7 +111,7 @@ pub(super) fn error_evidence<'a>(
         line: ranked.headline(),
         is_infrastructure: ranked.found.kind == Kind::Infrastructure,
     };
-    let standing = || standing_error(ranking, markers, command, last_text);
+    let standing = || standing_error(ranking, markers, command, ends);
     ErrorEvidence {
         first: ranking.ranked.first().map_or(FirstFinding::None, first_finding),
         build: errors().any(|found| found.kind == Kind::Build && !found.probe),

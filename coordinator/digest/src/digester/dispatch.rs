@@ -4,14 +4,12 @@ use super::{Digester, Line, SummaryLine};
 use crate::configure_probes;
 use crate::limits::SUMMARY_LINES_MAX;
 use crate::machines::{MatchedLine, OwnTotal};
-use crate::rules::{Effect, Groups, Indicator, LineMatcher, Marker, Rule, TestEvent};
+use crate::markers::MarkerLine;
+use crate::rules::{Effect, Groups, Indicator, LineMatcher, Rule, TestEvent};
 use crate::tally::{Counts, LinePosition, Task};
 use crate::text::{clip_chars, lossy};
 use crate::tool::ToolId;
 use buildpool_protocol::output::Stream;
-
-/// Marker that a child process of a tool died. The line may name the signal.
-const CHILD_DIED: Marker = Marker::Crash(Indicator::ChildDied(""));
 
 /// State shared by the rules that match one line, in rule order.
 struct LineState {
@@ -49,18 +47,20 @@ impl Digester {
             if state.settled {
                 return;
             }
-            self.matched_rules[index] = true;
+            let tool = ToolId::of_rule_at(index);
             for effect in rule.effects {
-                if matches!(effect, Effect::IfKnown(tool) if !self.knows(*tool)) {
+                if !self.is_in_scope(effect) {
                     break;
                 }
-                self.effect(*effect, rule, groups, line, &mut state);
+                self.matched_rules[index] = true;
+                self.effect(tool, *effect, rule, groups, line, &mut state);
             }
         });
     }
 
     fn effect(
         &mut self,
+        tool: ToolId,
         effect: Effect,
         rule: &'static Rule,
         groups: &Groups<'_>,
@@ -76,10 +76,6 @@ impl Digester {
             }
             Effect::Harmless => state.problem_seen = true,
             Effect::Alone => state.settled = true,
-            Effect::OutputFollows => {
-                self.test_output.set_test(groups.text("t").as_deref().unwrap_or_default())
-            }
-            Effect::IsOutput => self.test_output.add(&super::shown(line.body)),
             Effect::Summary => self.summary(line.stream, line.body, line.from),
             Effect::File => {
                 let task = line.text[line.front.task.clone()].to_vec();
@@ -87,38 +83,52 @@ impl Digester {
                 self.streams[line.stream.index()].file = file;
             }
             Effect::WorkerDied => {
-                self.marker(Marker::Crash(Indicator::TestProcessCrashed), line);
-                if let marker @ Marker::Crash(Indicator::ChildDied(signal)) = CHILD_DIED.with_signal(groups)
-                    && !signal.is_empty()
-                {
-                    self.marker(marker, line);
+                self.crashed(Indicator::TestProcessCrashed, line);
+                let death = Indicator::ChildDied("").with_signal(groups);
+                if death != Indicator::ChildDied("") {
+                    self.crashed(death, line);
                 }
             }
-            Effect::RunnerSays(marker) => self.marker(marker.with_signal(groups), line),
+            Effect::RunnerSays(indicator) => self.crashed(indicator.with_signal(groups), line),
+            Effect::Of(tool, effects) => {
+                for effect in effects {
+                    self.effect(tool, *effect, rule, groups, line, state);
+                }
+            }
             Effect::Within(text, effect) => {
                 let open = self.streams[line.stream.index()].open.as_ref();
                 if open.is_some_and(|open| open.says(text)) {
-                    self.effect(*effect, rule, groups, line, state);
+                    self.effect(tool, *effect, rule, groups, line, state);
                 }
             }
             // In a test's message, signs of death and counts belong to the test, not to the run.
             _ if line.printed => {}
-            Effect::Marker(marker) => self.marker(marker.with_signal(groups), line),
-            _ => self.count(effect, groups, line, state),
+            Effect::Crash(indicator) => self.crashed(indicator.with_signal(groups), line),
+            Effect::Success => {
+                let seen = self.seen(tool, line);
+                self.markers.succeeded(seen);
+            }
+            Effect::Failure => self.failed(tool, line),
+            Effect::ErrorTotal if configure_probes::has_own_errors(&self.findings) => self.failed(tool, line),
+            _ => self.count(tool, effect, groups, line, state),
         }
     }
 
-    pub(super) fn marker(&mut self, marker: Marker, line: &Line<'_>) {
-        let marker = match marker {
-            Marker::TotalOfErrors(tool) if configure_probes::has_own_errors(&self.findings) => {
-                Marker::Failure(tool)
-            }
-            Marker::TotalOfErrors(_) => return,
-            marker => marker,
-        };
-        let is_shown = matches!(marker, Marker::Failure(_)) && self.has_shown_error();
-        let text = lossy(line.body);
-        self.markers.add(marker, (&text, line.stream, line.from, self.order), is_shown);
+    /// The line as a sign of something.
+    fn seen<T>(&self, what: T, line: &Line<'_>) -> MarkerLine<T> {
+        MarkerLine::new(what, &lossy(line.body), line.stream, line.from, self.order)
+    }
+
+    fn crashed(&mut self, indicator: Indicator, line: &Line<'_>) {
+        let seen = self.seen(indicator, line);
+        self.markers.crashed(seen);
+    }
+
+    /// Records that a tool reports failure.
+    pub(super) fn failed(&mut self, tool: ToolId, line: &Line<'_>) {
+        let is_shown = self.has_shown_error();
+        let seen = self.seen(tool, line);
+        self.markers.failed(seen, is_shown);
     }
 
     /// Whether a compiler or a linter has reported an error with a place.
@@ -128,12 +138,19 @@ impl Digester {
     }
 
     /// Applies an effect that concerns tests or runs of tools.
-    fn count(&mut self, effect: Effect, groups: &Groups<'_>, line: &Line<'_>, state: &mut LineState) {
-        if let Some(tool) = effect.at_work() {
+    fn count(
+        &mut self,
+        tool: ToolId,
+        effect: Effect,
+        groups: &Groups<'_>,
+        line: &Line<'_>,
+        state: &mut LineState,
+    ) {
+        if effect.is_at_work(&tool) {
             self.at_work(tool, line);
         }
         match effect {
-            Effect::Test(tool, event) => {
+            Effect::Test(event) => {
                 let Some(test) = groups.text("t") else { return };
                 if tool.numbers_tests {
                     self.tally.numbered(tool, groups.number("k"));
@@ -142,6 +159,7 @@ impl Digester {
             }
             Effect::Own(change) => {
                 let mut matched = MatchedLine {
+                    tool,
                     groups,
                     body: line.body,
                     stream: line.stream,
@@ -151,47 +169,34 @@ impl Digester {
                     tally: &mut self.tally,
                     markers: &mut self.markers,
                     machines: &mut self.machines,
+                    test_output: &mut self.test_output,
                     own_total: None,
+                    standing: None,
                 };
                 change(&mut matched);
-                if let Some(total) = matched.own_total.take() {
+                let (own_total, standing) = (matched.own_total.take(), matched.standing);
+                if let Some(total) = own_total {
                     self.own_total(total);
                 }
+                self.total(tool, standing, line);
             }
-            Effect::Part(tool) => self.tally.part(tool, &groups.text("t").unwrap_or_default()),
-            Effect::Plan(tool) => {
-                self.tally.plan(tool, groups.number("n"));
-                self.total(tool, self.tally.planned(tool), line);
-            }
-            Effect::Announces(tool) => {
+            Effect::Announces => {
                 let selected = groups.text("selected").and_then(|count| count.parse().ok());
                 self.tally.announce(tool, selected.unwrap_or_else(|| groups.number("n")), line.position);
             }
-            Effect::Heading(tool) => self.tally.heading(tool, line.position),
-            Effect::OtherFailure(tool) => {
-                self.tally.other_failure(tool);
-                self.marker(Marker::Failure(tool.reporting_tool()), line);
-            }
-            Effect::Counts(tool, count) | Effect::Partial(tool, count) => {
+            Effect::Heading => self.tally.heading(tool, line.position),
+            Effect::Counts(count) | Effect::Partial(count) => {
                 let Some(counts) = count(groups) else { return };
                 self.run_total(tool, counts, line, matches!(effect, Effect::Counts(..)));
             }
-            Effect::Adds(tool, count) => {
+            Effect::Adds(count) => {
                 let Some(counts) = count(groups) else { return };
                 let standing = self.tally.adds(tool, counts, line.counted());
                 // A line that counts only passed tests must not become the evidence for failed ones.
                 let says = |all: &Counts| all.failed == 0 || counts.failed > 0;
                 self.total(tool, standing.filter(says), line);
             }
-            Effect::Moves(tool, count) => {
-                let standing = count(groups).and_then(|counts| self.tally.moves(tool, counts));
-                self.total(tool, standing, line);
-            }
-            Effect::Session(tool) => self.session(tool, groups.number("n")),
-            Effect::Over(tool, completely) => {
-                self.tally.over(tool, completely);
-                self.markers.settle(self.order);
-            }
+            Effect::Session => self.session(tool, groups.number("n")),
             _ => {}
         }
     }
@@ -252,6 +257,11 @@ impl Digester {
         }
     }
 
+    /// Returns false for a condition that is not fulfilled.
+    pub(super) fn is_in_scope(&self, effect: &Effect) -> bool {
+        !matches!(effect, Effect::IfKnown(tool) if !self.knows(*tool))
+    }
+
     /// Whether the command or a line before shows that this tool runs.
     fn knows(&self, tool: ToolId) -> bool {
         self.tally.knows(tool)
@@ -267,13 +277,10 @@ impl Digester {
         self.tally.session(tool);
         if let Some(counts) = self.tally.summary(tool, counts, position) {
             if counts.failed == 0 && tool.judges_more_than_tests {
-                self.markers.add(
-                    Marker::TakesBack(tool.reporting_tool()),
-                    (&text, stream, from, order),
-                    false,
-                );
+                self.markers.runs.takes_back(tool.reporting_tool());
             } else {
-                self.markers.total(tool, counts, (&text, stream, from, order));
+                let seen = MarkerLine::new(tool.reporting_tool(), &text, stream, from, order);
+                self.markers.total(counts, seen);
             }
         }
         self.summary(stream, text.as_bytes(), from);
@@ -284,8 +291,8 @@ impl Digester {
         // Another line of the same total reported a problem, so these counts are not a success.
         let contradicts = |counts: &Counts| counts.failed == 0 && self.tally.has_other_failure(tool);
         if let Some(counts) = counts.filter(|counts| !contradicts(counts)) {
-            let text = lossy(line.body);
-            self.markers.total(tool, counts, (&text, line.stream, line.from, self.order));
+            let seen = self.seen(tool.reporting_tool(), line);
+            self.markers.total(counts, seen);
         }
     }
 

@@ -5,9 +5,7 @@ use crate::configure_probes::{is_of_probe, is_probing};
 use crate::findings::RawFinding;
 use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_LINES_MAX};
 use crate::noise::is_noise;
-use crate::rules::{
-    Diagnostic, Effect, Fails, Groups, Kind, Level, Marker, Next, Problem, Rule, severity_of_word,
-};
+use crate::rules::{Diagnostic, Effect, Fails, Groups, Kind, Level, Next, Problem, Rule, severity_of_word};
 use crate::text::{LinePrefix, front_length, lossy};
 use buildpool_protocol::limits::{POST_CONTEXT_LINES, PRE_CONTEXT_LINES};
 use buildpool_protocol::output::Stream;
@@ -114,7 +112,7 @@ impl Digester {
             column: number("c", "c2"),
             ..Diagnostic::default()
         };
-        let is_word = |act: &Effect| matches!(act, Effect::Marker(Marker::Crash(said)) if said.is_word());
+        let is_word = |act: &Effect| matches!(act, Effect::Crash(said) if said.is_word());
         let word = rule.effects.iter().any(is_word);
         self.begin(rule.name, problem, diagnostic, (severity, remark, word), line);
     }
@@ -296,7 +294,7 @@ impl Digester {
                     // The last lines of a long message are the most useful, so one from the middle goes.
                     // Indented lines are dropped first.
                     let from = (MESSAGE_LINES_MAX / 3).min(open.diagnostic.lines.len() - 1);
-                    let deep = |line: &String| line.starts_with([' ', '\t']);
+                    let deep = |line: &String| matches!(line.as_bytes().first(), Some(b' ' | b'\t'));
                     let rest = &open.diagnostic.lines[from..];
                     let dispensable = open.problem.dispensable;
                     let first = dispensable.and_then(|is| rest.iter().position(|line| is(line)));

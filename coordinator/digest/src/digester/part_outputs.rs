@@ -66,7 +66,7 @@ impl PartOutputs {
 /// Returns the output of a part in a record.
 fn part_output_of(line: &[u8]) -> Option<PartOutput> {
     memchr::memmem::find(line, PART_RECORD)?;
-    match events(line)?.1.pop()? {
+    match events(line, None)?.1.pop()? {
         Event::Output(output) => Some(output),
         _ => None,
     }

@@ -4,7 +4,7 @@ use super::{Digester, Line, LineMatcher, RECENT_BYTES_MAX, shown};
 use crate::answer_text::counted;
 use crate::limits::{FILE_BYTES_MAX, MESSAGE_LINES_MAX};
 use crate::records::Event;
-use crate::rules::{Diagnostic, Level, Marker, Problem};
+use crate::rules::{Diagnostic, Level, Problem};
 use crate::tally::LinePosition;
 use crate::text::{Cleaner, LinePrefix, front};
 use buildpool_protocol::output::Stream;
@@ -27,6 +27,9 @@ impl Digester {
         place: RecordPlace<'_>,
         (format, events): (&'static str, Vec<Event>),
     ) {
+        if !self.matched_formats.contains(&format) {
+            self.matched_formats.push(format);
+        }
         for event in events {
             match event {
                 Event::Text(text) => self.carried_lines(matcher, place, &text),
@@ -46,7 +49,7 @@ impl Digester {
                 }),
                 Event::Failed(tool, text) => self.at_record(place, &cleaned(&text), |digester, line| {
                     digester.tally.other_failure(tool);
-                    digester.marker(Marker::Failure(tool.reporting_tool()), line);
+                    digester.failed(tool.reporting_tool(), line);
                 }),
                 Event::Total(tool, counts, text) => {
                     self.at_record(place, &cleaned(&text), |digester, line| {
@@ -78,6 +81,7 @@ impl Digester {
         apply(self, &line);
         if !line.body.is_empty() {
             self.last_text = self.order;
+            self.last_statement = self.order;
             self.last_line.clear();
             self.last_line.extend_from_slice(&text[..text.len().min(RECENT_BYTES_MAX)]);
         }

@@ -199,40 +199,40 @@ const KINDS: [u8; 256] = {
 fn normalised_ascii(line: &[u8]) -> String {
     // No word becomes longer, and a blank follows each.
     let mut out = vec![0; line.len() + 1];
-    let mut end = 0;
-    let mut rest = line;
-    loop {
-        let blanks = rest.iter().take_while(|byte| KINDS[usize::from(**byte)] & BLANK != 0).count();
-        rest = &rest[blanks..];
-        if rest.is_empty() {
-            break;
+    let (mut at, mut end) = (0, 0);
+    while let Some(byte) = line.get(at) {
+        if KINDS[usize::from(*byte)] & BLANK != 0 {
+            at += 1;
+            continue;
         }
         let start = end;
-        let (mut length, mut word_kinds, mut before) = (0, HEXADECIMAL, 0);
-        let mut read = 0;
-        for byte in rest {
+        // Where the last part of the word begins, after any slash.
+        let mut part = at;
+        while let Some(byte) = line.get(at) {
             let kinds = KINDS[usize::from(*byte)];
-            if kinds & (BLANK | SLASH) == 0 {
+            if kinds & (BLANK | SLASH | DIGIT) == 0 {
+                out[end] = *byte;
+                end += 1;
+            } else if kinds & DIGIT != 0 {
                 // Of a number, only the first digit is written.
-                if kinds & before & DIGIT == 0 {
-                    out[end] = if kinds & DIGIT == 0 { *byte } else { b'#' };
+                if at == part || !line[at - 1].is_ascii_digit() {
+                    out[end] = b'#';
                     end += 1;
                 }
-                (length, word_kinds, before) = (length + 1, word_kinds & kinds, kinds);
             } else if kinds & BLANK != 0 {
                 break;
             } else {
-                (end, length, word_kinds, before) = (start, 0, HEXADECIMAL, 0);
+                (end, part) = (start, at + 1);
             }
-            read += 1;
+            at += 1;
         }
-        if length >= HEXADECIMAL_BYTES_MIN && word_kinds & HEXADECIMAL != 0 {
+        let is_hexadecimal = |byte: &u8| KINDS[usize::from(*byte)] & HEXADECIMAL != 0;
+        if at - part >= HEXADECIMAL_BYTES_MIN && line[part..at].iter().all(is_hexadecimal) {
             out[start] = b'#';
             end = start + 1;
         }
         out[end] = b' ';
         end += 1;
-        rest = &rest[read..];
     }
     out.truncate(end);
     String::from_utf8(out).unwrap_or_default()

@@ -292,22 +292,21 @@ fn rejected_candidates(lines: &[String]) -> Vec<bool> {
         .collect()
 }
 
-/// Joins equal adjacent lines and adds their count.
-pub(super) fn folded(lines: &[String]) -> Vec<String> {
-    let mut out: Vec<(String, u64)> = Vec::new();
-    for line in lines {
+/// Joins equal adjacent lines and adds their count. Each result has the index of the first of its lines.
+pub(super) fn folded(lines: &[String]) -> Vec<(usize, String)> {
+    let mut out: Vec<(usize, u64)> = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
         match out.last_mut() {
-            Some((last, count)) if last == line => *count += 1,
-            _ => out.push((line.clone(), 1)),
+            Some((first, count)) if lines[*first] == *line => *count += 1,
+            _ => out.push((index, 1)),
         }
     }
-    out.into_iter()
-        .map(|(line, count)| match (line.trim().is_empty(), count) {
-            (_, 1) => line,
-            (true, _) => String::new(),
-            (false, count) => format!("{line} (×{count})"),
-        })
-        .collect()
+    let text = |first: usize, count: u64| match (lines[first].trim().is_empty(), count) {
+        (_, 1) => lines[first].clone(),
+        (true, _) => String::new(),
+        (false, count) => format!("{} (×{count})", lines[first]),
+    };
+    out.into_iter().map(|(first, count)| (first, text(first, count))).collect()
 }
 
 #[cfg(test)]

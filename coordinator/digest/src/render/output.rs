@@ -90,9 +90,7 @@ impl Page<'_> {
     /// Renders a short log of a job that did not pass, complete and in order, with findings that
     /// point into it. Returns false if it does not fit.
     pub(super) fn whole_log(&mut self, lines: &[String]) -> bool {
-        let shown: Vec<String> =
-            lines.iter().map(|line| self.digest.corrections.correct(line, line.clone())).collect();
-        let text = shown.join("\n");
+        let text = lines.join("\n");
         if !self.budget.take(&text) {
             return false;
         }

@@ -10,7 +10,7 @@ use crate::limits::SHOWN_LINE_CHARS;
 use crate::noise::is_noise;
 use crate::records;
 use crate::template::{Capture, Filtered};
-use crate::text::clip_chars;
+use crate::text::clipped;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::Severity;
 use buildpool_protocol::spec::{TemplateSpec, Verbosity};
@@ -29,10 +29,8 @@ const GAP: Budget = Budget { lines: 1, chars: 40 };
 enum Show {
     /// Omits noise and lines that were already shown.
     Filtered,
-    /// Shows every line, with corrections of wrong ones.
+    /// Shows every line.
     Everything,
-    /// Shows every line unmodified.
-    Raw,
 }
 
 impl Page<'_> {
@@ -42,7 +40,7 @@ impl Page<'_> {
         for stream in [Stream::Stderr, Stream::Stdout] {
             let mut budget = if stream == Stream::Stderr { half } else { self.budget };
             let before = budget;
-            let text = self.tail_text(stream, usize::MAX, Show::Raw, &mut budget);
+            let text = self.tail_text(stream, usize::MAX, Show::Everything, &mut budget);
             self.budget.lines -= before.lines - budget.lines;
             self.budget.chars -= before.chars - budget.chars;
             match stream {
@@ -60,21 +58,27 @@ impl Page<'_> {
             _ => self.template_over_tails(template),
         };
         let mut kept: Vec<String> = Vec::new();
+        let mut clipped = 0;
         for line in view.lines.iter().rev() {
-            let corrected = self.digest.corrections.correct(line, line.to_owned());
-            let line = clip_middle(&corrected, self.budget.chars).to_owned();
-            if !self.budget.take(&line) {
+            let shown = clip_middle(&line.text, self.budget.chars).to_owned();
+            if !self.budget.take(&shown) {
                 break;
             }
-            kept.push(line);
+            let is_whole = shown.len() == line.text.len();
+            clipped += if is_whole { line.clipped } else { line.length.saturating_sub(shown.len() as u64) };
+            kept.push(shown);
         }
         kept.reverse();
-        let cut = (view.lines.len() - kept.len()) as u64;
-        let left_out = view.left_out + cut;
+        // The view is of both streams, so it states what both lack.
+        let totals = self.digest.counts.iter().fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+        let shown: usize = kept.iter().map(|line| line.len() + 1).sum();
+        let lines = totals.0.saturating_sub(kept.len() as u64);
+        let bytes = if lines == 0 { clipped } else { totals.1.saturating_sub(shown as u64) };
         self.into.filtered_output = Some(kept.join("\n"));
-        if left_out > 0 {
+        self.is_view = true;
+        if lines + bytes > 0 {
             let get = self.logs_call();
-            self.omit("filtered_output", left_out, 0, get);
+            self.omit("filtered_output", lines, bytes, get);
         }
     }
 
@@ -136,8 +140,8 @@ impl Page<'_> {
         {
             let head = self.head_lines(stream, most, &mut budget);
             let text = self.tail_text(stream, most, Show::Filtered, &mut budget);
-            self.shown[stream.index()] += head.len() as u64;
-            let hidden = self.digest.counts[stream.index()].0.saturating_sub(self.shown[stream.index()]);
+            let hidden =
+                self.digest.counts[stream.index()].0.saturating_sub(self.shown[stream.index()].lines);
             if !head.is_empty() {
                 texts.push(head.join("\n"));
                 texts.extend((hidden > 0).then(|| format!("[… {} not shown …]", counted(hidden, "line"))));
@@ -164,8 +168,12 @@ impl Page<'_> {
         let before = left;
         let texts = self.digest.heads[stream.index()].iter().filter(|line| !is_noise(line.as_bytes()));
         let head: Vec<String> = texts
-            .map(|line| clip_chars(line, SHOWN_LINE_CHARS).into_owned())
-            .take_while(|line| left.take(line))
+            .map(|line| clipped(line, SHOWN_LINE_CHARS))
+            .take_while(|(line, _)| left.take(line))
+            .map(|(line, cut)| {
+                self.shown[stream.index()].add(&line, cut);
+                line.into_owned()
+            })
             .collect();
         head.iter().for_each(|line| self.seen.add(line));
         *budget = budget.less(before.less(left)).less(GAP);
@@ -198,8 +206,7 @@ impl Page<'_> {
 
     /// Text of a summary line.
     fn summary_text(&mut self, line: &SummaryLine) -> String {
-        let text = self.compressed_line(&line.text);
-        let mut text = self.digest.corrections.correct(&line.text, text);
+        let mut text = self.compressed_line(&line.text);
         if line.repeated > 1 {
             text.push_str(&format!(" (×{})", line.repeated));
         }
@@ -258,7 +265,7 @@ impl Page<'_> {
     /// Last lines of a stream, from at most its last `most` lines. The filtered form omits noise
     /// and lines that were already shown.
     fn tail_text(&mut self, stream: Stream, most: usize, show: Show, budget: &mut Budget) -> String {
-        let (everything, is_raw) = (show != Show::Filtered, show == Show::Raw);
+        let everything = show == Show::Everything;
         let lines = self.digest.tails[stream.index()].last(most);
         let lines = if everything { lines } else { unfolded(lines) };
         let all: Vec<&str> = lines.iter().map(String::as_str).collect();
@@ -268,27 +275,31 @@ impl Page<'_> {
         let is_all_there_is = all.len() <= SHORT_STREAM_LINES
             && all.len() as u64 == self.digest.counts[stream.index()].0
             && all.iter().all(|line| line.trim().is_empty() || is_chatter(line));
-        let mut texts = Vec::new();
+        let (mut texts, mut cuts) = (Vec::new(), Vec::new());
         for (index, line) in all.iter().enumerate() {
             let is_left_out = is_chatter(line) && !is_all_there_is;
             if !everything && (is_left_out || !line.trim().is_empty() && self.seen.has(line)) {
                 continue;
             }
             let text = compressed.get(index).map_or(*line, String::as_str);
-            let text = clip_chars(text, SHOWN_LINE_CHARS).into_owned();
-            texts.push(if is_raw { text } else { self.digest.corrections.correct(line, text) });
+            let (text, cut) = clipped(text, SHOWN_LINE_CHARS);
+            cuts.push(cut);
+            texts.push(text.into_owned());
         }
         self.whole_end = everything;
-        let texts = if everything { texts } else { folded(&texts) };
+        let texts = match everything {
+            true => texts.into_iter().enumerate().collect(),
+            false => folded(&texts),
+        };
         let mut kept = Vec::new();
-        for text in texts.iter().rev() {
+        for (first, text) in texts.iter().rev() {
             if !budget.take(text) {
                 break;
             }
+            self.shown[stream.index()].add(text, cuts[*first]);
             kept.push(text.as_str());
         }
         kept.reverse();
-        self.shown[stream.index()] += kept.len() as u64;
         kept.join("\n").trim_matches('\n').to_owned()
     }
 }

@@ -5,8 +5,8 @@
 //! Lines that would take many steps are left to the general matcher.
 
 use super::groups::Slots;
-use super::pattern_shape::is_any_rest;
-use memchr::memchr;
+use crate::text::has_control;
+use memchr::{memchr, memchr2, memchr3, memrchr};
 use regex_automata::util::primitives::NonMaxUsize;
 use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
 
@@ -18,6 +18,8 @@ const BYTES_A_STEP: usize = 8;
 /// Limit on copies of a part that is repeated a limited number of times.
 const COPIES_MAX: u32 = 16;
 
+/// Most bytes that are searched for as the end of a run.
+const STOPS_MAX: usize = 6;
 /// Most first bytes of a pattern that few lines begin with.
 const NARROW_BYTES_MAX: usize = 128;
 
@@ -43,8 +45,8 @@ enum Step {
     Run(Run),
     /// Notes where a group begins or ends.
     Note(usize),
-    /// The steps that follow, or else those from there on.
-    Or(usize),
+    /// The steps that follow, or else those from there on. The byte with which the first ones begin, if that is known.
+    Or(usize, Option<u8>),
     Goto(usize),
     Start,
     End,
@@ -58,11 +60,14 @@ type ByteClass = Box<[bool; 256]>;
 #[derive(Debug)]
 struct Run {
     class: ByteClass,
-    /// Any byte that a line may have is of the class.
-    any: bool,
+    /// The bytes that end it, if they are so few that they can be searched for. Control bytes, except tabs, are left out: lines that
+    /// are matched have none.
+    stops: Option<Box<[u8]>>,
     min: usize,
     max: usize,
     greedy: bool,
+    /// The number of the note where it begins, if it is a whole group. The next number is of its end.
+    group: Option<usize>,
     /// What must follow it, if that is known.
     then: Option<Box<Then>>,
     /// No byte of the class may follow it, so it ends where the class ends.
@@ -103,7 +108,7 @@ impl Then {
                 }
             }
             Step::Note(_) | Step::Start | Step::WordBorder => self.add(steps, at + 1)?,
-            Step::Or(other) => {
+            Step::Or(other, _) => {
                 self.add(steps, at + 1)?;
                 self.add(steps, *other)?;
             }
@@ -150,6 +155,13 @@ impl GroupSplitter {
                 }
             }
         }
+        for at in 0..split.steps.len() {
+            let next = split.steps[at + 1..].iter().find(|step| !matches!(step, Step::Note(_)));
+            let byte = if let Some(Step::Text(text)) = next { text.first().copied() } else { None };
+            if let Step::Or(_, first) = &mut split.steps[at] {
+                *first = byte;
+            }
+        }
         split.first = Then::of(&split.steps, 0);
         Some(split)
     }
@@ -166,6 +178,13 @@ impl GroupSplitter {
             HirKind::Class(_) => self.steps.push(Step::One(byte_class(pattern)?)),
             HirKind::Capture(capture) => {
                 let slot = 2 * capture.index as usize;
+                if let HirKind::Repetition(Repetition { min, max, greedy, sub }) = capture.sub.kind()
+                    && let Some(Step::Run(run)) =
+                        self.run(sub, *min, *max, *greedy).and_then(|()| self.steps.last_mut())
+                {
+                    run.group = Some(slot);
+                    return Some(());
+                }
                 self.steps.push(Step::Note(slot));
                 self.add(&capture.sub)?;
                 self.steps.push(Step::Note(slot + 1));
@@ -185,7 +204,7 @@ impl GroupSplitter {
                     self.add(part)?;
                     gotos.push(self.steps.len());
                     self.steps.push(Step::Goto(0));
-                    self.steps[or] = Step::Or(self.steps.len());
+                    self.steps[or] = Step::Or(self.steps.len(), None);
                 }
                 self.add(last)?;
                 let end = self.steps.len();
@@ -211,7 +230,7 @@ impl GroupSplitter {
             let or = self.steps.len();
             // The step with the place behind all copies comes first, or after the choice of one more copy.
             optional.push(if greedy { or } else { or + 1 });
-            self.steps.push(Step::Or(or + 2));
+            self.steps.push(Step::Or(or + 2, None));
             if !greedy {
                 self.steps.push(Step::Goto(0));
             }
@@ -222,7 +241,7 @@ impl GroupSplitter {
         }
         let end = self.steps.len();
         for at in optional {
-            self.steps[at] = if greedy { Step::Or(end) } else { Step::Goto(end) };
+            self.steps[at] = if greedy { Step::Or(end, None) } else { Step::Goto(end) };
         }
         Some(())
     }
@@ -230,19 +249,17 @@ impl GroupSplitter {
     /// A run of bytes; `None` if the part is longer than a byte.
     fn run(&mut self, part: &Hir, min: u32, max: Option<u32>, greedy: bool) -> Option<()> {
         let class = byte_class(part)?;
-        let any = is_any_rest(&Hir::repetition(Repetition {
-            min: 0,
-            max: None,
-            greedy,
-            sub: Box::new(part.clone()),
-        }));
+        let others = (0..=u8::MAX).filter(|byte| !class[usize::from(*byte)]);
+        let stops: Box<[_]> = others.filter(|byte| !has_control(&[*byte])).collect();
+        let stops = (stops.len() <= STOPS_MAX).then_some(stops);
         let max = max.map_or(usize::MAX, |max| max as usize);
         self.steps.push(Step::Run(Run {
             class,
-            any,
+            stops,
             min: min as usize,
             max,
             greedy,
+            group: None,
             then: None,
             ends_once: false,
         }));
@@ -269,7 +286,11 @@ impl GroupSplitter {
         loop {
             let Some(now) = self.steps.get(step) else { return Ok(true) };
             let next = match now {
-                Step::Text(text) => line[at..].starts_with(text).then(|| (step + 1, at + text.len())),
+                // Most texts that differ do so in the first byte.
+                Step::Text(text) if line.get(at) != text.first() => None,
+                Step::Text(text) => {
+                    (text.len() == 1 || line[at..].starts_with(text)).then(|| (step + 1, at + text.len()))
+                }
                 Step::One(class) => {
                     line.get(at).filter(|byte| class[usize::from(**byte)]).map(|_| (step + 1, at + 1))
                 }
@@ -278,18 +299,20 @@ impl GroupSplitter {
                     room = room.saturating_sub(most / BYTES_A_STEP);
                     (most >= run.min).then(|| (at + run.min, at + most)).and_then(|(first, last)| {
                         let end = run.end(line, first, last)?;
+                        if let Some(slot) = run.group {
+                            note(slot, at, slots, left);
+                            note(slot + 1, end, slots, left);
+                        }
                         run.leave(step, first, last, end, left);
                         Some((step + 1, end))
                     })
                 }
                 Step::Note(slot) => {
-                    if !left.is_empty() {
-                        left.push(Left::Noted(*slot, slots[*slot]));
-                    }
-                    slots[*slot] = NonMaxUsize::new(at);
+                    note(*slot, at, slots, left);
                     Some((step + 1, at))
                 }
-                Step::Or(other) => {
+                Step::Or(other, Some(first)) if line.get(at) != Some(first) => Some((*other, at)),
+                Step::Or(other, _) => {
                     left.push(Left::Step(*other, at));
                     Some((step + 1, at))
                 }
@@ -315,6 +338,9 @@ impl GroupSplitter {
                     if let Step::Run(run) = &self.steps[step]
                         && let Some(end) = run.end(line, first, last)
                     {
+                        if let Some(slot) = run.group {
+                            slots[slot + 1] = NonMaxUsize::new(end);
+                        }
                         run.leave(step, first, last, end, left);
                         return Some((step + 1, end));
                     }
@@ -328,11 +354,20 @@ impl Run {
     /// How long it can be.
     fn most(&self, line: &[u8]) -> usize {
         let line = &line[..line.len().min(self.max)];
-        let end = if self.any {
-            memchr(b'\n', line)
-        } else {
-            line.iter().position(|byte| !self.class[usize::from(*byte)])
-        };
+        if let Some(stops) = &self.stops {
+            let mut kept = line;
+            for stops in stops.chunks(3) {
+                let end = match *stops {
+                    [one] => memchr(one, kept),
+                    [one, two] => memchr2(one, two, kept),
+                    [one, two, three] => memchr3(one, two, three, kept),
+                    _ => None,
+                };
+                kept = &kept[..end.unwrap_or(kept.len())];
+            }
+            return kept.len();
+        }
+        let end = line.iter().position(|byte| !self.class[usize::from(*byte)]);
         end.unwrap_or(line.len())
     }
 
@@ -341,6 +376,9 @@ impl Run {
         let Some(then) = &self.then else { return Some(if self.greedy { last } else { first }) };
         match then.only {
             _ if self.ends_once => then.accepts(line.get(last)).then_some(last),
+            Some(byte) if self.greedy => {
+                memrchr(byte, &line[first..line.len().min(last + 1)]).map(|at| first + at)
+            }
             _ if self.greedy => (first..=last).rev().find(|at| then.accepts(line.get(*at))),
             Some(byte) => memchr(byte, &line[first..line.len().min(last + 1)]).map(|at| first + at),
             None => (first..=last).find(|at| then.accepts(line.get(*at))),
@@ -373,6 +411,15 @@ fn byte_class(part: &Hir) -> Option<ByteClass> {
         _ => return None,
     }
     Some(class)
+}
+
+/// Notes a place. If alternatives are open, what was noted before is restored for them.
+#[inline(always)]
+fn note(slot: usize, at: usize, slots: &mut Slots, left: &mut Vec<Left>) {
+    if !left.is_empty() {
+        left.push(Left::Noted(slot, slots[slot]));
+    }
+    slots[slot] = NonMaxUsize::new(at);
 }
 
 /// Whether a word begins or ends at this place.

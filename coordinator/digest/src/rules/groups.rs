@@ -8,12 +8,15 @@ use memchr::memmem::Finder;
 use regex_automata::meta::Regex;
 use regex_automata::util::primitives::NonMaxUsize;
 use regex_automata::{Anchored, Input};
-use regex_syntax::hir::{Hir, HirKind};
+use regex_syntax::hir::{Hir, HirKind, Look};
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
 /// Most groups of one pattern, the whole match included; a test holds the tables to it.
 pub(super) const GROUPS_MAX: usize = 16;
+
+/// The name of a group as a number, which is compared without a call. A name has at most 16 bytes.
+type Name = u128;
 
 /// Where each group begins and ends, if it took part.
 pub(super) type Slots = [Option<NonMaxUsize>; 2 * GROUPS_MAX];
@@ -40,9 +43,11 @@ pub(super) struct Compiled {
 /// Reads the groups of a pattern, up to the last text that a rule reads.
 struct Reader {
     /// The named groups that can be read, with their numbers.
-    names: Vec<(Box<str>, usize)>,
+    names: Vec<(Name, usize)>,
     /// If the pattern begins with `.*` and a text: finds the text. The pattern is the part after `.*`.
     after: Option<Finder<'static>>,
+    /// The text that a line must end with, maybe empty.
+    end: Box<[u8]>,
     pattern: Hir,
     split: Option<GroupSplitter>,
     general: OnceLock<Regex>,
@@ -70,16 +75,20 @@ impl Compiled {
 
 impl Reader {
     fn new(pattern: &Hir) -> Self {
+        let end = last_text(pattern).into();
         let pattern = until_read(pattern);
         let mut names = Vec::new();
         named(&pattern, &mut names);
         let after = after_anything(&pattern).and_then(|rest| Some((first_text(&rest)?, rest)));
         let (after, pattern) = after.map_or((None, pattern), |(text, rest)| (Some(text), rest));
-        Self { names, after, split: GroupSplitter::of(&pattern), pattern, general: OnceLock::new() }
+        Self { names, after, end, split: GroupSplitter::of(&pattern), pattern, general: OnceLock::new() }
     }
 
     fn reads(&self, line: &[u8], reading: &mut Reading) -> bool {
         let Reading { slots, left, places } = reading;
+        if !line.ends_with(&self.end) {
+            return false;
+        }
         let Some(text) = &self.after else {
             let may_match = self.split.as_ref().is_none_or(|split| split.may_begin_with(line.first()));
             return may_match && self.reads_from(line, 0, slots, left);
@@ -118,11 +127,23 @@ fn first_text(pattern: &Hir) -> Option<Finder<'static>> {
     Some(Finder::new(&text.0).into_owned())
 }
 
+/// The text that each match ends with, if it ends with the line; otherwise empty.
+fn last_text(pattern: &Hir) -> &[u8] {
+    let HirKind::Concat(parts) = pattern.kind() else { return &[] };
+    match parts.as_slice() {
+        [.., text, end] if *end.kind() == HirKind::Look(Look::End) => match text.kind() {
+            HirKind::Literal(text) => &text.0,
+            _ => &[],
+        },
+        _ => &[],
+    }
+}
+
 /// The named groups of a pattern and their numbers.
-fn named(pattern: &Hir, names: &mut Vec<(Box<str>, usize)>) {
+fn named(pattern: &Hir, names: &mut Vec<(Name, usize)>) {
     match pattern.kind() {
         HirKind::Capture(capture) => {
-            names.extend(capture.name.clone().map(|name| (name, capture.index as usize)));
+            names.extend(capture.name.as_deref().map(|text| (name(text), capture.index as usize)));
             named(&capture.sub, names);
         }
         HirKind::Repetition(repetition) => named(&repetition.sub, names),
@@ -131,6 +152,18 @@ fn named(pattern: &Hir, names: &mut Vec<(Box<str>, usize)>) {
         }
         HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) | HirKind::Look(_) => {}
     }
+}
+
+/// A constant for a constant text.
+#[inline(always)]
+const fn name(text: &str) -> Name {
+    let mut name = 0;
+    let mut at = 0;
+    while at < text.len() {
+        name = name << u8::BITS | text.as_bytes()[at] as Name;
+        at += 1;
+    }
+    name
 }
 
 /// Reads any pattern.
@@ -154,15 +187,25 @@ impl<'a> Groups<'a> {
     }
 
     /// A group as text.
-    pub(crate) fn text(&self, name: &str) -> Option<Cow<'a, str>> {
-        let (_, group) = self.rule.reader().names.iter().find(|(known, _)| **known == *name)?;
+    #[inline]
+    pub(crate) fn text(&self, group: &str) -> Option<Cow<'a, str>> {
+        self.named(name(group))
+    }
+
+    fn named(&self, name: Name) -> Option<Cow<'a, str>> {
+        let (_, group) = self.rule.reader().names.iter().find(|(known, _)| *known == name)?;
         let (from, to) = (self.slots[2 * group]?, self.slots[2 * group + 1]?);
         Some(lossy(&self.line[from.get()..to.get()]))
     }
 
     /// A group as a number; 0 if it took no part.
-    pub(crate) fn number(&self, name: &str) -> u64 {
-        let Some(text) = self.text(name) else { return 0 };
+    #[inline]
+    pub(crate) fn number(&self, group: &str) -> u64 {
+        self.numbered(name(group))
+    }
+
+    fn numbered(&self, name: Name) -> u64 {
+        let Some(text) = self.named(name) else { return 0 };
         text.parse().or_else(|_| text.replace([',', '.'], "").parse()).unwrap_or(0)
     }
 }

@@ -1,8 +1,9 @@
 //! Texts that a line must contain for a pattern to match: the cheapest reason to skip a pattern.
+//!
+//! A line feed in a text is the beginning or the end of the line: most lines with `error: ` do not begin with it.
 
-use super::literal_search::TEXT_BYTES_MIN;
-use regex_syntax::hir::literal::{ExtractKind, Extractor, Literal};
-use regex_syntax::hir::{Class, Hir, HirKind};
+use crate::text::has_control;
+use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
 /// Most texts of which one must occur; beyond it they would cost more than they save.
 const TEXTS_MAX: usize = 160;
@@ -10,6 +11,9 @@ const TEXTS_MAX: usize = 160;
 const RARE_BYTES_MIN: usize = 7;
 /// How often a repeated part is written out, so that texts grow longer than the part.
 const UNROLLED_MAX: u32 = 3;
+
+/// What stands for the beginning and the end of a line.
+pub(super) const LINE_BORDER: &[u8] = b"\n";
 
 /// Texts of which one occurs in each match.
 type Texts = Vec<Vec<u8>>;
@@ -23,17 +27,19 @@ fn required(pattern: &Hir) -> Option<Texts> {
 /// All known lists of texts of which each match contains one. No list and no text is empty.
 pub(super) fn candidates(pattern: &Hir) -> Vec<Texts> {
     let mut candidates = Known::of(pattern).candidates();
-    // A part may be optional, and the texts that go on behind it are longer. To find them takes time at the start.
-    let is_short = candidates.iter().all(|texts| shortest(texts) < TEXT_BYTES_MIN);
-    let has_any = !candidates.is_empty();
-    if is_short
-        && has_any
-        && let HirKind::Concat(parts) = pattern.kind()
-    {
-        candidates.extend((1..parts.len()).filter_map(|at| beginnings(&Hir::concat(parts[at..].to_vec()))));
+    if let HirKind::Concat(parts) = pattern.kind() {
+        // The texts of the first parts may be too many to be written out with those of the others.
+        let rests = (1..parts.len()).map(|from| Known::concatenated(parts[from..].iter().map(Known::of)));
+        candidates.extend(rests.flat_map(Known::candidates));
     }
-    candidates.retain(|texts| shortest(texts) > 0);
+    candidates.sort_unstable();
+    candidates.dedup();
     candidates
+}
+
+/// Returns true if a line can be without any of the texts. An empty text, and one that is in each line, are in all of them.
+fn tells(texts: &[Vec<u8>]) -> bool {
+    !texts.is_empty() && texts.iter().all(|text| !text.is_empty() && text != LINE_BORDER)
 }
 
 /// The list that probably occurs in the fewest lines.
@@ -41,14 +47,6 @@ pub(super) fn best(candidates: Vec<Texts>) -> Option<Texts> {
     let mut best = None;
     candidates.into_iter().for_each(|texts| keep_better(&mut best, texts));
     best
-}
-
-/// Texts; each match begins with one of them. `None` if they are unknown or too many.
-fn beginnings(pattern: &Hir) -> Option<Texts> {
-    let mut texts = Extractor::new().kind(ExtractKind::Prefix).extract(pattern);
-    texts.minimize_by_preference();
-    let texts = texts.literals()?.iter().map(Literal::as_bytes).map(<[u8]>::to_vec).collect::<Vec<_>>();
-    (texts.len() <= TEXTS_MAX).then_some(texts)
 }
 
 /// Known properties of the text that a part of a pattern matches.
@@ -61,6 +59,8 @@ struct Known {
     end: Option<Texts>,
     /// Lists of texts of which one occurs in it.
     within: Vec<Texts>,
+    /// If it may be empty: texts with one of which it ends otherwise. Nothing else is known then.
+    optional_end: Option<Texts>,
 }
 
 impl Known {
@@ -70,6 +70,7 @@ impl Known {
 
     fn of(hir: &Hir) -> Self {
         match hir.kind() {
+            HirKind::Look(Look::Start | Look::End) => Self::exactly(vec![LINE_BORDER.to_vec()]),
             HirKind::Empty | HirKind::Look(_) => Self::exactly(vec![Vec::new()]),
             HirKind::Literal(literal) => Self::exactly(vec![literal.0.to_vec()]),
             HirKind::Class(class) => Self { exact: members(class), ..Self::default() },
@@ -84,17 +85,25 @@ impl Known {
 
     fn repeated(sub: &Hir, min: u32, max: Option<u32>) -> Self {
         if min == 0 {
-            return match (max, Self::of(sub).exact) {
-                (Some(1), Some(mut exact)) => {
-                    exact.push(Vec::new());
-                    Self::exactly(exact)
-                }
-                _ => Self::default(),
-            };
+            let few =
+                max.filter(|max| *max <= UNROLLED_MAX).and_then(|max| up_to(&Self::of(sub).exact?, max));
+            return few.map_or_else(|| Self::optional(Self::repeated(sub, 1, max)), Self::exactly);
         }
         let written = min.min(UNROLLED_MAX);
-        let rest = (max != Some(written)).then(Self::default);
-        Self::concatenated((0..written).map(|_| Self::of(sub)).chain(rest))
+        let known = Self::concatenated((0..written).map(|_| Self::of(sub)));
+        if max == Some(written) {
+            return known;
+        }
+        // However often it is repeated, it begins and ends as these copies do.
+        let Self { exact, begin, end, mut within, .. } = known;
+        within.extend(exact.clone());
+        let (begin, end) = (begin.or_else(|| exact.clone()), end.or(exact));
+        Self { begin, end, within, ..Self::default() }
+    }
+
+    fn optional(known: Self) -> Self {
+        let end = known.exact.or(known.end).filter(|end| shortest(end) > 0);
+        Self { optional_end: end, ..Self::default() }
     }
 
     fn concatenated(parts: impl Iterator<Item = Self>) -> Self {
@@ -114,10 +123,16 @@ impl Known {
             }
             let joined = part.begin.as_deref().and_then(|texts| cross(&exact, texts));
             all.begin.get_or_insert_with(|| joined.clone().unwrap_or_else(|| exact.clone()));
-            all.within.push(exact);
+            all.within.push(exact.clone());
             all.within.extend(joined);
             all.within.extend(part.within);
-            exact = part.exact.or(part.end).unwrap_or_else(|| vec![Vec::new()]);
+            let either = part
+                .optional_end
+                .filter(|ends| shortest(&exact) > 0 && exact.len() + ends.len() <= TEXTS_MAX);
+            exact = match either {
+                Some(ends) => [exact, ends].concat(),
+                None => part.exact.or(part.end).unwrap_or_else(|| vec![Vec::new()]),
+            };
         }
         if all.begin.is_none() {
             return Self { exact: Some(exact), ..all };
@@ -139,24 +154,35 @@ impl Known {
         let end = joined(|part| part.exact.as_ref().or(part.end.as_ref()));
         let required: Option<Vec<_>> = parts.into_iter().map(|part| best(part.candidates())).collect();
         let within = required.map(|texts| texts.concat()).filter(|texts| texts.len() <= TEXTS_MAX);
-        Self { exact: None, begin, end, within: within.into_iter().collect() }
+        Self { begin, end, within: within.into_iter().collect(), ..Self::default() }
     }
 
     /// All lists of texts of which one occurs in it.
     fn candidates(self) -> Vec<Texts> {
         let mut candidates = self.within;
         candidates.extend(self.exact);
-        candidates.retain(|texts| shortest(texts) > 0);
+        candidates.retain(|texts| tells(texts));
         candidates
     }
 }
 
-/// The bytes of a class, if they are few.
+/// The bytes of a class that a line may have, if they are few: lines that are matched have no control bytes.
 fn members(class: &Class) -> Option<Texts> {
     let Class::Bytes(class) = class else { return None };
-    let count: usize = class.ranges().iter().map(regex_syntax::hir::ClassBytesRange::len).sum();
     let bytes = class.ranges().iter().flat_map(|range| range.start()..=range.end());
-    (count <= TEXTS_MAX).then(|| bytes.map(|byte| vec![byte]).collect())
+    let texts: Texts = bytes.map(|byte| vec![byte]).filter(|byte| !has_control(byte)).collect();
+    (1..=TEXTS_MAX).contains(&texts.len()).then_some(texts)
+}
+
+/// What so many copies at most may be, if these are few texts.
+fn up_to(texts: &[Vec<u8>], max: u32) -> Option<Texts> {
+    let mut all = vec![Vec::new()];
+    let mut copies = all.clone();
+    for _ in 0..max {
+        copies = cross(&copies, texts)?;
+        all.extend_from_slice(&copies);
+    }
+    (all.len() <= TEXTS_MAX).then_some(all)
 }
 
 /// Each text of the one followed by each of the other, if they are few.
@@ -172,7 +198,7 @@ fn keep_better(best: &mut Option<Texts>, texts: Texts) {
         (shortest.min(RARE_BYTES_MIN), usize::MAX - texts.len(), shortest)
     };
     let is_better = best.as_deref().is_none_or(|best| worth(&texts) > worth(best));
-    if shortest(&texts) > 0 && is_better {
+    if tells(&texts) && is_better {
         *best = Some(texts);
     }
 }
@@ -204,9 +230,14 @@ mod tests {
         check("^.*(?:abc)+[^d]ef", Some(&["abc"]));
         check("^.*(?:abc|d*)", None);
         check("^(?:abc)?(?:.*ab|cd{2})", Some(&["ab", "cdd"]));
+        check("^.*(?:ab)?cdefg: +ef$", Some(&["cdefg: "]));
+        check("^(?:a+b)? c+d$", Some(&["cd\n"]));
+        check(r"^\w+:\serror", Some(&[":\terror", ": error"]));
+        check("^error: (?P<m>.*)", Some(&["\nerror: "]));
+        check("^[^a]*(?:[^a]*bc)? de", Some(&[" de"]));
         check(r"^(?P<f>\S+\.(?:pl|t)) line \d", Some(&[".pl line ", ".t line "]));
-        check(r"^x(?P<f>a\w+b)cd", Some(&["bcd"]));
-        check(r"^(?:a.*b|c.*de)f.*", Some(&["bf", "def"]));
+        check(r"^.*x(?P<f>a\S+b)cd", Some(&["bcd"]));
+        check(r"^.*(?:a.*b|c.*de)f.*", Some(&["bf", "def"]));
         check(r"^\S*", None);
     }
 }

@@ -158,7 +158,12 @@ impl Diagnostic {
 
 /// The rest of a line after the first occurrence of a text. Most lines begin with it.
 pub(crate) fn after_text<'l>(line: &'l str, text: &str) -> Option<&'l str> {
-    line.strip_prefix(text).or_else(|| line.split_once(text).map(|(_, rest)| rest))
+    line.strip_prefix(text).or_else(|| {
+        // A general search prepares itself longer than it takes to look at the places of the first byte.
+        let first = *text.as_bytes().first()?;
+        let mut places = memchr::memchr_iter(first, line.as_bytes());
+        places.find_map(|at| line.get(at..)?.strip_prefix(text))
+    })
 }
 
 /// Reports of one failure, identified by their common part.

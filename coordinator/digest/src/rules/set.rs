@@ -4,16 +4,19 @@
 //! finds which texts of all rules are in a line, and only rules with one of them are tried. The few rules without a rare text
 //! are found by an automaton, which stays small because it has only these.
 
-use super::Rule;
 use super::group_splitter::begins_widely;
 use super::groups::{Compiled, Groups, Reading, Slots};
 use super::known_texts::KnownTexts;
-use super::literal_search::{LiteralSearch, PICKED_BYTES, TEXT_BYTES_MIN};
+use super::literal_search::{
+    BorderedLine, LiteralSearch, PICKED_BYTES, Sought, TEXT_BYTES_MIN, likely_picks,
+};
 use super::literals::{best, candidates, shortest};
 use super::pattern_shape::{parsed, until_known};
+use super::{Rule, is_named};
 use crate::configure_probes;
 use crate::keyword_lines;
 use crate::limits::AUTOMATON_BYTES_MAX;
+use crate::text::has_control;
 use regex_automata::hybrid::LazyStateID;
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson;
@@ -24,13 +27,13 @@ use std::borrow::Cow;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, LazyLock};
 
-/// Limit on the texts of a rule with short ones: each of these makes the search slower.
-const SHORT_TEXTS_MAX: usize = 32;
+/// Limit on the short texts of a rule: each of them makes the search slower.
+const SHORT_TEXTS_MAX: usize = 8;
 
 /// The rules, and what finds those that a line may match.
 pub(crate) struct RuleSet {
     rules: Vec<Compiled>,
-    texts: LiteralSearch<Sought>,
+    texts: LiteralSearch<Meaning>,
     automaton: Arc<Automaton>,
     states: StatePool,
 }
@@ -45,8 +48,8 @@ struct Automaton {
 }
 
 /// Meaning of a text in a line.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Sought {
+#[derive(Clone, Copy, Debug)]
+enum Meaning {
     /// The line may match the rule with this index.
     Rule(u16),
     /// The line reports a problem.
@@ -58,6 +61,7 @@ enum Sought {
 /// State of the matcher: the automaton's states so far, and the result.
 struct State {
     automaton: Cache,
+    line: BorderedLine,
     /// A bit for each rule that the line may match.
     tried: Vec<u64>,
     reading: Reading,
@@ -77,21 +81,22 @@ impl RuleSet {
 
     fn new() -> Self {
         let mut members = Vec::new();
-        let known = |texts: &'static [&str], sought| {
-            texts.iter().map(move |text| (Cow::Borrowed(text.as_bytes()), sought))
+        let likely = |text: Cow<'static, [u8]>, value| Sought { picks: likely_picks(&text), text, value };
+        let known = |texts: &'static [&str], value| {
+            texts.iter().map(move |text| likely(Cow::Borrowed(text.as_bytes()), value))
         };
-        let mut texts: Vec<_> = known(keyword_lines::TEXTS, Sought::ErrorWord)
-            .chain(known(configure_probes::PROBES, Sought::Probe))
+        let mut texts: Vec<_> = known(keyword_lines::TEXTS, Meaning::ErrorWord)
+            .chain(known(configure_probes::PROBES, Meaning::Probe))
             .collect();
         let known_texts = KnownTexts::new();
         for (index, rule) in (0..).zip(crate::tools::rules()) {
             let before = texts.len();
-            let sought = |text| (text, Sought::Rule(index));
+            let value = Meaning::Rule(index);
             match known_texts.of(rule.pattern) {
-                Some(known) => texts.extend(known.map(sought)),
+                Some(known) => texts.extend(known.map(|(text, picks)| Sought { text, picks, value })),
                 None => {
                     let needs = search_texts(&parsed(rule.pattern)).unwrap_or_default();
-                    texts.extend(needs.into_iter().map(Cow::Owned).map(sought));
+                    texts.extend(needs.into_iter().map(|text| likely(text.into(), value)));
                 }
             }
             if texts.len() == before {
@@ -101,6 +106,7 @@ impl RuleSet {
         let rules: Vec<_> = crate::tools::rules().map(Compiled::new).collect();
         let automaton = Arc::new(Automaton::new(members));
         let (asked, words) = (Arc::clone(&automaton), rules.len().div_ceil(64));
+        assert!(words <= 64, "a word has a bit for each 64 rules");
         let states = Pool::new(Box::new(move || State::new(&asked, words)) as Box<_>);
         Self { rules, texts: LiteralSearch::new(texts), automaton, states }
     }
@@ -112,10 +118,8 @@ impl RuleSet {
 
     /// The rule with this name, or a tool's rules: `go.fail`, `go`.
     pub(crate) fn named(&self, name: &str) -> Vec<u16> {
-        let is_it = |rule: &Rule| {
-            rule.name.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
-        (0..).zip(self.rules()).filter(|(_, rule)| is_it(rule)).map(|(index, _)| index).collect()
+        let named = (0..).zip(self.rules()).filter(|(_, rule)| is_named(rule.name, name));
+        named.map(|(index, _)| index).collect()
     }
 
     /// All rules, in the order of the tables.
@@ -134,7 +138,10 @@ pub(super) fn search_candidates(pattern: &Hir) -> Vec<Vec<Vec<u8>>> {
     let mut candidates = candidates(pattern);
     candidates.retain(|texts| match shortest(texts) {
         TEXT_BYTES_MIN.. => true,
-        PICKED_BYTES => texts.len() <= SHORT_TEXTS_MAX && begins_widely(pattern),
+        PICKED_BYTES => {
+            let short = texts.iter().filter(|text| text.len() == PICKED_BYTES).count();
+            short <= SHORT_TEXTS_MAX && begins_widely(pattern)
+        }
         _ => false,
     });
     candidates
@@ -150,6 +157,7 @@ impl State {
     fn new(automaton: &Automaton, words: usize) -> Self {
         Self {
             automaton: automaton.dfa.create_cache(),
+            line: BorderedLine::default(),
             tried: vec![0; words],
             reading: Reading::default(),
             matches: Vec::new(),
@@ -168,31 +176,40 @@ pub(crate) struct LineMatcher<'r> {
 }
 
 impl LineMatcher<'_> {
-    /// Returns true if a rule matches the line.
+    /// Returns true if a rule matches the line, which has no control bytes.
     pub(crate) fn is_match(&mut self, line: &[u8]) -> bool {
+        debug_assert!(!has_control(line), "{} was not cleaned", line.escape_ascii());
         let RuleSet { rules, texts, automaton, .. } = self.set;
-        let State { automaton: states, tried, reading, matches, has_error_word, may_name_probe } =
-            &mut *self.state;
+        let State {
+            automaton: states,
+            line: bordered,
+            tried,
+            reading,
+            matches,
+            has_error_word,
+            may_name_probe,
+        } = &mut *self.state;
+        bordered.set(line);
         matches.clear();
         (*has_error_word, *may_name_probe) = (false, false);
-        let mut any = false;
+        // A bit for each word of `tried` that is not zero.
+        let mut words = 0_u64;
         let mut try_rule = |rule: u16| {
-            any = true;
+            words |= 1 << (rule / 64);
             tried[usize::from(rule / 64)] |= 1 << (rule % 64);
         };
-        texts.each(line, |sought| match sought {
-            Sought::Rule(rule) => try_rule(rule),
-            Sought::ErrorWord => *has_error_word = true,
-            Sought::Probe => *may_name_probe = true,
+        texts.each(bordered, |sought| match sought {
+            Meaning::Rule(rule) => try_rule(rule),
+            Meaning::ErrorWord => *has_error_word = true,
+            Meaning::Probe => *may_name_probe = true,
         });
         automaton.matches(states, line, try_rule);
-        if !any {
-            return false;
-        }
-        for (first, word) in (0..).step_by(64).zip(tried) {
-            let mut rest = std::mem::take(word);
+        while words != 0 {
+            let word = words.trailing_zeros() as u16;
+            words &= words - 1;
+            let mut rest = std::mem::take(&mut tried[usize::from(word)]);
             while rest != 0 {
-                let rule = first + rest.trailing_zeros() as u16;
+                let rule = 64 * word + rest.trailing_zeros() as u16;
                 rest &= rest - 1;
                 if rules[usize::from(rule)].reads(line, reading) && !self.left_out.contains(&rule) {
                     matches.push((rule, reading.slots));
@@ -210,6 +227,11 @@ impl LineMatcher<'_> {
     /// Returns false if the last matched line certainly does not name a probe of a configuration.
     pub(crate) fn may_name_probe(&self) -> bool {
         self.state.may_name_probe
+    }
+
+    /// The rules that match the last line.
+    pub(crate) fn rules(&self) -> impl Iterator<Item = &'static Rule> {
+        self.state.matches.iter().map(|(index, _)| self.set.rules[usize::from(*index)].rule)
     }
 
     /// Calls the function with each rule that matches the last line, in the order of the tables.
@@ -277,6 +299,7 @@ impl Automaton {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::Cleaner;
     use regex::bytes::RegexSetBuilder;
     use std::path::Path;
 
@@ -305,12 +328,13 @@ mod tests {
         let mut matcher = set.matcher(&[]);
         let mut all = Vec::new();
         logs(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs"), &mut all);
+        let mut cleaner = Cleaner::default();
         let (mut spoken, mut split) = (0, 0);
         for log in &all {
             let lines: Vec<&[u8]> = log.split(|byte| *byte == b'\n').collect();
             let (first, last) = lines.split_at(lines.len().min(LINES));
             for line in first.iter().chain(last.iter().rev().take(LINES)) {
-                let line = &line[..line.len().min(300)];
+                let line = cleaner.clean(&line[..line.len().min(300)]);
                 let mut found = Vec::new();
                 let is_match = matcher.is_match(line);
                 matcher.each(line, |index, rule, groups| {

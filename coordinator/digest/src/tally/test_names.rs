@@ -1,9 +1,19 @@
-//! Names of tests with a result, for the history of tests.
+//! Names of tests with a result, for the history of tests, and their keys.
 
+use crate::hashing::FastHasher;
 use crate::limits::{NAMED_TEST_BYTES_MAX, NAMED_TESTS_MAX};
 use crate::rules::TestEvent;
 use crate::tool::ToolId;
 use buildpool_protocol::evidence::TestStatus;
+
+/// Returns the key of a test, of a part of a run if tests of several parts share names.
+pub(super) fn test_key(tool: ToolId, part: Option<u64>, name: &str) -> u64 {
+    let mut hasher = FastHasher::default();
+    hasher.number(tool as u64);
+    part.into_iter().for_each(|part| hasher.number(part));
+    hasher.text(name);
+    hasher.0
+}
 
 /// Returns the result that an event states.
 pub(super) const fn status(event: TestEvent) -> Option<TestStatus> {

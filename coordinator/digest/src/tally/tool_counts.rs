@@ -58,12 +58,22 @@ pub(super) struct Totals {
     /// Totals of closed sessions that count failed tests.
     failed: FailedTotals,
     pub(super) summaries: u64,
+    /// Each total is of the same tests: it takes the place of those before it.
+    repeats: bool,
 }
 
 impl Totals {
+    /// Whether a total takes the place of those before it. One without results does not.
+    const fn replaces(&self, open: &Counts) -> bool {
+        self.repeats && (open.failed > 0 || open.is_good())
+    }
+
     /// Closes the session: its total is final.
     pub(super) fn close(&mut self, tool: ToolId) {
         if let Some(open) = self.open.take() {
+            if self.replaces(&open) {
+                (self.closed, self.failed) = Default::default();
+            }
             self.closed.add(&open);
             self.failed.add(tool, self.part, self.tests, open, self.reruns_failed);
             self.tests = None;
@@ -90,17 +100,21 @@ impl Totals {
     /// Returns true if each total with failed tests has a later one of the same tests without failures.
     pub(super) fn failures_are_past(&self, tool: ToolId) -> bool {
         let Some(open) = self.open else { return self.failed.are_past() };
-        let mut failed = self.failed.clone();
+        let mut failed = if self.replaces(&open) { FailedTotals::default() } else { self.failed.clone() };
         failed.add(tool, self.part, self.tests, open, self.reruns_failed);
         failed.are_past()
     }
 
     pub(super) fn sum(&self) -> Counts {
-        let mut sum = self.closed;
-        if let Some(open) = &self.open {
-            sum.add(open);
+        match &self.open {
+            Some(open) if self.replaces(open) => *open,
+            Some(open) => {
+                let mut sum = self.closed;
+                sum.add(open);
+                sum
+            }
+            None => self.closed,
         }
-        sum
     }
 }
 
@@ -213,6 +227,11 @@ impl ToolCounts {
         self.own.summaries + self.loose.summaries
     }
 
+    /// The command runs one invocation of the tool several times. `one_total`: each run has one total.
+    pub(super) const fn repeats(&mut self, one_total: bool) {
+        (self.own.repeats, self.loose.repeats) = (one_total, one_total);
+    }
+
     /// The open total, if it is the tool's own.
     pub(super) fn standing(&self) -> Option<Counts> {
         self.own.open.filter(|_| !self.at_loose)
@@ -258,8 +277,10 @@ impl ToolCounts {
     pub(super) fn failures_are_past(&self, tool: ToolId) -> bool {
         let ledger = self.ledger();
         let names_all = self.named > 0 && self.named >= ledger.sum().total() && !tool.names_repeat;
-        self.summaries() > 0
-            && if names_all { self.by_test.failed == 0 } else { ledger.failures_are_past(tool) }
+        match names_all {
+            true => self.by_test.failed == 0,
+            false => self.summaries() > 0 && ledger.failures_are_past(tool),
+        }
     }
 
     /// Returns the counts of this tool that the result uses.

@@ -1,6 +1,7 @@
 //! Converts one raw line into the text that a terminal would show: colours and cursor moves removed, overwritten progress dropped,
 //! CI prefixes cut, NUL and other controls removed. The result may still be invalid UTF-8.
 
+use crate::limits::LINE_BYTES_MAX;
 use buildpool_protocol::shown::{escaped, sequence_length};
 use memchr::memchr;
 
@@ -8,6 +9,8 @@ use memchr::memchr;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Bytes of a line that are looked at together.
 const CONTROL_BLOCK_BYTES: usize = 16;
+/// The same for many lines.
+const WIDE_BLOCK_BYTES: usize = 64;
 /// Months as `ts` and syslog write them.
 const MONTHS: [&[u8]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
@@ -24,9 +27,10 @@ impl Cleaner {
         self.rewritten(raw, false)
     }
 
-    /// The line as an answer shows it. Controls that change neither colour nor place, such as a bell, are escaped.
-    pub(crate) fn shown<'a>(&'a mut self, raw: &'a [u8]) -> &'a [u8] {
-        self.rewritten(raw, true)
+    /// The line as an answer shows it. Controls that change neither colour nor place, such as a bell, invisible characters and
+    /// bytes that are not UTF-8 are escaped.
+    pub(crate) fn shown(&mut self, raw: &[u8]) -> String {
+        escaped(self.rewritten(raw, true))
     }
 
     fn rewritten<'a>(&'a mut self, raw: &'a [u8], escapes: bool) -> &'a [u8] {
@@ -35,6 +39,7 @@ impl Cleaner {
             return &raw[ci_prefix(raw)..];
         }
         self.buffer.clear();
+        self.buffer.shrink_to(LINE_BYTES_MAX);
         for segment in raw.split(|byte| *byte == b'\r') {
             let kept = self.buffer.len();
             strip_escapes(segment, &mut self.buffer, escapes);
@@ -58,6 +63,23 @@ pub(crate) fn has_control(bytes: &[u8]) -> bool {
         Some(last) => blocks.iter().any(|block| any(block)) || any(last),
         None => any(rest),
     }
+}
+
+/// Offset of the first control byte that is not a line feed, or the number of bytes.
+pub(super) fn first_control(bytes: &[u8]) -> usize {
+    let from = blocks_without_control::<WIDE_BLOCK_BYTES>(bytes);
+    let from = from + blocks_without_control::<CONTROL_BLOCK_BYTES>(&bytes[from..]);
+    let rest = &bytes[from..];
+    from + rest.iter().position(|byte| is_control(*byte) && *byte != b'\n').unwrap_or(rest.len())
+}
+
+/// Number of bytes in blocks before the first one that has a control byte.
+fn blocks_without_control<const BYTES: usize>(bytes: &[u8]) -> usize {
+    let any = |block: &[u8; BYTES]| {
+        block.iter().fold(false, |found, byte| found | (is_control(*byte) & (*byte != b'\n')))
+    };
+    let (blocks, _) = bytes.as_chunks::<BYTES>();
+    BYTES * blocks.iter().position(any).unwrap_or(blocks.len())
 }
 
 fn strip_end(mut raw: &[u8]) -> &[u8] {
@@ -268,30 +290,62 @@ fn buildkit_length(line: &[u8]) -> usize {
 
 /// Bytes as text, with replacements for invalid UTF-8. Almost all lines are valid, which is the faster check.
 pub(crate) fn lossy(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
-    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Into::into)
+    std::str::from_utf8(bytes).map_or_else(|_| with_escapes(bytes).into(), Into::into)
+}
+
+/// The text of bytes that are not all UTF-8. Each other byte is escaped: `\xff`.
+#[cold]
+fn with_escapes(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.push_str(&escaped(chunk.invalid()));
+    }
+    text
 }
 
 /// At most `chars` characters: the head, a count of the cut part, and the end. Never cuts inside a character.
 pub(crate) fn clip_chars(text: &str, chars: usize) -> std::borrow::Cow<'_, str> {
+    clipped(text, chars).0
+}
+
+/// As [`clip_chars`], with the number of bytes that are left out.
+pub(crate) fn clipped(text: &str, chars: usize) -> (std::borrow::Cow<'_, str>, u64) {
     if text.len() <= chars {
-        return text.into();
+        return (text.into(), 0);
     }
     let count = text.chars().count();
     if count <= chars {
-        return text.into();
+        return (text.into(), 0);
     }
     let note = 24;
     let kept = chars.saturating_sub(note);
     let head = kept * 3 / 4;
     let end = kept - head;
     let head_to = text.char_indices().nth(head).map_or(text.len(), |(at, _)| at);
-    let end_from = text.char_indices().nth(count - end).map_or(text.len(), |(at, _)| at);
-    format!("{} …[{} chars]… {}", &text[..head_to], count - kept, &text[end_from..]).into()
+    let end_from = end.checked_sub(1).and_then(|nth| text.char_indices().nth_back(nth));
+    let end_from = end_from.map_or(text.len(), |(at, _)| at);
+    let shown = format!("{} …[{} chars]… {}", &text[..head_to], count - kept, &text[end_from..]);
+    (shown.into(), (end_from - head_to) as u64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_control_byte_is_found() {
+        for length in 0..200 {
+            let mut bytes = vec![b'x'; length];
+            bytes.iter_mut().step_by(3).for_each(|byte| *byte = b'\n');
+            bytes.iter_mut().step_by(5).for_each(|byte| *byte = b'\t');
+            assert_eq!(first_control(&bytes), length);
+            for at in (0..length).rev() {
+                bytes[at] = if at % 2 == 0 { 0x1b } else { 0x7f };
+                assert_eq!(first_control(&bytes), at);
+            }
+        }
+    }
 
     #[track_caller]
     fn check(raw: &[u8], expected: &str) {

@@ -119,7 +119,7 @@ fn task(line: &[u8]) -> Option<(usize, usize)> {
     }
 }
 
-/// `[0] `, `[test] `, `[pod/name/container] `, `[workflow/job]   | `.
+/// `[0] `, `[1/3] `, `[test] `, `[pod/name/container] `, `[workflow/job]   | `.
 fn bracketed(head: &[u8]) -> Option<(usize, usize)> {
     let end = head.iter().position(|byte| *byte == b']')?;
     let (name, after) = (&head[1..end], &head[end + 1..]);
@@ -127,7 +127,12 @@ fn bracketed(head: &[u8]) -> Option<(usize, usize)> {
     if let Some(bar) = barred {
         return Some((end + 1, end + 1 + bar));
     }
-    let number = !name.is_empty() && name.len() <= 2 && name.iter().all(u8::is_ascii_digit);
+    let number =
+        name.first().zip(name.last()).is_some_and(|ends| ends.0.is_ascii_digit() && ends.1.is_ascii_digit())
+            && match name.iter().position(|byte| *byte == b'/') {
+                None => name.len() <= 2 && name.iter().all(u8::is_ascii_digit),
+                Some(at) => name.iter().enumerate().all(|(place, byte)| place == at || byte.is_ascii_digit()),
+            };
     let known = number || name.starts_with(b"pod/") || is_task(name);
     (known && after.first() == Some(&b' ')).then_some((end + 1, end + 2))
 }
@@ -252,6 +257,7 @@ mod tests {
             ("web.1  |  x", "web.1", " x"),
             ("10:00:05 db_1 | x", "db_1", "x"),
             ("[0] error: x", "[0]", "error: x"),
+            ("[1/3] error: x", "[1/3]", "error: x"),
             ("[test] FAIL a", "[test]", "FAIL a"),
             ("[CI/test]   | FAIL a", "[CI/test]", "FAIL a"),
             ("[pod/a/b] x", "[pod/a/b]", "x"),
@@ -281,7 +287,6 @@ mod tests {
             "src/a.js  |   85.7 |",
             "[INFO] x",
             "[error] x",
-            "[1/4] x",
             "[foo] x",
             "mysql> select",
             "E  x: test: y",

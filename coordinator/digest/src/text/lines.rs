@@ -3,6 +3,7 @@
 //! A line ends at LF. A line longer than [`LINE_BYTES_MAX`], or [`JSON_LINE_BYTES_MAX`] if it begins in JSON, is cut:
 //! its head and its last bytes are kept. Progress that a tool redraws with CR and never ends is cut at a CR, so that the latest state remains.
 
+use super::clean::{first_control, has_control};
 use crate::limits::{JSON_LINE_BYTES_MAX, LINE_BYTES_MAX, LINE_TAIL_BYTES};
 use memchr::{memchr_iter, memrchr};
 
@@ -15,6 +16,8 @@ pub(crate) struct RawLine<'a> {
     pub(crate) tail: &'a [u8],
     /// Bytes between `bytes` and `tail` that are not looked at.
     pub(crate) skipped: u64,
+    /// `bytes` has a control byte, apart from a CR at its end.
+    pub(crate) has_control: bool,
     /// Offset of its first byte in the stream.
     pub(crate) from: u64,
     /// Offset one past its last byte, the LF included.
@@ -42,11 +45,18 @@ impl Lines {
     /// Takes bytes and gives each line that they complete.
     pub(crate) fn push(&mut self, bytes: &[u8], mut line: impl FnMut(RawLine<'_>)) {
         let mut start = 0;
+        // The first control byte from the line on, because most lines have none.
+        let mut control = 0;
         for end in memchr_iter(b'\n', bytes) {
             let part = &bytes[start..end];
             if self.carry.is_empty() && self.tail.is_empty() && part.len() <= LINE_BYTES_MAX {
                 let to = self.at + part.len() as u64 + 1;
-                line(RawLine { bytes: part, tail: &[], skipped: 0, from: self.from, to });
+                if control <= start {
+                    control = start + first_control(&bytes[start..]);
+                }
+                let has_control = control < end && !(control + 1 == end && bytes[control] == b'\r');
+                line(RawLine { bytes: part, tail: &[], skipped: 0, has_control, from: self.from, to });
+                control = if control < end { 0 } else { control };
                 self.at = to;
             } else {
                 self.extend(part, &mut line);
@@ -82,10 +92,13 @@ impl Lines {
             bytes: &self.carry,
             tail: &self.tail,
             skipped: self.skipped,
+            has_control: has_control(self.carry.strip_suffix(b"\r").unwrap_or(&self.carry)),
             from: self.from,
             to: self.at,
         });
         self.carry.clear();
+        // A line of JSON may have been much longer than the others.
+        self.carry.shrink_to(LINE_BYTES_MAX);
         self.tail.clear();
         self.skipped = 0;
     }
@@ -123,7 +136,8 @@ impl Lines {
     fn cut_progress(&mut self, line: &mut impl FnMut(RawLine<'_>)) -> bool {
         let Some(cut) = memrchr(b'\r', &self.carry) else { return false };
         let to = self.from + cut as u64 + 1;
-        line(RawLine { bytes: &self.carry[..cut], tail: &[], skipped: 0, from: self.from, to });
+        let bytes = &self.carry[..cut];
+        line(RawLine { bytes, tail: &[], skipped: 0, has_control: has_control(bytes), from: self.from, to });
         self.carry.drain(..=cut);
         self.from = to;
         true
@@ -222,5 +236,9 @@ mod tests {
         }
         let endless = format!("{{\"a\":\"{}", "x".repeat(2 * JSON_LINE_BYTES_MAX));
         assert_eq!(cut(&[endless.as_bytes()])[0].0.len(), JSON_LINE_BYTES_MAX);
+        let mut lines = Lines::default();
+        endless.as_bytes().chunks(10_000).for_each(|chunk| lines.push(chunk, |_| {}));
+        lines.push(b"\nshort\n", |_| {});
+        assert!(lines.carry.capacity() < 2 * LINE_BYTES_MAX, "{} bytes are kept", lines.carry.capacity());
     }
 }

@@ -51,8 +51,11 @@ impl TailLines {
             let body = rest.strip_suffix(b"\n").unwrap_or(rest);
             let from = memchr::memrchr(b'\n', body).map_or(0, |at| at + 1);
             let line = &body[from..];
-            let text = if self.is_shown { line } else { cleaner.shown(line) };
-            let text = (!rest.is_empty()).then(|| String::from_utf8_lossy(text).into_owned());
+            let mut shown = |line: &[u8]| match self.is_shown {
+                true => String::from_utf8_lossy(line).into_owned(),
+                false => cleaner.shown(line),
+            };
+            let text = (!rest.is_empty()).then(|| shown(line));
             rest = &rest[..from];
             text
         })

@@ -1,7 +1,7 @@
 //! Output of alcotest.
 
 use crate::rules::{ERROR, Effect, Kind, Next, Rule, TOTAL, problem, up_to_rule};
-use crate::tool::{Tool, ToolId};
+use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("alcotest") };
 
@@ -19,19 +19,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "alcotest.failed",
         pattern: r"^(?P<failed>\d+) (?:failure|error)s?! in [\d.]+s\. (?P<n>\d+) tests? run\.$",
-        effects: &[
-            Effect::Session(ToolId::Alcotest),
-            Effect::Counts(ToolId::Alcotest, TOTAL),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Session, Effect::Counts(TOTAL), Effect::Summary],
     },
     Rule {
         name: "alcotest.good",
         pattern: r"^Test Successful in [\d.]+s\. (?P<n>\d+) tests? run\.$",
-        effects: &[
-            Effect::Session(ToolId::Alcotest),
-            Effect::Counts(ToolId::Alcotest, TOTAL),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Session, Effect::Counts(TOTAL), Effect::Summary],
     },
 ];

@@ -15,17 +15,17 @@ const RULES: &[Rule] = &[
     Rule {
         name: "automake.heading",
         pattern: r"^Testsuite summary(?: for (?P<t>.*))?$",
-        effects: &[Effect::Heading(ToolId::Automake), Effect::Part(ToolId::Automake)],
+        effects: &[Effect::Heading, Effect::Own(|line| line.part())],
     },
     Rule {
         // The log of all tests, which may be printed too, begins with the same numbers.
         name: "automake.total",
         pattern: r"^# TOTAL: +\d+$",
-        effects: &[Effect::Partial(ToolId::Automake, SORTS)],
+        effects: &[Effect::Partial(SORTS)],
     },
     Rule {
         name: "automake.sorts",
         pattern: r"^# (?:PASS: +(?P<passed>\d+)|(?:FAIL|XPASS|ERROR): +(?P<failed>\d+)|SKIP: +(?P<skipped>\d+)|XFAIL: +(?P<expected>\d+))$",
-        effects: &[Effect::Adds(ToolId::Automake, SORTS), Effect::Summary],
+        effects: &[Effect::Adds(SORTS), Effect::Summary],
     },
 ];

@@ -1,10 +1,11 @@
 //! Output of ava.
 
 use super::mocha::is_message;
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, SORTS, problem};
-use crate::tool::{Tool, ToolId};
+use crate::rules::{Diagnostic, ERROR, Effect, FAILS_WITHOUT_TESTS, Kind, Next, Rule, SORTS, problem};
+use crate::tool::Tool;
 
-pub(super) const TOOL: Tool = Tool { selections: &["--match"], rules: RULES, ..Tool::named("ava") };
+pub(super) const TOOL: Tool =
+    Tool { runs_tests: true, selections: &["--match"], rules: RULES, ..Tool::named("ava") };
 
 /// Lines above the location of an ava failure.
 fn ava_title(line: &str) -> bool {
@@ -72,7 +73,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "ava.none",
         pattern: r"^  (?:\xe2\x9c\x98|\xe2\x9c\x96|\xc3\x97) (?:Couldn(?:'|\xe2\x80\x99)t find any (?:matching tests|files to test)|Based on your configuration, \d+ test files? (?:was|were) found, but did not match the filters:)",
-        effects: &[Effect::Harmless, Effect::Marker(Marker::FailsWithoutTests), Effect::Summary],
+        effects: &[Effect::Harmless, FAILS_WITHOUT_TESTS, Effect::Summary],
     },
     Rule {
         name: "ava.failed_line",
@@ -92,12 +93,12 @@ const RULES: &[Rule] = &[
     Rule {
         name: "ava.counts",
         pattern: r"^\s+(?:(?P<failed>\d+) tests? (?:failed|remained pending after a timeout)|(?P<passed>\d+) tests? passed|(?P<skipped>\d+) tests? (?:skipped|todo)|(?P<expected>\d+) known failures?)$",
-        effects: &[Effect::Adds(ToolId::Ava, SORTS)],
+        effects: &[Effect::Adds(SORTS)],
     },
     Rule {
         name: "ava.other_failure",
         pattern: r"^  (?:[1-9]\d* (?:uncaught exceptions?|unhandled rejections?|hooks? failed)|(?:\xe2\x9c\x98|\xe2\x9c\x96|\xc3\x97) (?:No tests found in .*|Exiting due to process\.exit\(\) when running .*|Timed out while running tests|Internal error(?: when running .*)?|Error in shared worker|\S+\.[cm]?[jt]sx? exited (?:due to .*|with a non-zero exit code: \d+)|\d+ tests? remaining in .*))$",
-        effects: &[Effect::OtherFailure(ToolId::Ava), Effect::Summary],
+        effects: &[Effect::Own(|line| line.tally.other_failure(line.tool)), Effect::Failure, Effect::Summary],
     },
     Rule {
         name: "ava.summary",

@@ -1,11 +1,16 @@
 //! Output of bats or ExUnit.
 
-use crate::rules::{Count, Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, TestEvent, problem};
+use crate::rules::{Count, Diagnostic, ERROR, Effect, Kind, NO_TESTS, Next, Rule, TestEvent, problem};
 use crate::tally::Counts;
 use crate::tool::{Includes, Tool, ToolId};
 
-pub(super) const TOOL: Tool =
-    Tool { includes: Includes::Only(ToolId::Tap), rules: RULES, ..Tool::named("bats or ExUnit") };
+pub(super) const TOOL: Tool = Tool {
+    runs_tests: true,
+    commands: &["bats", "mix test"],
+    includes: Includes::Only(ToolId::Tap),
+    rules: RULES,
+    ..Tool::named("bats or ExUnit")
+};
 
 fn bats_lines(_: &[String], line: &str) -> Next {
     if line.starts_with("   ") && !line.trim().is_empty() { Next::Part } else { Next::Beyond }
@@ -77,7 +82,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "bats.summary",
         pattern: r"^(?:(?P<doctests>\d+) doctests?, )?(?:(?P<properties>\d+) propert(?:y|ies), )?(?P<n>\d+) tests?, (?P<failed>\d+) failures?(?:, (?P<excluded>\d+) excluded)?(?:, (?P<invalid>\d+) invalid)?(?:, (?P<skipped>\d+) skipped)?(?: \(\d+ excluded\))?(?: in .*)?$",
-        effects: &[Effect::Session(ToolId::Bats), Effect::Counts(ToolId::Bats, BATS), Effect::Summary],
+        effects: &[Effect::Session, Effect::Counts(BATS), Effect::Summary],
     },
     Rule {
         name: "exunit.numbered",
@@ -92,16 +97,21 @@ const RULES: &[Rule] = &[
     Rule {
         name: "exunit.none",
         pattern: r#"^(?:All tests have been excluded\.|The --only option was given to "mix test" but no test was executed)$"#,
-        effects: &[Effect::Marker(Marker::NoTests), Effect::Summary],
+        effects: &[NO_TESTS, Effect::Summary],
     },
     Rule {
         name: "exunit.begun",
         pattern: r"^  \* (?P<t>(?:test|doctest|property) .+?) \[L#\d+\]$",
-        effects: &[Effect::Test(ToolId::Bats, TestEvent::Started)],
+        effects: &[Effect::Test(TestEvent::Started)],
     },
     Rule {
         name: "exunit.ended",
         pattern: r"^  \* (?P<t>(?:test|doctest|property) .+?) \((?:[\d.]+ms|skipped|excluded)\)(?: \[L#\d+\])?$",
-        effects: &[Effect::Test(ToolId::Bats, TestEvent::Ended)],
+        effects: &[Effect::Test(TestEvent::Ended)],
+    },
+    Rule {
+        name: "bats.failed_command",
+        pattern: r"^# {3}`.*\x27 failed(?: with status \d+)?$",
+        effects: &[Effect::Failure],
     },
 ];

@@ -1,15 +1,25 @@
 //! Output of bazel test.
 
 use super::compiler::{CHILD_DIED, DIED};
-use crate::rules::{ERROR, Effect, Kind, Marker, Rule, SORTS, TestEvent, indented, problem};
+use crate::rules::{ERROR, Effect, Kind, Rule, SORTS, TestEvent, indented, problem};
 use crate::tool::{Tool, ToolId};
 
-pub(super) const TEST: Tool =
-    Tool { program: Some(ToolId::Bazel), by_test: true, counts_targets: true, ..Tool::named("bazel test") };
+pub(super) const TEST: Tool = Tool {
+    runs_tests: true,
+    program: Some(ToolId::Bazel),
+    by_test: true,
+    counts_targets: true,
+    ..Tool::named("bazel test")
+};
 
 pub(super) const TOOL: Tool = Tool { drives: true, rules: RULES, ..Tool::named("bazel") };
 
 const RULES: &[Rule] = &[
+    Rule {
+        name: "bazel.at_work",
+        pattern: r"^(?:Starting local Bazel server and connecting to it|Computing main repo mapping:|Loading: *$|INFO: (?:Invocation ID: |Analyzed \d+ targets \())",
+        effects: &[Effect::AtWork],
+    },
     Rule {
         name: "bazel.action_died",
         pattern: concat!(r"^ERROR: .* failed: \((?P<sig>", words!(), r")\): "),
@@ -23,7 +33,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "bazel.target",
         pattern: r"^INFO: Analyzed target (?P<u>\S+) \(",
-        effects: &[Effect::Own(|line| line.works_on(ToolId::Bazel))],
+        effects: &[Effect::AtWork, Effect::Own(|line| line.works_on(ToolId::Bazel))],
     },
     Rule {
         name: "bazel.output",
@@ -33,25 +43,21 @@ const RULES: &[Rule] = &[
     Rule {
         name: "bazel.test_passed",
         pattern: r"^(?P<t>@?@?\w*//\S+)\s+(?:\(cached\) )?PASSED(?: in .*)?$",
-        effects: &[Effect::Test(ToolId::BazelTest, TestEvent::Passed)],
+        effects: &[Effect::Of(ToolId::BazelTest, &[Effect::Test(TestEvent::Passed)])],
     },
     Rule {
         name: "bazel.test_failed",
         pattern: r"^(?P<t>@?@?\w*//\S+)\s+(?:FAILED|TIMEOUT)(?: in .*)?$",
         effects: &[
             Effect::Problem(problem(ERROR, Kind::Test, 88).follow(indented).bare()),
-            Effect::Test(ToolId::BazelTest, TestEvent::Failed),
-            Effect::Marker(Marker::Failure(ToolId::Bazel)),
+            Effect::Of(ToolId::BazelTest, &[Effect::Test(TestEvent::Failed)]),
+            Effect::Failure,
         ],
     },
     Rule {
         name: "bazel.executed",
         pattern: r"^Executed \d+ out of (?P<n>\d+) tests?: (?:(?P<passed>\d+) tests? pass(?:es)?|(?P<failed>\d+) fails?(?: to build| locally| remotely)?)(?:,? (?:and )?(?:(?P<failed2>\d+) fails?(?: to build| locally| remotely)?|(?P<skipped>\d+) (?:was|were) skipped))*\.",
-        effects: &[
-            Effect::Session(ToolId::BazelTest),
-            Effect::Counts(ToolId::BazelTest, SORTS),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Of(ToolId::BazelTest, &[Effect::Session, Effect::Counts(SORTS)]), Effect::Summary],
     },
     Rule {
         name: "bazel.error",
@@ -59,13 +65,18 @@ const RULES: &[Rule] = &[
         effects: &[Effect::Problem(problem(ERROR, Kind::Build, 84))],
     },
     Rule {
+        name: "bazel.target_failed",
+        pattern: r"^Target (?P<t>@?@?\w*//\S+) failed to build$",
+        effects: &[Effect::Failure, Effect::Summary, Effect::Harmless],
+    },
+    Rule {
         name: "bazel.bad",
         pattern: r"^(?:INFO|ERROR|FAILED): Build did NOT complete successfully",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Bazel)), Effect::Summary, Effect::Harmless],
+        effects: &[Effect::Failure, Effect::Summary, Effect::Harmless],
     },
     Rule {
         name: "bazel.good",
         pattern: r"^INFO: Build completed successfully",
-        effects: &[Effect::Marker(Marker::Success(ToolId::Bazel)), Effect::Summary],
+        effects: &[Effect::Success, Effect::Summary],
     },
 ];

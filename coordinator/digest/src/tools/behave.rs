@@ -1,9 +1,9 @@
-//! Output of behave.
+//! Output of behave and Behat.
 
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Rule, SORTS, indented, problem, set_place};
-use crate::tool::{Tool, ToolId};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Rule, SORTS, indented, problem, set_place};
+use crate::tool::Tool;
 
-pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("behave") };
+pub(super) const TOOL: Tool = Tool { runs_tests: true, rules: RULES, ..Tool::named("behave") };
 
 /// A step of behave: `Then the result is 7 # features/steps/s.py:8`.
 fn is_step(line: &str) -> bool {
@@ -30,7 +30,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "behave.summary",
         pattern: r"^(?P<passed>\d+) scenarios? passed, (?P<failed>\d+) failed,(?: (?P<errors>\d+) errors?,)? (?P<skipped>\d+) skipped",
-        effects: &[Effect::Session(ToolId::Behave), Effect::Counts(ToolId::Behave, SORTS), Effect::Summary],
+        effects: &[Effect::Session, Effect::Counts(SORTS), Effect::Summary],
     },
     Rule {
         name: "behave.assertion",
@@ -39,7 +39,19 @@ const RULES: &[Rule] = &[
             Effect::Problem(
                 problem(ERROR, Kind::Test, 93).lead(is_step).follow(indented).owning().refine(step_place),
             ),
-            Effect::Marker(Marker::Failure(ToolId::Behave)),
+            Effect::Failure,
         ],
+    },
+    Rule {
+        name: "behat.message",
+        pattern: r"^ {6}(?P<m>Failed asserting that .*|\S.* \((?:[A-Z]\w*\\)*\w*(?:Exception|Error)\))$",
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Test, 92).lead(is_step).follow(indented).refine(step_place),
+        )],
+    },
+    Rule {
+        name: "behave.undefined",
+        pattern: r"^ +raise (?:StepN|N)otImplementedError\(u?[\x22\x27](?:STEP: )?(?:Given|When|Then) ",
+        effects: &[Effect::Failure],
     },
 ];

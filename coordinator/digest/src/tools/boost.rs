@@ -1,8 +1,8 @@
 //! Output of Boost.Test.
 
-use crate::rules::{Count, Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, problem};
+use crate::rules::{Count, Diagnostic, ERROR, Effect, Kind, Next, Rule, problem};
 use crate::tally::Counts;
-use crate::tool::{Apart, Tool, ToolId};
+use crate::tool::{Apart, Tool};
 
 pub(super) const TOOL: Tool = Tool {
     apart: Apart::Always,
@@ -52,36 +52,21 @@ const RULES: &[Rule] = &[
         // A failure names the module, a success does not: the number of its tests identifies a run.
         name: "boost.begun",
         pattern: r"^Running (?P<t>\d+) test cases?\.\.\.$",
-        effects: &[Effect::Part(ToolId::BoostTest)],
+        effects: &[Effect::Own(|line| line.part())],
     },
     Rule {
         name: "boost.bad",
         pattern: r#"^\*\*\* (?:\d+ failures? (?:(?:is|are) )?detected(?: \(\d+ failures? (?:(?:is|are) )?expected\))? in (?:the )?test (?:module|suite|case) ".*"|[Ee]rrors (?:w?h?ere )?detected in (?:the )?test (?:module|suite|case) ".*"; see standard output for details|The test (?:module|suite|case) ".*" was (?:aborted|timed out); see standard output for details)$"#,
-        effects: &[
-            Effect::Session(ToolId::BoostTest),
-            Effect::Partial(ToolId::BoostTest, SOME_FAILED),
-            Effect::Marker(Marker::Failure(ToolId::BoostTest)),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Session, Effect::Partial(SOME_FAILED), Effect::Failure, Effect::Summary],
     },
     Rule {
         name: "boost.good",
         pattern: r#"^(?:\*\*\* No errors detected|Test module ".*" has passed with:)$"#,
-        effects: &[
-            Effect::Session(ToolId::BoostTest),
-            Effect::Partial(ToolId::BoostTest, ALL_PASSED),
-            Effect::Marker(Marker::Success(ToolId::BoostTest)),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Session, Effect::Partial(ALL_PASSED), Effect::Success, Effect::Summary],
     },
     Rule {
         name: "boost.report",
         pattern: r#"^Test module ".*" (?:has failed|was aborted) with:$"#,
-        effects: &[
-            Effect::Session(ToolId::BoostTest),
-            Effect::Partial(ToolId::BoostTest, SOME_FAILED),
-            Effect::Marker(Marker::Failure(ToolId::BoostTest)),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Session, Effect::Partial(SOME_FAILED), Effect::Failure, Effect::Summary],
     },
 ];

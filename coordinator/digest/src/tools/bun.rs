@@ -1,9 +1,12 @@
 //! Output of bun test.
 
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, SORTS, problem, set_place};
+use crate::rules::{
+    BEGINS, Diagnostic, ERROR, Effect, FAILS_WITHOUT_TESTS, Kind, Next, RUNS, Rule, SORTS, problem, set_place,
+};
 use crate::tool::{Tool, ToolId};
 
-pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("bun test") };
+pub(super) const TOOL: Tool =
+    Tool { runs_tests: true, reports_its_end: true, rules: RULES, ..Tool::named("bun test") };
 
 /// The lines of an error, up to the line that names its test.
 fn up_to_test(so_far: &[String], line: &str) -> Next {
@@ -39,6 +42,12 @@ fn of_test(diagnostic: &mut Diagnostic) {
 
 const RULES: &[Rule] = &[
     Rule {
+        // The last line of a program that ended with an exception. `bun --version` prints the number alone.
+        name: "bun.version",
+        pattern: r"^Bun v\d+\.\d+\.\d+\S* \([A-Z]\w+ \w+\)$",
+        effects: &[Effect::Failure, Effect::Summary],
+    },
+    Rule {
         name: "bun.error",
         pattern: r"^(?:error|[A-Z]\w*Error): (?P<m>\S.*)",
         effects: &[
@@ -46,15 +55,16 @@ const RULES: &[Rule] = &[
             Effect::Problem(problem(ERROR, Kind::Runtime, 88).follow(up_to_test).owning().refine(of_test)),
         ],
     },
-    Rule {
-        name: "bun.begun",
-        pattern: r"^bun test v\d+\.\d+\.\d+ \([0-9a-f]+\)$",
-        effects: &[Effect::Marker(Marker::Tool(ToolId::Bun))],
-    },
+    Rule { name: "bun.begun", pattern: r"^bun test v\d+\.\d+\.\d+ \([0-9a-f]+\)$", effects: &[RUNS, BEGINS] },
     Rule {
         name: "bun.counts",
         pattern: r"^ (?:(?P<passed>\d+) pass|(?P<failed>\d+) fail|(?P<skipped>\d+) (?:skip|todo))$",
-        effects: &[Effect::Adds(ToolId::Bun, SORTS), Effect::Summary],
+        effects: &[Effect::Adds(SORTS), Effect::Summary],
+    },
+    Rule {
+        name: "bun.bailed_out",
+        pattern: r"^Bailed out after \d+ failures?$",
+        effects: &[Effect::IfKnown(ToolId::Bun), Effect::Failure, Effect::Summary],
     },
     Rule {
         name: "bun.failed",
@@ -64,6 +74,6 @@ const RULES: &[Rule] = &[
     Rule {
         name: "bun.none",
         pattern: r"^(?:error: regex .* matched 0 tests\.|The following filters did not match any test files:$)",
-        effects: &[Effect::Harmless, Effect::Marker(Marker::FailsWithoutTests), Effect::Summary],
+        effects: &[Effect::Harmless, FAILS_WITHOUT_TESTS, Effect::Summary],
     },
 ];

@@ -1,9 +1,9 @@
 //! Output of bundler.
 
 use crate::rules::{
-    Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, indented_or_blank, paragraph, problem, set_place,
+    Diagnostic, ERROR, Effect, Kind, Next, Rule, indented_or_blank, paragraph, problem, set_place,
 };
-use crate::tool::{Apart, Tool, ToolId};
+use crate::tool::{Apart, Tool};
 
 pub(super) const TOOL: Tool =
     Tool { apart: Apart::Always, builds: true, rules: RULES, ..Tool::named("bundler") };
@@ -45,7 +45,7 @@ const RULES: &[Rule] = &[
         pattern: r"^error during build:$",
         effects: &[
             Effect::Problem(problem(ERROR, Kind::Build, 88).follow(below).owning().refine(framed)),
-            Effect::Marker(Marker::Failure(ToolId::Bundler)),
+            Effect::Failure,
         ],
     },
     Rule {
@@ -61,7 +61,7 @@ const RULES: &[Rule] = &[
         pattern: r"^(?:\xe2\x9c\x98|\xe2\x9c\x96) \[ERROR\] (?P<m>.*)",
         effects: &[
             Effect::Problem(problem(ERROR, Kind::Build, 92).follow(indented_or_blank).refine(esbuild_place)),
-            Effect::Marker(Marker::Failure(ToolId::Bundler)),
+            Effect::Failure,
         ],
     },
 ];

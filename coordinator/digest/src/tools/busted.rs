@@ -3,7 +3,7 @@
 use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, SORTS, problem, set_place};
 use crate::tool::{Tool, ToolId};
 
-pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("busted") };
+pub(super) const TOOL: Tool = Tool { runs_tests: true, rules: RULES, ..Tool::named("busted") };
 
 /// busted's message is above its last line, which names the test.
 fn busted_lead(line: &str) -> bool {
@@ -30,7 +30,7 @@ const RULES: &[Rule] = &[
         // busted prints in GoogleTest's form, with sorts of its own.
         name: "busted.gtest_begun",
         pattern: r"^\[==========\] Running tests from scanned files\.$",
-        effects: &[Effect::Session(ToolId::GoogleTest)],
+        effects: &[Effect::Of(ToolId::GoogleTest, &[Effect::Session])],
     },
     Rule {
         name: "busted.gtest_failed",
@@ -40,7 +40,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "busted.gtest_sorts",
         pattern: r"^\[ (?: ERROR  |SKIPPED ) \] (?:(?P<skipped>\d+) tests?|(?P<errors>\d+) errors?), listed below:$",
-        effects: &[Effect::Adds(ToolId::GoogleTest, SORTS)],
+        effects: &[Effect::Of(ToolId::GoogleTest, &[Effect::Adds(SORTS)])],
     },
     Rule {
         name: "busted.failed",
@@ -52,6 +52,6 @@ const RULES: &[Rule] = &[
     Rule {
         name: "busted.summary",
         pattern: r"^(?P<passed>\d+) success(?:es)? / (?P<failed>\d+) failures? / (?P<errors>\d+) errors? / (?P<skipped>\d+) pending",
-        effects: &[Effect::Session(ToolId::Busted), Effect::Counts(ToolId::Busted, SORTS), Effect::Summary],
+        effects: &[Effect::Session, Effect::Counts(SORTS), Effect::Summary],
     },
 ];

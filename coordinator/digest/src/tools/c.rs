@@ -1,10 +1,12 @@
 //! Output of C and C++.
 
+use crate::records::Event;
 use crate::rules::{
-    Diagnostic, ERROR, Effect, FATAL, Fails, Indicator, Kind, Marker, Next, Problem, Rule, WARNING,
+    Diagnostic, ERROR, Effect, FATAL, Fails, Indicator, Kind, Next, Problem, Rule, WARNING,
     indented_or_blank, problem,
 };
 use crate::tool::{Tool, ToolId};
+use serde_json::{Map, Value};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("C and C++") };
 
@@ -89,6 +91,15 @@ fn is_of_cppcheck(line: &str) -> bool {
     })
 }
 
+/// An error of gcc in JSON without a place: a file that is not there, an option that it does not know.
+pub(super) fn unplaced_error(object: &Map<String, Value>) -> Option<Event> {
+    let is_error = matches!(object.get("kind")?.as_str()?, "error" | "fatal error");
+    let has_no_place = object.get("locations")?.as_array()?.is_empty() && object.contains_key("children");
+    let message = object.get("message")?.as_str().filter(|_| is_error && has_no_place)?;
+    let diagnostic = Diagnostic { lines: vec![format!("error: {message}")], ..Diagnostic::default() };
+    Some(Event::Problem(problem(ERROR, Kind::Build, 90).fails(Fails::Always), Box::new(diagnostic)))
+}
+
 fn is_message(line: &str) -> bool {
     [": error", ": note", ": warning", ": fatal error"].iter().any(|word| line.contains(word))
 }
@@ -112,9 +123,19 @@ const COMPILER_WARNING: Problem = problem(WARNING, Kind::Build, 60).follow(excer
 
 /// `b.c:(.text+0x24): undefined reference to `g'`, with a line `b.c:7: …`: the source that refers to it.
 fn linker_place(diagnostic: &mut Diagnostic) {
+    // `--warn-unresolved-symbols`: the program is linked.
+    let warns = |line: &String| line.contains(": warning: ");
+    let fails = |line: &String| line.contains("undefined reference") || line.contains("error: ");
+    if diagnostic.lines.iter().any(warns) && !diagnostic.lines.iter().any(|line| fails(line) && !warns(line))
+    {
+        diagnostic.spurious = true;
+    }
     for line in &diagnostic.lines {
         let Some((place, _)) = line.split_once(": undefined reference to ") else { continue };
         let place = place.strip_prefix("/usr/bin/ld: ").unwrap_or(place);
+        // gold: `/tmp/a.o:b.c:function main: error`.
+        let place = place.strip_suffix(": error").unwrap_or(place);
+        let place = place.split_once(".o:").map_or(place, |(_, place)| place);
         let place = place.rsplit_once(": ").map_or(place, |(_, place)| place);
         let mut parts = place.splitn(3, ':');
         let file = parts.next().unwrap_or_default().rsplit(' ').next().unwrap_or_default();
@@ -198,17 +219,17 @@ const RULES: &[Rule] = &[
     Rule {
         name: "clang.total",
         pattern: r"^(?:\d+ warnings? and )?[1-9]\d* errors? generated(?: when compiling for .*)?\.?$",
-        effects: &[Effect::Marker(Marker::TotalOfErrors(ToolId::Clang)), Effect::Summary],
+        effects: &[Effect::Of(ToolId::Clang, &[Effect::ErrorTotal]), Effect::Summary],
     },
     Rule {
         name: "linker.failed",
         pattern: r"^(?:[\w./+-]*/)?(?:collect2(?:\.exe)?: (?:fatal )?error: ld returned |clang(?:\+\+)?(?:-[\d.]+)?: error: linker command failed|ld: symbol\(s\) not found)",
-        effects: &[Effect::Marker(Marker::TotalOfErrors(ToolId::Linker))],
+        effects: &[Effect::Of(ToolId::Linker, &[Effect::ErrorTotal])],
     },
     Rule {
         name: "c.driver",
-        pattern: r"^(?:[\w./+-]*/)?(?:clang|clang\+\+|gcc|g\+\+|cc|c\+\+|cc1|cc1plus|gfortran|as|ar|ranlib|f951|collect2|nvcc)(?:-[\d.]+)?: (?:fatal )?error: (?P<m>.*)",
-        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 80))],
+        pattern: r"^(?:[\w./+-]*/)?(?:c(?:lang(?:\+\+)?|c(?:1(?:plus)?)?|\+\+|ollect2)|g(?:cc|\+\+|fortran)|a[rs]|ranlib|f951|nvcc)(?:-[\d.]+)?: (?:fatal )?error: (?P<m>.*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 80).fails(Fails::Always))],
     },
     Rule {
         name: "linker.apple",
@@ -216,15 +237,23 @@ const RULES: &[Rule] = &[
         effects: &[Effect::Problem(problem(ERROR, Kind::Build, 94).follow(indented_or_blank))],
     },
     Rule {
+        // Others may be above a warning, or of a probe.
+        name: "linker.gnu_error",
+        pattern: r"^(?:[^\s:]*/)?(?:[\w-]+-)?(?:ld|lld|ld\.lld|ld\.gold|ld64\.lld|mold|wasm-ld|rust-lld|collect2)(?:\.bfd)?(?:-\d+)?: (?:[^:]*:)* ?(?:undefined (?:reference|symbol)|error: (?:undefined|duplicate|cannot open|ld returned)|multiple definition|ld returned)",
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Build, 93).follow(linker_lines).refine(linker_place).fails(Fails::Always),
+        )],
+    },
+    Rule {
         name: "linker.gnu",
-        pattern: r"^(?:[^\s:]*/)?(?:[\w-]+-)?(?:ld|lld|ld\.lld|ld\.gold|ld64\.lld|mold|wasm-ld|rust-lld|collect2)(?:\.bfd)?: (?:[^:]*:)* ?(?:in function|undefined|error|cannot find|multiple definition|fatal|ld returned)",
+        pattern: r"^(?:[^\s:]*/)?(?:[\w-]+-)?(?:ld|lld|ld\.lld|ld\.gold|ld64\.lld|mold|wasm-ld|rust-lld|collect2)(?:\.bfd)?(?:-\d+)?: (?:[^:]*:)* ?(?:in function|undefined|error|cannot (?:find|open)|multiple definition|fatal|ld returned|final link failed|file (?:format )?not recognized|relocation |unrecogni[sz]ed |DSO missing|region .* overflowed)",
         effects: &[Effect::Problem(
             problem(ERROR, Kind::Build, 93).follow(linker_lines).refine(linker_place),
         )],
     },
     Rule {
         name: "linker.undefined",
-        pattern: r"^(?:[^\s:]+:)+(?:\([^)]*\):?)? undefined reference to .*",
+        pattern: r"^(?:[^\s:]+:)+(?:\([^)]*\):?|function [^:]*:)?(?: error:)? undefined reference to .*",
         effects: &[Effect::Problem(problem(ERROR, Kind::Build, 93).refine(linker_place))],
     },
     Rule {
@@ -244,15 +273,17 @@ const RULES: &[Rule] = &[
         pattern: r"^(?:libc\+\+abi(?:\.dylib)?: )?terminat(?:e called|ing)(?: (?:after throwing|due to|without|with|recursively|because).*)?",
         effects: &[
             Effect::Problem(problem(FATAL, Kind::Crash, 95).follow(what)),
-            Effect::Marker(Marker::Crash(Indicator::UncaughtException)),
+            Effect::Crash(Indicator::UncaughtException),
         ],
     },
     Rule {
         name: "c.assert",
         pattern: r"^(?:\S+: )?(?P<f>[^\s:]+):(?P<l>\d+): .*: Assertion .* failed\.",
-        effects: &[
-            Effect::Problem(problem(FATAL, Kind::Crash, 95)),
-            Effect::Marker(Marker::Crash(Indicator::FatalError)),
-        ],
+        effects: &[Effect::Problem(problem(FATAL, Kind::Crash, 95)), Effect::Crash(Indicator::FatalError)],
+    },
+    Rule {
+        name: "c.gave_up",
+        pattern: r"^compilation terminated\.$",
+        effects: &[Effect::Failure, Effect::Harmless],
     },
 ];

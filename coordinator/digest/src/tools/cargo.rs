@@ -1,7 +1,7 @@
 //! Output of cargo.
 
 use crate::records::{Event, RecordFormat};
-use crate::rules::{ERROR, Effect, Kind, Marker, Rule, problem};
+use crate::rules::{ERROR, Effect, Kind, Rule, problem};
 use crate::tool::{Apart, Tool, ToolId};
 use serde::Deserialize;
 
@@ -54,41 +54,53 @@ const RULES: &[Rule] = &[
         pattern: r"^error: test failed, to rerun(?P<m>.*)",
         effects: &[
             Effect::Problem(problem(ERROR, Kind::Consequence, 50)),
-            Effect::Marker(Marker::FailureToo(ToolId::CargoTest)),
+            Effect::Of(ToolId::CargoTest, &[Effect::Own(|line| line.fails_too())]),
             Effect::Summary,
         ],
+    },
+    Rule {
+        name: "cargo.refused",
+        pattern: r"^error: (?:no matching package named |failed to (?:select a version|get `|load manifest|parse manifest|resolve|load source)|could not find `Cargo\.toml`|no such command: )",
+        effects: &[Effect::Failure],
     },
     Rule {
         name: "cargo.could_not_compile",
         pattern: r"^error: (?:could not compile|aborting due to|test run failed|\d+ targets? failed|doctest failed|process didn't exit)(?P<m>.*)",
-        effects: &[
-            Effect::Problem(problem(ERROR, Kind::Consequence, 50)),
-            Effect::Marker(Marker::Failure(ToolId::Cargo)),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 50)), Effect::Failure, Effect::Summary],
+    },
+    Rule {
+        // nextest repeats the command that cargo ran for it.
+        name: "cargo.command_exited",
+        pattern: r"^error: command `[^`]*\bcargo[^`]*` exited with code \d+$",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 50)), Effect::Alone],
     },
     Rule {
         name: "cargo.finished",
         pattern: r"^\s+Finished (?:`|dev|release|test|bench|\w+ \[)(?P<m>.*)",
-        effects: &[Effect::Marker(Marker::Success(ToolId::CargoBuild)), Effect::Summary],
+        effects: &[Effect::Of(ToolId::CargoBuild, &[Effect::Success]), Effect::Summary],
     },
     Rule {
         name: "cargo.json_finished",
         pattern: r#"^\{"reason":"build-finished","success":true\}$"#,
-        effects: &[Effect::Marker(Marker::Success(ToolId::CargoBuild))],
+        effects: &[Effect::Of(ToolId::CargoBuild, &[Effect::Success])],
     },
     Rule {
         name: "cargo.json_failed",
         pattern: r#"^\{"reason":"build-finished","success":false\}$"#,
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Cargo))],
+        effects: &[Effect::Failure],
     },
     Rule {
         name: "cargo.running",
         pattern: r"^\s+(?P<t>Running (?:unittests |tests/|benches/|`).*|Doc-tests \S+)$",
         effects: &[
-            Effect::Over(ToolId::Nextest, false),
-            Effect::Heading(ToolId::CargoTest),
-            Effect::Part(ToolId::CargoTest),
+            Effect::Of(ToolId::Nextest, &[Effect::Own(|line| line.over(false))]),
+            Effect::Of(ToolId::CargoTest, &[Effect::Heading, Effect::Own(|line| line.part())]),
         ],
+    },
+    Rule {
+        // Below the number of targets that failed.
+        name: "cargo.failed_target",
+        pattern: r"^ {4}`--(?:lib|doc|(?:test|bin|example|bench) \S+)`$",
+        effects: &[Effect::Failure],
     },
 ];

@@ -1,7 +1,7 @@
 //! Output of CI step.
 
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Rule, WARNING, problem};
-use crate::tool::{Apart, Tool, ToolId};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Rule, WARNING, problem, set_place};
+use crate::tool::{Apart, Tool};
 
 pub(super) const TOOL: Tool = Tool { apart: Apart::WithoutCode, rules: RULES, ..Tool::named("CI step") };
 
@@ -17,6 +17,12 @@ fn annotated(diagnostic: &mut Diagnostic) {
     diagnostic.file = file;
     diagnostic.line = row.and_then(|row| row.parse().ok()).filter(|_| diagnostic.file.is_some());
     diagnostic.column = column.and_then(|column| column.parse().ok()).filter(|_| diagnostic.line.is_some());
+    // GitHub's own log shows only the message, which may begin with the place.
+    let text = diagnostic.first().strip_prefix("##[error]").and_then(|text| text.split(": ").next());
+    let place = text.filter(|place| place.contains('.') && !place.contains(' ')).map(str::to_owned);
+    if let (None, Some(place)) = (&diagnostic.file, place) {
+        let _placed = set_place(diagnostic, &place);
+    }
 }
 
 const RULES: &[Rule] = &[
@@ -29,18 +35,14 @@ const RULES: &[Rule] = &[
     Rule {
         name: "ci.annotation_exit",
         pattern: r"^(?:##\[error\]|::error(?: [^:]*)?::)\s*(?:Process completed with exit code|The operation was canceled|The process '.*' failed with exit code).*",
-        effects: &[
-            Effect::Problem(problem(ERROR, Kind::Consequence, 45)),
-            Effect::Marker(Marker::Failure(ToolId::CiStep)),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 45)), Effect::Failure, Effect::Summary],
     },
     Rule {
         name: "ci.annotation",
         pattern: r"^(?:##\[error\]|##vso\[task\.logissue [^\]]*type=error[^\]]*\]|::error(?: .*?)?::)(?P<m>.*)",
         effects: &[
             Effect::Problem(problem(ERROR, Kind::Runtime, 74).refine(annotated)),
-            Effect::Marker(Marker::Failure(ToolId::CiStep)),
+            Effect::Failure,
             Effect::Summary,
         ],
     },

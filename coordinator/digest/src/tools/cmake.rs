@@ -1,7 +1,7 @@
 //! Output of cmake.
 
-use crate::rules::{ERROR, Effect, Kind, Marker, Next, Rule, WARNING, indented_or_blank, problem};
-use crate::tool::{Tool, ToolId};
+use crate::rules::{ERROR, Effect, Kind, Next, Rule, WARNING, indented_or_blank, problem};
+use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("cmake") };
 
@@ -13,10 +13,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "cmake.error",
         pattern: r"^CMake Error(?: at (?P<f>[^:]+):(?P<l>\d+))?.*",
-        effects: &[
-            Effect::Problem(problem(ERROR, Kind::Build, 93).follow(cmake_lines)),
-            Effect::Marker(Marker::Failure(ToolId::Cmake)),
-        ],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 93).follow(cmake_lines)), Effect::Failure],
     },
     Rule {
         name: "cmake.warning",
@@ -26,6 +23,6 @@ const RULES: &[Rule] = &[
     Rule {
         name: "cmake.incomplete",
         pattern: r"^(?:-- Configuring incomplete, errors occurred!|CMake Generate step failed)",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Cmake)), Effect::Summary],
+        effects: &[Effect::Failure, Effect::Summary],
     },
 ];

@@ -53,7 +53,7 @@ const RULES: &[Rule] = &[
         // Progress, or the result of a case; the total of a good run comes directly after the last one.
         name: "common_test.case",
         pattern: r"^(?:%%% \w+_SUITE(?:: \.*$| ==> )|Testing \S+: TEST COMPLETE, )",
-        effects: &[Effect::Heading(ToolId::CommonTest)],
+        effects: &[Effect::Heading],
     },
     Rule {
         name: "common_test.good",
@@ -63,10 +63,6 @@ const RULES: &[Rule] = &[
     Rule {
         name: "common_test.total",
         pattern: r"^(?:Failed (?P<failed>\d+) tests\. (?:Skipped (?P<skipped>\d+) \(\d+, \d+\) tests\. )?|Skipped (?P<skipped2>\d+) \(\d+, \d+\) tests\. )Passed (?P<passed>\d+) tests\. ?$",
-        effects: &[
-            Effect::Session(ToolId::CommonTest),
-            Effect::Counts(ToolId::CommonTest, SORTS),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Session, Effect::Counts(SORTS), Effect::Summary],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of compiler.
 
-use crate::rules::{Effect, FATAL, Indicator, Kind, Marker, Problem, Rule, indented, problem};
+use crate::rules::{Effect, FATAL, Indicator, Kind, Problem, Rule, indented, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("compiler") };
@@ -8,7 +8,7 @@ pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("compiler") };
 pub(super) const DIED: Problem = problem(FATAL, Kind::Crash, 93);
 
 /// A tool reports the death of its process, with the signal in group `sig` if the line names one.
-pub(super) const CHILD_DIED: Effect = Effect::Marker(Marker::Crash(Indicator::ChildDied("")));
+pub(super) const CHILD_DIED: Effect = Effect::Crash(Indicator::ChildDied(""));
 
 const RULES: &[Rule] = &[
     Rule {
@@ -52,6 +52,6 @@ const RULES: &[Rule] = &[
             words!(),
             r"))?"
         ),
-        effects: &[Effect::Marker(Marker::Crash(Indicator::Died("")))],
+        effects: &[Effect::Crash(Indicator::Died(""))],
     },
 ];

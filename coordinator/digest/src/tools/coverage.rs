@@ -1,7 +1,7 @@
 //! Output of coverage.
 
 use super::pytest::{common_name, last_place};
-use crate::rules::{Diagnostic, ERROR, Effect, Join, Kind, Marker, Next, Rule, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Fails, Join, Kind, Next, Rule, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
@@ -58,15 +58,21 @@ const RULES: &[Rule] = &[
         // Its tests may all have passed.
         name: "coverage.short",
         pattern: r"^(?:FAIL Required test coverage of [\d.]+% not reached\.|(?:ERROR: )?Coverage failure: total of [\d.]+ is less than fail-under=[\d.]+$).*",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 88)), Effect::Failure, Effect::Summary],
+    },
+    Rule {
+        // Stryker's versions for JavaScript, .NET and Scala.
+        name: "coverage.mutants",
+        pattern: r"^(?:\[?[\d:]+ (?:WRN|ERR)\] |(?:[\d:]+ )?\(\d+\) (?:ERROR|WARN) \S+ |\[(?:error|warn)\] )?(?:Final mutation score (?:is below threshold break\b|[\d.]+ under breaking threshold)|Mutation score below threshold!).*",
         effects: &[
-            Effect::Problem(problem(ERROR, Kind::Test, 88)),
-            Effect::Marker(Marker::Failure(ToolId::Coverage)),
+            Effect::Problem(problem(ERROR, Kind::Test, 88).fails(Fails::Always)),
+            Effect::Failure,
             Effect::Summary,
         ],
     },
     Rule {
         name: "coverage.reached",
         pattern: r"^Required test coverage of [\d.]+% reached\. Total coverage: ",
-        effects: &[Effect::Marker(Marker::TakesBack(ToolId::Coverage))],
+        effects: &[Effect::Own(|line| line.markers.runs.takes_back(line.tool))],
     },
 ];

@@ -1,7 +1,7 @@
 //! Output of credo.
 
-use crate::rules::{Diagnostic, Effect, Kind, Marker, Rule, WARNING, one_more, problem, set_place};
-use crate::tool::{Tool, ToolId};
+use crate::rules::{Diagnostic, Effect, Kind, Rule, WARNING, one_more, problem, set_place};
+use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { lints: true, rules: RULES, ..Tool::named("credo") };
 
@@ -21,6 +21,6 @@ const RULES: &[Rule] = &[
     Rule {
         name: "credo.total",
         pattern: r"^\d+ mods/funs, found [1-9]",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Credo)), Effect::Summary],
+        effects: &[Effect::Failure, Effect::Summary],
     },
 ];

@@ -1,7 +1,8 @@
 //! Output of ctest.
 
 use crate::rules::{
-    Count, Diagnostic, ERROR, Effect, FATAL, Indicator, Kind, Marker, Next, Rule, TOTAL, TestEvent, problem,
+    Count, Diagnostic, ERROR, Effect, FAILS_WITHOUT_TESTS, FATAL, Indicator, Kind, Next, Rule, TOTAL,
+    TestEvent, problem,
 };
 use crate::tally::Counts;
 use crate::tool::{Includes, Tool, ToolId};
@@ -34,69 +35,66 @@ const RULES: &[Rule] = &[
     Rule {
         name: "ctest.project",
         pattern: r"^Test project (?P<t>\S.*)$",
-        effects: &[Effect::Heading(ToolId::CTest), Effect::Part(ToolId::CTest)],
+        effects: &[Effect::Heading, Effect::Own(|line| line.part())],
     },
     Rule {
         name: "ctest.begun",
         pattern: r"^\s+Start\s+\d+: (?P<t>\S.*)$",
-        effects: &[Effect::IfKnown(ToolId::CTest), Effect::Test(ToolId::CTest, TestEvent::Started)],
+        effects: &[Effect::IfKnown(ToolId::CTest), Effect::Test(TestEvent::Started)],
     },
     Rule {
         name: "ctest.passed",
-        pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>\S.*?) \.*\s*Passed ",
-        effects: &[Effect::Test(ToolId::CTest, TestEvent::Passed)],
+        pattern: r"^\s*(?:\d+/\d+ )?Test\s+#\d+: (?P<t>\S.*?) \.*\s*Passed ",
+        effects: &[Effect::Test(TestEvent::Passed)],
     },
     Rule {
         name: "ctest.not_run",
-        pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>\S.*?) \.*\s*\*\*\*(?:Skipped|Not Run \(Disabled\))",
-        effects: &[Effect::Test(ToolId::CTest, TestEvent::Skipped)],
+        pattern: r"^\s*(?:\d+/\d+ )?Test\s+#\d+: (?P<t>\S.*?) \.*\s*\*\*\*(?:Skipped|Not Run \(Disabled\))",
+        effects: &[Effect::Test(TestEvent::Skipped)],
     },
     Rule {
         name: "ctest.crashed",
-        pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>.+?) \.*\s?\*\*\*Exception: *(?P<m>SegFault|SEGFAULT)",
+        pattern: r"^\s*(?:\d+/\d+ )?Test\s+#\d+: (?P<t>.+?) \.*\s?\*\*\*Exception: *(?P<m>SegFault|SEGFAULT)",
         effects: &[
             Effect::Problem(problem(FATAL, Kind::Crash, 93).refine(ctest_name)),
-            Effect::Marker(Marker::Crash(Indicator::ChildDied("SIGSEGV"))),
+            Effect::Crash(Indicator::ChildDied("SIGSEGV")),
         ],
     },
     Rule {
         name: "ctest.aborted",
-        pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>.+?) \.*\s?\*\*\*Exception: *(?:(?:Child|Subprocess) (?:aborted|killed|terminated)|Illegal|Numerical|Bus error|Other)",
+        pattern: r"^\s*(?:\d+/\d+ )?Test\s+#\d+: (?P<t>.+?) \.*\s?\*\*\*Exception: *(?:(?:Child|Subprocess) (?:aborted|killed|terminated)|Illegal|Numerical|Bus error|Other)",
         effects: &[
             Effect::Problem(problem(FATAL, Kind::Crash, 93).refine(ctest_name)),
-            Effect::Marker(Marker::Crash(Indicator::ChildDied(""))),
+            Effect::Crash(Indicator::ChildDied("")),
         ],
     },
     Rule {
         name: "ctest.failed",
-        pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>.+?) \.*\s*\*\*\*(?:Failed|Timeout|Not Run *(?:[\d.]+ sec)?$|Exception)",
+        pattern: r"^\s*(?:\d+/\d+ )?Test\s+#\d+: (?P<t>.+?) \.*\s*\*\*\*(?:Failed|Timeout|Not Run *(?:[\d.]+ sec)?$|Exception)",
         effects: &[
             Effect::Problem(problem(ERROR, Kind::Test, 88).refine(ctest_name)),
-            Effect::Test(ToolId::CTest, TestEvent::Failed),
+            Effect::Test(TestEvent::Failed),
         ],
     },
     Rule {
         name: "ctest.list",
         pattern: r"^The following tests FAILED:",
-        effects: &[
-            Effect::Problem(problem(ERROR, Kind::Test, 80).follow(list)),
-            Effect::Marker(Marker::Failure(ToolId::CTest)),
-        ],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 80).follow(list)), Effect::Failure],
     },
     Rule {
         name: "ctest.summary",
         pattern: r"^\d+% tests passed(?:, (?P<failed>\d+) tests? failed)? out of (?P<n>\d+)",
-        effects: &[Effect::Session(ToolId::CTest), Effect::Counts(ToolId::CTest, TOTAL), Effect::Summary],
+        effects: &[Effect::Session, Effect::Counts(TOTAL), Effect::Summary],
     },
     Rule {
         name: "ctest.skipped",
         pattern: r"^\s+\d+ - (?P<t>\S+) \(Skipped\)$",
-        effects: &[Effect::Moves(ToolId::CTest, ONE_SKIPPED)],
+        effects: &[Effect::Own(|line| line.moves(ONE_SKIPPED))],
     },
     Rule {
         name: "ctest.disabled",
         pattern: r"^\s+\d+ - (?P<t>\S+) \(Disabled\)$",
-        effects: &[Effect::Adds(ToolId::CTest, ONE_SKIPPED)],
+        effects: &[Effect::Adds(ONE_SKIPPED)],
     },
     Rule {
         name: "ctest.advice",
@@ -106,6 +104,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "ctest.errors",
         pattern: r"^Errors while running CTest$",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::CTest)), Effect::Summary],
+        effects: &[Effect::Failure, Effect::Summary],
+    },
+    Rule {
+        name: "ctest.none",
+        pattern: r"^No tests were found!!!$",
+        effects: &[FAILS_WITHOUT_TESTS, Effect::Summary],
     },
 ];

@@ -1,9 +1,9 @@
 //! Output of cucumber.
 
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, SORTS, problem, set_place};
-use crate::tool::{Tool, ToolId};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, SORTS, problem, set_place};
+use crate::tool::Tool;
 
-pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("cucumber") };
+pub(super) const TOOL: Tool = Tool { runs_tests: true, rules: RULES, ..Tool::named("cucumber") };
 
 /// The first frame: `./features/steps.rb:1:in …`
 fn step_place(diagnostic: &mut Diagnostic) {
@@ -30,16 +30,12 @@ const RULES: &[Rule] = &[
     Rule {
         name: "cucumber.summary",
         pattern: r"^\d+ scenarios? \((?:(?:(?P<failed>\d+) failed|(?P<errors>\d+) ambiguous|(?P<skipped>\d+) skipped|(?P<skipped2>\d+) undefined|(?P<skipped3>\d+) pending|(?P<passed>\d+) passed)(?:, )?)+\)$",
-        effects: &[
-            Effect::Session(ToolId::Cucumber),
-            Effect::Counts(ToolId::Cucumber, SORTS),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Session, Effect::Counts(SORTS), Effect::Summary],
     },
     Rule {
         // With only skipped tests it was a dry run, which ends well.
         name: "cucumber.bad",
         pattern: r"^\d+ scenarios? \((?:[1-9]\d* undefined\)|.*\b[1-9]\d* undefined, .*\b(?:pending|passed)\))$",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Cucumber))],
+        effects: &[Effect::Failure],
     },
 ];

@@ -1,7 +1,7 @@
 //! Output of CUnit.
 
 use crate::rules::{Diagnostic, ERROR, Effect, Kind, Rule, SORTS, indented, place, problem};
-use crate::tool::{Announced, Tool, ToolId};
+use crate::tool::{Announced, Tool};
 
 pub(super) const TOOL: Tool =
     Tool { announces: Some(Announced::ByHeading), rules: RULES, ..Tool::named("CUnit") };
@@ -22,12 +22,12 @@ const RULES: &[Rule] = &[
     Rule {
         name: "cunit.summary",
         pattern: r"^(?:--)?Run Summary: +Type +Total +Ran +Passed +Failed",
-        effects: &[Effect::Session(ToolId::CUnit), Effect::Heading(ToolId::CUnit)],
+        effects: &[Effect::Session, Effect::Heading],
     },
     Rule {
         name: "cunit.tests",
         pattern: r"^ +tests +\d+ +\d+ +(?P<passed>\d+) +(?P<failed>\d+)(?: +(?P<skipped>\d+))?$",
-        effects: &[Effect::Counts(ToolId::CUnit, SORTS), Effect::Summary],
+        effects: &[Effect::Counts(SORTS), Effect::Summary],
     },
     Rule {
         name: "cunit.failed",

@@ -30,12 +30,34 @@ const RULES: &[Rule] = &[
         )],
     },
     Rule {
+        name: "database.alembic",
+        pattern: r"^ERROR +\[alembic\.util\.messaging\] (?P<m>.*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 90).fails(Fails::Always))],
+    },
+    Rule {
+        name: "database.change_set",
+        pattern: r"^ *(?:[\w.]+Exception: )?Migration failed for change ?set (?P<m>\S.*)$",
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Runtime, 88).follow(crate::rules::indented).fails(Fails::Always),
+        )],
+    },
+    Rule {
+        name: "database.liquibase_reason",
+        pattern: r"^ *Reason: liquibase\.exception\.\S+: (?P<m>.*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 88).fails(Fails::Always))],
+    },
+    Rule {
         // Flyway's description of the statement stands below.
         name: "database.flyway",
         pattern: r"^(?:ERROR: )?Migration \S+ failed$",
         effects: &[Effect::Problem(
             problem(ERROR, Kind::Runtime, 90).follow(statement).refine(of_statement).fails(Fails::Always),
         )],
+    },
+    Rule {
+        name: "database.flyway_message",
+        pattern: r"^Message {4}: (?P<m>ERROR: .*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 88).fails(Fails::Always))],
     },
     Rule {
         // As dbt has it.

@@ -2,7 +2,7 @@
 
 use crate::rules::{Count, Effect, Rule, SORTS};
 use crate::tally::Counts;
-use crate::tool::{Announced, Tool, ToolId};
+use crate::tool::{Announced, Tool};
 
 pub(super) const TOOL: Tool = Tool {
     announces: Some(Announced::ByHeading),
@@ -19,16 +19,16 @@ const RULES: &[Rule] = &[
         // Of several targets each has a summary as well; this is that of all.
         name: "dejagnu.summary",
         pattern: r"^\t\t=== \S+ Summary ===$",
-        effects: &[Effect::Heading(ToolId::DejaGnu), Effect::Partial(ToolId::DejaGnu, NONE_YET)],
+        effects: &[Effect::Heading, Effect::Partial(NONE_YET)],
     },
     Rule {
         name: "dejagnu.part",
         pattern: r"^\t\t=== \S+ Summary for .* ===$",
-        effects: &[Effect::Partial(ToolId::DejaGnu, NONE_YET)],
+        effects: &[Effect::Partial(NONE_YET)],
     },
     Rule {
         name: "dejagnu.sorts",
         pattern: r"^# of (?:expected passes\t\t(?P<passed>\d+)|(?:unexpected failures|unexpected successes|unknown successes|unresolved testcases)\t(?P<failed>\d+)|(?:expected|known) failures\t\t(?P<expected>\d+)|(?:untested testcases|unsupported tests)\t{1,2}(?P<skipped>\d+))$",
-        effects: &[Effect::Adds(ToolId::DejaGnu, SORTS), Effect::Summary, Effect::Harmless],
+        effects: &[Effect::Adds(SORTS), Effect::Summary, Effect::Harmless],
     },
 ];

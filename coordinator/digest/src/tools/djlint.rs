@@ -1,7 +1,7 @@
 //! Output of djLint.
 
-use crate::rules::{Effect, Fails, Kind, Level, Marker, Rule, problem};
-use crate::tool::{Apart, Tool, ToolId};
+use crate::rules::{Effect, Fails, Kind, Level, Rule, problem};
+use crate::tool::{Apart, Tool};
 
 pub(super) const TOOL: Tool =
     Tool { apart: Apart::Always, lints: true, rules: RULES, ..Tool::named("djlint") };
@@ -20,6 +20,6 @@ const RULES: &[Rule] = &[
     Rule {
         name: "djlint.total",
         pattern: r"^(?:Linted \d+ files?, found [1-9]\d* errors?\.)$",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Djlint)), Effect::Summary, Effect::Harmless],
+        effects: &[Effect::Failure, Effect::Summary, Effect::Harmless],
     },
 ];

@@ -8,12 +8,22 @@ use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Elixir") };
 
+/// Applications of Elixir and Erlang in frames: `(elixir 1.14.0) lib/code.ex:422: …`.
+const FOREIGN: &[&str] =
+    &["elixir ", "mix ", "ex_unit ", "eex ", "iex ", "logger ", "stdlib ", "kernel ", "compiler ", "erts "];
+
 /// The first frame of the program's own: `(app 0.1.0) lib/app.ex:12: App.load/0`.
 fn elixir_frame(diagnostic: &mut Diagnostic) {
+    let is_foreign = |line: &&String| {
+        FOREIGN
+            .iter()
+            .any(|app| line.trim_start().strip_prefix('(').is_some_and(|rest| rest.starts_with(app)))
+    };
     let places: Vec<String> = diagnostic
         .lines
         .iter()
         .skip(1)
+        .filter(|line| !is_foreign(line))
         .flat_map(|line| line.split_whitespace())
         .filter(|word| word.contains(".ex"))
         .map(str::to_owned)

@@ -1,7 +1,7 @@
 //! Output of Erlang.
 
 use super::compiler::DIED;
-use crate::rules::{Effect, Indicator, Marker, Next, Rule};
+use crate::rules::{Effect, Indicator, Next, Rule};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Erlang") };
@@ -21,14 +21,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "erlang.boot",
         pattern: r"^(?:init terminating in do_boot|Runtime terminating during boot) \((?P<m>.*)",
-        effects: &[
-            Effect::Problem(DIED.follow(up_to_dump).owning()),
-            Effect::Marker(Marker::Crash(Indicator::FatalError)),
-        ],
+        effects: &[Effect::Problem(DIED.follow(up_to_dump).owning()), Effect::Crash(Indicator::FatalError)],
     },
     Rule {
         name: "erlang.dump",
         pattern: r"^Crash dump is being written to: (?P<m>.*)",
-        effects: &[Effect::Problem(DIED), Effect::Marker(Marker::Crash(Indicator::FatalError))],
+        effects: &[Effect::Problem(DIED), Effect::Crash(Indicator::FatalError)],
     },
 ];

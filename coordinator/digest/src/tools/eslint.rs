@@ -1,7 +1,7 @@
 //! Output of eslint.
 
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Level, Marker, Next, Rule, problem};
-use crate::tool::{Apart, Tool, ToolId};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Level, Next, RUNS, Rule, problem};
+use crate::tool::{Apart, Tool};
 use buildpool_protocol::report::Severity;
 
 pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("eslint") };
@@ -57,30 +57,46 @@ pub(super) fn worst_row(diagnostic: &mut Diagnostic) {
     diagnostic.spurious = severity.is_none();
 }
 
+/// The message below the version, up to the frames.
+fn gave_up(so_far: &[String], line: &str) -> Next {
+    if so_far.len() > 12 {
+        Next::Beyond
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else {
+        Next::Part
+    }
+}
+
+/// The message is the first line below the version.
+fn reason(diagnostic: &mut Diagnostic) {
+    let is_message = |line: &String| !line.trim().is_empty() && !line.starts_with("ESLint: ");
+    diagnostic.head = diagnostic.lines.iter().skip(1).position(is_message).map(|at| at + 1);
+}
+
 const RULES: &[Rule] = &[
+    Rule {
+        name: "eslint.gave_up",
+        pattern: r"^Oops! Something went wrong! :\($",
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Runtime, 90).follow(gave_up).owning().refine(reason)),
+            Effect::Failure,
+        ],
+    },
     Rule {
         name: "eslint.warnings",
         pattern: r"^\s*(?:\xe2\x9c\x96|\xe2\x9c\x98|\xc3\x97|\xe2\x9a\xa0) \d+ problems? \(0 errors?, \d+ warnings?",
-        effects: &[
-            Effect::Marker(Marker::Tool(ToolId::Eslint)),
-            Effect::Summary,
-            Effect::Harmless,
-            Effect::Alone,
-        ],
+        effects: &[RUNS, Effect::Summary, Effect::Harmless, Effect::Alone],
     },
     Rule {
         name: "eslint.too_many",
         pattern: r"^ESLint found too many warnings \(maximum: \d+\)\.",
-        effects: &[
-            Effect::Problem(problem(ERROR, Kind::Lint, 90)),
-            Effect::Marker(Marker::Failure(ToolId::Eslint)),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 90)), Effect::Failure, Effect::Summary],
     },
     Rule {
         name: "eslint.total",
         pattern: r"^\s*(?:\xe2\x9c\x96|\xe2\x9c\x98|\xc3\x97|\xe2\x9a\xa0) \d+ problems?\b",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Eslint)), Effect::Summary, Effect::Harmless],
+        effects: &[Effect::Failure, Effect::Summary, Effect::Harmless],
     },
     Rule {
         name: "eslint.file",
@@ -91,5 +107,10 @@ const RULES: &[Rule] = &[
         name: "eslint.row",
         pattern: r"^\s+(?P<l>\d+):(?P<c>\d+)\s+(?P<s>error|warning|info|\xe2\x9c\x96|\xe2\x9a\xa0|\xc3\x97)\s+(?P<m>\S.*)$",
         effects: &[Effect::Problem(problem(Level::Word, Kind::Lint, 90))],
+    },
+    Rule {
+        name: "eslint.no_files",
+        pattern: r"^No files matching the pattern .* (?:was|were) found\.$",
+        effects: &[Effect::Failure],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of EUnit.
 
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, SORTS, TOTAL, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, SORTS, TOTAL, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("EUnit") };
@@ -45,17 +45,12 @@ const RULES: &[Rule] = &[
         // Printed only after a failure or a cancellation; the number of cancelled tests is missing.
         name: "eunit.summary",
         pattern: r"^  Failed: (?P<failed>\d+)\.  Skipped: (?P<skipped>\d+)\.  Passed: (?P<passed>\d+)\.$",
-        effects: &[
-            Effect::Session(ToolId::EUnit),
-            Effect::Partial(ToolId::EUnit, SORTS),
-            Effect::Marker(Marker::Failure(ToolId::EUnit)),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Session, Effect::Partial(SORTS), Effect::Failure, Effect::Summary],
     },
     Rule {
         // rebar3 counts the tests that were cancelled among all, and fails for them.
         name: "eunit.cancelled",
         pattern: r"^(?P<n>\d+) tests?, (?P<failed>\d+) failures?(?:, (?P<skipped>\d+) skipped)?, (?P<errors>\d+) cancelled$",
-        effects: &[Effect::Session(ToolId::Bats), Effect::Counts(ToolId::Bats, TOTAL), Effect::Summary],
+        effects: &[Effect::Of(ToolId::Bats, &[Effect::Session, Effect::Counts(TOTAL)]), Effect::Summary],
     },
 ];

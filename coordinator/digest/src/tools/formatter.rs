@@ -1,7 +1,7 @@
 //! Output of formatter.
 
-use crate::rules::{ERROR, Effect, Kind, Marker, Rule, problem};
-use crate::tool::{Apart, Tool, ToolId};
+use crate::rules::{ERROR, Effect, Kind, Rule, problem};
+use crate::tool::{Apart, Tool};
 
 pub(super) const TOOL: Tool = Tool {
     apart: Apart::Always,
@@ -20,6 +20,6 @@ const RULES: &[Rule] = &[
     Rule {
         name: "formatter.count",
         pattern: r"^\d+ files? would (?:be reformatted|fail to reformat)",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Formatter)), Effect::Summary],
+        effects: &[Effect::Failure, Effect::Summary],
     },
 ];

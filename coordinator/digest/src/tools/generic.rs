@@ -5,8 +5,8 @@ use super::eslint;
 use super::other_compilers::{names_rule, of_compiler};
 use super::places::{has_excerpt, located, worded};
 use crate::rules::{
-    Diagnostic, ERROR, Effect, Fails, Kind, Level, Marker, Next, Role, Rule, WARNING, after_text, drawn,
-    indented, paragraph, pointed, problem, set_place,
+    Diagnostic, ERROR, Effect, Fails, Kind, Level, Next, Role, Rule, WARNING, after_text, drawn, indented,
+    paragraph, pointed, problem, set_place,
 };
 use crate::tool::{Tool, ToolId};
 use buildpool_protocol::report::Severity;
@@ -35,18 +35,66 @@ fn alone(diagnostic: &mut Diagnostic) {
     diagnostic.head = Some(1);
 }
 
-/// A mark above an excerpt with a place is a compiler's.
+/// An excerpt, or the lines at the same depth up to the place of an assertion: `at /p/A.scala:14`.
+fn up_to_place(so_far: &[String], line: &str) -> Next {
+    let depth = |line: &str| line.len() - line.trim_start().len();
+    let head = so_far.first().map_or(0, |head| depth(head));
+    let text = line.trim_start();
+    let is_same = head > 1 && depth(line) == head && text.starts_with(|c: char| c.is_ascii());
+    match drawn(so_far, line) {
+        Next::Beyond if is_same && is_assertion_place(text) => Next::Last,
+        Next::Beyond if is_same && so_far.len() < 12 => Next::Maybe,
+        next => next,
+    }
+}
+
+/// An entry of a list, which may be the name of a test.
+fn is_listed(line: &str) -> bool {
+    line.starts_with(' ') && line.trim_start().starts_with("- ")
+}
+
+/// The entry right above a mark, and less deep, is the name of the test.
+fn name_above(diagnostic: &mut Diagnostic) {
+    let depth = |line: &str| line.len() - line.trim_start().len();
+    let head = diagnostic.lines.iter().take_while(|line| is_listed(line)).count();
+    let name = head.checked_sub(1).map(|at| diagnostic.lines[at].clone());
+    let is_above =
+        name.as_deref().zip(diagnostic.lines.get(head)).is_some_and(|(name, mark)| depth(name) < depth(mark));
+    diagnostic.lines.drain(..if is_above { head - 1 } else { head });
+    if let Some(name) = name.filter(|_| is_above) {
+        diagnostic.test = Some(name.trim_start().trim_start_matches("- ").to_owned());
+        diagnostic.head = Some(1);
+    }
+}
+
+/// Whether a line has only a place.
+fn is_assertion_place(text: &str) -> bool {
+    text.strip_prefix("at ").is_some_and(|place| {
+        !place.trim_end().contains([' ', '(']) && place.contains('.') && crate::rules::place(place).is_some()
+    })
+}
+
+/// A mark above an excerpt with a place is a compiler's. An assertion has its place below it.
 fn marked(diagnostic: &mut Diagnostic) {
+    name_above(diagnostic);
     pointed(diagnostic);
     if diagnostic.file.is_some() {
         diagnostic.kind = Some(Kind::Build);
+        return;
     }
+    let place = diagnostic.lines.iter().skip(1).map(|line| line.trim_start());
+    let place = place.filter(|line| is_assertion_place(line)).find_map(|line| line.strip_prefix("at "));
+    let place = place.map(str::to_owned);
+    let _placed = place.is_some_and(|place| set_place(diagnostic, &place));
 }
 
 /// A letter or a sign above a box with a place. Alone it may be of any list.
 fn marked_in_ascii(diagnostic: &mut Diagnostic) {
     marked(diagnostic);
-    diagnostic.spurious = diagnostic.file.is_none();
+    // An arrow to the cause is a sign of it too: `  `-> Missing field`.
+    let has_arrow =
+        diagnostic.lines.get(1).is_some_and(|line| line.starts_with("  `-> ") || line.starts_with("  |-> "));
+    diagnostic.spurious = diagnostic.file.is_none() && !has_arrow;
 }
 
 /// Lines of a message and its excerpt. A line that ends with a colon has its message on the next one.
@@ -142,7 +190,8 @@ pub(super) fn remark(diagnostic: &mut Diagnostic) {
             .lines
             .get(1)
             .is_some_and(|line| line.trim().split_once(": ").is_some_and(|(code, _)| is_code(code)))
-        || text.starts_with("- Unknown word (");
+        || text.starts_with("- Unknown word (")
+        || has_column && (is_cop(first) || text.contains("\" is a misspelling of \""));
     let rest =
         diagnostic.file.as_deref().and_then(|file| after_text(diagnostic.first(), file)).unwrap_or_default();
     let is_flush = rest
@@ -153,6 +202,14 @@ pub(super) fn remark(diagnostic: &mut Diagnostic) {
     } else if (has_column && is_flush || is_code(code)) && !is_warning {
         diagnostic.fails = Fails::AtEnd;
     }
+}
+
+/// The name of a rule of RuboCop and its relatives: `Style/StringLiterals:`.
+fn is_cop(word: &str) -> bool {
+    let is_name = |part: &str| part.starts_with(|c: char| c.is_ascii_uppercase()) && part.len() > 3;
+    word.strip_suffix(':').and_then(|name| name.split_once('/')).is_some_and(|(department, name)| {
+        is_name(department) && is_name(name) && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    })
 }
 
 /// The lines of a unified diff.
@@ -202,7 +259,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "errors.total",
         pattern: r"^[1-9]\d* errors?(?: found)?\.?$",
-        effects: &[Effect::Marker(Marker::TotalOfErrors(ToolId::Compiler))],
+        effects: &[Effect::Of(ToolId::Compiler, &[Effect::ErrorTotal])],
     },
     Rule {
         name: "quoted.place",
@@ -355,6 +412,12 @@ const RULES: &[Rule] = &[
         effects: &[Effect::Problem(problem(Level::Word, Kind::Runtime, 60).role(Role::Vague))],
     },
     Rule {
+        // As logrus prints them to a terminal.
+        name: "generic.logrus",
+        pattern: r"^(?:ERRO|FATA)\[\d+\] (?P<m>\S.*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 60).refine(worded).role(Role::Vague))],
+    },
+    Rule {
         // `cp: cannot stat 'a': …`, `gzip: stdin: not in gzip format`
         name: "generic.tool_says",
         pattern: r"^[a-z][\w.+-]*:(?: [^:]{1,60}:)? +(?:\[\w+\] )?(?P<m>(?:[\w]+ \x22[^\x22]*\x22 failed: |[Cc]annot|[Cc]an't|[Cc]ould ?n[o']t|[Uu]nable to|[Ff]ailed to|not in |[Ii]nvalid|[Uu]nrecognized|[Uu]nknown|[Uu]nterminated|[Uu]nmatched|[Ii]llegal|[Nn]o such\b).*)",
@@ -375,7 +438,11 @@ const RULES: &[Rule] = &[
         name: "generic.bullet",
         pattern: r"^\s*(?:\xe2\x9c\x98|\xe2\x9c\x96|\xe2\x9c\x97|\xc3\x97|\xe2\x9d\x8c)(?: |   )(?P<m>\S.*)",
         effects: &[Effect::Problem(
-            problem(ERROR, Kind::Test, 70).follow(drawn).refine(marked).role(Role::Mark),
+            problem(ERROR, Kind::Test, 70)
+                .lead(is_listed)
+                .follow(up_to_place)
+                .refine(marked)
+                .role(Role::Mark),
         )],
     },
     Rule {
@@ -392,5 +459,10 @@ const RULES: &[Rule] = &[
         name: "generic.failed",
         pattern: r"^(?:FAILED|FAIL|FAILURE)[: ]+(?P<m>\S.*)",
         effects: &[Effect::Problem(problem(ERROR, Kind::Test, 72).refine(said_why))],
+    },
+    Rule {
+        name: "generic.named_fatal",
+        pattern: r"^\[[\w.-]+\] FATAL: (?P<m>.*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 70).role(Role::Vague))],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of git.
 
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("git") };
@@ -47,7 +47,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "git.automatic",
         pattern: r"^(?:Automatic merge failed|Patch failed at \d{4} )",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Git)), Effect::Summary],
+        effects: &[Effect::Failure, Effect::Summary],
     },
     Rule {
         name: "git.fatal",

@@ -1,11 +1,17 @@
 //! Output of go test.
 
+mod packages;
+
 use super::compiler::{CHILD_DIED, DIED};
+use crate::machines::MatchedLine;
+use crate::markers::MarkerLine;
 use crate::records::{Event, PartOutput, RecordFormat};
 use crate::rules::{
-    Diagnostic, ERROR, Effect, FATAL, Indicator, Kind, Marker, Next, Problem, Role, Rule, TestEvent, problem,
+    Diagnostic, ERROR, Effect, FAILS_WITHOUT_TESTS, FATAL, Fails, Indicator, Kind, Next, Problem, RUNS, Role,
+    Rule, TestEvent, problem,
 };
 use crate::tool::{Apart, Tool, ToolId};
+use packages::{named_failed, named_passed, package_failed, package_passed};
 use serde::Deserialize;
 
 pub(super) const TOOL: Tool = Tool {
@@ -16,6 +22,7 @@ pub(super) const TOOL: Tool = Tool {
     begins_each: true,
     runs_them_itself: true,
     shares_names_among_parts: true,
+    units_of_command: true,
     runs_parts_at_once: true,
     rules: RULES,
     records: &[RecordFormat { name: "go.record", beginnings: BEGINNINGS, read: record }],
@@ -76,6 +83,30 @@ fn record(line: &[u8]) -> Option<Vec<Event>> {
     })
 }
 
+/// The last package line, if no test ended after it.
+#[derive(Debug)]
+struct PackageEnd {
+    order: u64,
+}
+
+/// The tests before this line are of its package, those after it of another one. The name of that package comes after them.
+fn package_ended(line: &mut MatchedLine<'_>) {
+    let name = format!("after {}", line.text("u"));
+    line.tally.part(ToolId::GoTest, &name);
+    let order = line.order;
+    line.machines.set(PackageEnd { order });
+}
+
+/// `FAIL` ends a package that failed, and below the last package the run. A later run may be of the same packages.
+fn run_failed(line: &mut MatchedLine<'_>) {
+    let _found = line.markers.runs.fails_still(ToolId::GoTest, 0, line.order);
+    if line.machines.get::<PackageEnd>().is_some_and(|end| end.order + 1 == line.order) {
+        line.tally.part(ToolId::GoTest, "");
+    } else {
+        packages::tests_ended(line);
+    }
+}
+
 /// Returns true for the line with a test's result. `--- Expected` of testify is the title of a difference.
 fn is_result(line: &str) -> bool {
     let result = line.trim_start().strip_prefix("--- ");
@@ -117,6 +148,11 @@ fn dump(_: &[String], line: &str) -> Next {
     }
 }
 
+/// Packages above an import that fails.
+fn imports(line: &str) -> bool {
+    line.starts_with("package ") || line.starts_with("\timports ") || line.ends_with(" imports")
+}
+
 fn race(_: &[String], line: &str) -> Next {
     if line.starts_with("======") {
         Next::Last
@@ -138,7 +174,8 @@ pub(super) fn log_place(diagnostic: &mut Diagnostic) {
         let place = line.trim_start().split_once(": ").map_or(line.trim(), |(place, _)| place);
         place.contains(".go:").then(|| place.to_owned())
     });
-    if let Some(place) = place {
+    // Go's own file reports a data race, whose place the race has.
+    if let Some(place) = place.filter(|place| !place.starts_with("testing.go:")) {
         let _placed = crate::rules::set_place(diagnostic, &place);
     }
 }
@@ -174,6 +211,27 @@ fn panic_place(diagnostic: &mut Diagnostic) {
     if let Some(frame) = frame {
         let _placed = crate::rules::set_place(diagnostic, &frame);
     }
+    // Only a test's own goroutine has the function of the test.
+    let runner = diagnostic.lines.iter().position(|line| line.starts_with("testing.tRunner("));
+    let test = diagnostic.lines[..runner.unwrap_or(0)].iter().rev().find_map(|line| test_function(line));
+    diagnostic.test = diagnostic.test.take().or(test);
+}
+
+/// The test in the name of a function: `demo/pkg.TestX.func1(0x0)`.
+fn test_function(line: &str) -> Option<String> {
+    let function = line.split('(').next()?.rsplit('.').find(|part| part.starts_with("Test"))?;
+    Some(function.to_owned())
+}
+
+/// The first frame of a data race in the project's code.
+fn race_place(diagnostic: &mut Diagnostic) {
+    let frame = diagnostic.lines.iter().find_map(|line| {
+        let line = line.trim_start();
+        own_frame(&format!("\t{line}")).map(str::to_owned)
+    });
+    if let Some(frame) = frame {
+        let _placed = crate::rules::set_place(diagnostic, &frame);
+    }
 }
 
 /// Keeps the goroutines with code of the project. The test and the location are those of the
@@ -190,10 +248,7 @@ fn hang(diagnostic: &mut Diagnostic) {
         blocks.iter().skip(1).filter(|block| block.iter().any(|line| own_frame(line).is_some())).collect();
     let Some(first) = own.iter().copied().find(of_test).or_else(|| own.first().copied()) else { return };
     let place = first.iter().find_map(|line| own_frame(line)).map(str::to_owned);
-    let test = first.iter().find_map(|line| {
-        let function = line.split('(').next()?.rsplit('.').find(|part| part.starts_with("Test"))?;
-        Some(function.to_owned())
-    });
+    let test = first.iter().find_map(|line| test_function(line));
     let others = own.iter().copied().filter(|block| !std::ptr::eq(*block, first));
     let mut lines: Vec<String> = head.iter().map(|line| (*line).to_owned()).collect();
     for block in std::iter::once(first).chain(others) {
@@ -204,6 +259,30 @@ fn hang(diagnostic: &mut Diagnostic) {
     diagnostic.test = diagnostic.test.take().or(test);
     if let Some(place) = place {
         let _placed = crate::rules::set_place(diagnostic, &place);
+    }
+}
+
+/// Later log lines belong to the test in group `t`.
+const OUTPUT_FOLLOWS: Effect = Effect::Own(|line| {
+    let test = line.text("t");
+    line.test_output.set_test(&test);
+});
+
+/// A program that died of a signal, until a line shows that go test ran it.
+struct Death(MarkerLine<Indicator>);
+
+fn program_died(line: &mut MatchedLine<'_>) {
+    let death = Death(line.marker(Indicator::Died("").with_signal(line.groups)));
+    line.machines.set(death);
+    if line.tally.knows(ToolId::GoTest) || line.markers.tools.contains(&ToolId::GoTest) {
+        test_died(line);
+    }
+}
+
+/// go test ran the program that died before.
+fn test_died(line: &mut MatchedLine<'_>) {
+    if let Some(Death(seen)) = line.machines.take() {
+        line.markers.crashed(seen);
     }
 }
 
@@ -221,74 +300,88 @@ const RULES: &[Rule] = &[
         // Printed by any program written in Go.
         name: "go.program_died",
         pattern: concat!(r"^signal: (?P<sig>", words!(), r")(?: \(core dumped\))?$"),
-        effects: &[
-            Effect::Problem(problem(ERROR, Kind::Runtime, 80)),
-            Effect::Marker(Marker::CrashUnder(ToolId::GoTest, Indicator::Died(""))),
-        ],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 80)), Effect::Own(program_died)],
     },
     Rule {
         name: "vet.failed",
         pattern: r"^vet: \S+\.go:\d+:\d+: ",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Vet))],
+        effects: &[Effect::Of(ToolId::Vet, &[Effect::Failure])],
     },
     Rule {
         name: "go.run",
         pattern: r"^.*=== RUN\s+(?P<t>\S+)$",
-        effects: &[Effect::Test(ToolId::GoTest, TestEvent::Started), Effect::OutputFollows],
+        effects: &[Effect::Test(TestEvent::Started), OUTPUT_FOLLOWS],
     },
-    Rule {
-        name: "go.goes_on",
-        pattern: r"^=== (?:CONT|NAME)\s+(?P<t>\S+)$",
-        effects: &[Effect::OutputFollows],
-    },
+    Rule { name: "go.goes_on", pattern: r"^=== (?:CONT|NAME)\s+(?P<t>\S+)$", effects: &[OUTPUT_FOLLOWS] },
     // The last output of a test may precede its result on the same line.
     Rule {
         name: "go.pass",
         pattern: r"^.*--- PASS: (?P<t>\S+) \([\d.]+s\)$",
-        effects: &[Effect::Test(ToolId::GoTest, TestEvent::Passed)],
+        effects: &[Effect::Test(TestEvent::Passed), Effect::Own(named_passed)],
     },
     Rule {
         name: "go.skip",
         pattern: r"^.*--- SKIP: (?P<t>\S+) \([\d.]+s\)$",
-        effects: &[Effect::Test(ToolId::GoTest, TestEvent::Skipped)],
+        effects: &[Effect::Test(TestEvent::Skipped)],
     },
     Rule {
         name: "go.fail",
         pattern: r"^.*--- FAIL: (?P<t>\S+) \([\d.]+s\)$",
         effects: &[
-            Effect::Test(ToolId::GoTest, TestEvent::Failed),
+            Effect::Test(TestEvent::Failed),
+            Effect::Own(named_failed),
             Effect::Problem(problem(ERROR, Kind::Test, 94).follow(test_lines).lead(logged).refine(log_place)),
         ],
     },
+    // A benchmark has no time.
+    Rule {
+        name: "go.benchmark_failed",
+        pattern: r"^--- FAIL: (?P<t>Benchmark\S*)$",
+        effects: &[
+            Effect::Own(named_failed),
+            Effect::Problem(problem(ERROR, Kind::Test, 94).follow(test_lines).lead(logged).refine(log_place)),
+        ],
+    },
+    Rule { name: "go.benchmarks", pattern: r"^goos: [a-z0-9]+$", effects: &[RUNS] },
+    // The name of a benchmark may look like the name of an exception.
+    Rule {
+        name: "go.benchmark",
+        pattern: r"^Benchmark[A-Z0-9_]\S*$",
+        effects: &[Effect::IfKnown(ToolId::GoTest), Effect::Harmless],
+    },
     // A test's own log; the line with its result reports the failure.
-    Rule { name: "go.log", pattern: r"^ {4,}\S+\.go:\d+: ", effects: &[Effect::Harmless, Effect::IsOutput] },
+    Rule {
+        name: "go.log",
+        pattern: r"^ {4,}\S+\.go:\d+: ",
+        effects: &[Effect::Harmless, Effect::Own(|line| line.test_output.add(line.body))],
+    },
     Rule {
         name: "go.package_failed",
-        pattern: r"^FAIL\s+\S+\s+(?:[\d.]+s|\((?:cached|[\d.]+s)\)|\[(?:build|setup) failed\])$",
+        pattern: r"^FAIL\s+(?P<u>\S+)\s+(?:[\d.]+s|\((?:cached|[\d.]+s)\)|\[(?:build|setup) failed\])$",
         effects: &[
-            Effect::Over(ToolId::GoTest, false),
-            Effect::Marker(Marker::Failure(ToolId::GoTest)),
+            Effect::Own(test_died),
+            Effect::Own(package_failed),
+            Effect::Failure,
             Effect::Summary,
             Effect::Harmless,
         ],
     },
     Rule {
-        name: "go.failed",
-        pattern: r"^FAIL$",
-        effects: &[Effect::Own(|line| {
-            let _found = line.markers.runs.fails_still(ToolId::GoTest, 0, line.order);
-        })],
+        name: "go.package_ended",
+        pattern: r"^(?:ok  |FAIL|\?   )\t(?P<u>\S+)\t",
+        effects: &[Effect::Own(package_ended)],
     },
+    Rule { name: "go.failed", pattern: r"^FAIL$", effects: &[Effect::Own(run_failed)] },
     Rule {
         name: "go.package_ok",
-        pattern: r"^ok\s+\S+\s+(?:[\d.]+s|\(cached\))",
-        effects: &[Effect::Over(ToolId::GoTest, true), Effect::Marker(Marker::Success(ToolId::GoTest))],
+        pattern: r"^ok\s+(?P<u>\S+)\s+(?:[\d.]+s|\(cached\))",
+        effects: &[Effect::Own(package_passed), Effect::Success],
     },
     // A package without a test that the filter selects.
     Rule {
         name: "go.no_tests",
-        pattern: r"^(?:testing: warning: no tests to run$|ok\s+\S+\s+(?:[\d.]+s|\(cached\)).*\[no tests to run\]$)",
-        effects: &[Effect::Marker(Marker::NoTests)],
+        pattern: r"^(?:testing: warning: no tests to run$|\?   \t\S+\t\[no test files\]$|ok\s+\S+\s+(?:[\d.]+s|\(cached\)).*\[no tests to run\]$)",
+        effects: &[FAILS_WITHOUT_TESTS],
     },
     Rule {
         name: "go.some_tests",
@@ -298,12 +391,12 @@ const RULES: &[Rule] = &[
     Rule {
         name: "go.panic",
         pattern: r"^panic: (?P<m>.*)",
-        effects: &[Effect::Problem(PANIC), Effect::Marker(Marker::Crash(Indicator::FatalError))],
+        effects: &[Effect::Problem(PANIC), Effect::Crash(Indicator::FatalError)],
     },
     Rule {
         name: "go.fatal",
         pattern: r"^fatal error: (?:all goroutines are asleep|concurrent map|stack overflow|unexpected signal|runtime: out of memory|out of memory|sync: |checkptr|found pointer|bad )(?P<m>.*)",
-        effects: &[Effect::Problem(PANIC), Effect::Marker(Marker::Crash(Indicator::FatalError))],
+        effects: &[Effect::Problem(PANIC), Effect::Crash(Indicator::FatalError)],
     },
     // What a Go program prints at SIGQUIT, which a timeout sends.
     Rule {
@@ -320,14 +413,14 @@ const RULES: &[Rule] = &[
     Rule {
         name: "go.signal",
         pattern: r"^\[signal (?P<m>SIG[A-Z]+): .*",
-        effects: &[Effect::Marker(Marker::Crash(Indicator::UnexpectedSignal))],
+        effects: &[Effect::Crash(Indicator::UnexpectedSignal)],
     },
     Rule {
         name: "go.race",
         pattern: r"^WARNING: DATA RACE$",
         effects: &[
-            Effect::Problem(problem(ERROR, Kind::Test, 95).follow(race).owning()),
-            Effect::Marker(Marker::Crash(Indicator::Sanitizer)),
+            Effect::Problem(problem(ERROR, Kind::Test, 95).follow(race).owning().refine(race_place)),
+            Effect::Crash(Indicator::Sanitizer),
         ],
     },
     Rule {
@@ -336,8 +429,30 @@ const RULES: &[Rule] = &[
         effects: &[Effect::Problem(problem(ERROR, Kind::Build, 85).follow(test_lines))],
     },
     Rule {
+        // An import that fails, below the packages that lead to it.
+        name: "go.import",
+        pattern: r"^\t(?:imports )?\S+: (?:import cycle not allowed|build constraints exclude all Go files|use of internal package|module \S+ (?:provides|found)|module lookup disabled|no required module|cannot find (?:module|package)|package \S+ is not in|git |reading )",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 88).lead(imports).fails(Fails::Always))],
+    },
+    Rule {
+        name: "go.no_directory",
+        pattern: r"^(?:stat \S+: directory not found|no Go files in \S+|package \S+: build constraints exclude all Go files in \S+|import cycle not allowed.*)$",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 85))],
+    },
+    Rule {
+        name: "govulncheck.total",
+        pattern: r"^Your code is affected by [1-9]\d* vulnerabilit",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 85).fails(Fails::Always))],
+    },
+    Rule {
+        // `go run` prints it after a program that failed.
+        name: "go.exit_status",
+        pattern: r"^exit status [1-9]\d*$",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 40).role(Role::Vague).fails(Fails::AtEnd))],
+    },
+    Rule {
         name: "go.module",
-        pattern: r"^(?:go: (?:\S+: )?(?:.*(?:no required module|not found|cannot find|error|unknown revision|missing go\.sum|requires go|downloading|updates to go\.mod)).*|\S+\.go:\d+:\d+: no required module.*|package \S+ is not in std.*|build .*: cannot (?:load|find).*)",
+        pattern: r"^(?:go: (?:\S+: )?(?:.*(?:no required module|not found|cannot find|error|unknown revision|missing go\.sum|requires go|updates to go\.mod)).*|\S+\.go:\d+:\d+: no required module.*|package \S+ is not in std.*|build .*: cannot (?:load|find).*)",
         effects: &[Effect::Problem(problem(ERROR, Kind::Build, 80))],
     },
 ];

@@ -3,7 +3,7 @@
 use crate::rules::{ERROR, Effect, Kind, Next, Rule, TOTAL, problem};
 use crate::tool::{Tool, ToolId};
 
-pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("gotestsum") };
+pub(super) const TOOL: Tool = Tool { runs_tests: true, rules: RULES, ..Tool::named("gotestsum") };
 
 pub(super) fn text_lines(so_far: &[String], line: &str) -> Next {
     if line.trim().is_empty() || so_far.len() > 30 { Next::Beyond } else { Next::Part }
@@ -20,6 +20,6 @@ const RULES: &[Rule] = &[
     Rule {
         name: "gotestsum.summary",
         pattern: r"^DONE (?P<n>\d+) tests?(?:, (?P<skipped>\d+) skipped)?(?:, (?P<failed>\d+) failures?)?(?:, (?P<errors>\d+) errors?)? in [\d.]+s$",
-        effects: &[Effect::Counts(ToolId::GoTest, TOTAL), Effect::Summary],
+        effects: &[Effect::Of(ToolId::GoTest, &[Effect::Counts(TOTAL)]), Effect::Summary],
     },
 ];

@@ -2,10 +2,11 @@
 
 use super::compiler::{CHILD_DIED, DIED};
 use super::junit::java_place;
-use crate::rules::{ERROR, Effect, Kind, Marker, Next, Rule, TOTAL, TestEvent, indented, problem};
+use crate::rules::{ERROR, Effect, Kind, Level, Next, Rule, TOTAL, TestEvent, indented, problem};
 use crate::tool::{Apart, Includes, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
+    reports_its_end: true,
     selections: &["--tests"],
     apart: Apart::Always,
     builds: true,
@@ -22,6 +23,12 @@ pub(super) const OR_ANT: Tool = Tool {
     drives: true,
     ..Tool::named("gradle or ant")
 };
+
+/// The line of the source, the caret below it, and notes.
+fn excerpt(so_far: &[String], line: &str) -> Next {
+    let is_part = so_far.len() == 1 || line.starts_with(' ') && so_far.len() < 8 && !line.ends_with("FAILED");
+    if is_part { Next::Part } else { Next::Beyond }
+}
 
 /// Gradle's paragraphs `* What went wrong:`.
 fn gradle_lines(so_far: &[String], line: &str) -> Next {
@@ -102,16 +109,18 @@ const RULES: &[Rule] = &[
     Rule {
         name: "gradle.success",
         pattern: r"^BUILD SUCCESSFUL in ",
-        effects: &[
-            Effect::Over(ToolId::Gradle, true),
-            Effect::Marker(Marker::Success(ToolId::Gradle)),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Own(|line| line.over(true)), Effect::Success, Effect::Summary],
     },
     Rule {
         name: "gradle.failed",
         pattern: r"^BUILD FAILED in ",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Gradle)), Effect::Summary],
+        effects: &[Effect::Failure, Effect::Summary],
+    },
+    Rule {
+        // Gradle before version 5 prints no end of line after the name of a task.
+        name: "gradle.after_task",
+        pattern: r"^(?::[\w-]+)+(?P<f>/[^:\s]+\.(?:java|kt|groovy|scala)):(?P<l>\d+): (?P<s>error|warning): (?P<m>.*)",
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 92).follow(excerpt))],
     },
     Rule {
         name: "gradle.wrong",
@@ -128,18 +137,18 @@ const RULES: &[Rule] = &[
     Rule {
         name: "gradle.task",
         pattern: r"^> Task (?P<t>\S+) FAILED$",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Gradle)), Effect::Summary],
+        effects: &[Effect::Failure, Effect::Summary],
     },
-    Rule { name: "gradle.at_work", pattern: r"^> Task :\S+", effects: &[Effect::AtWork(ToolId::Gradle)] },
+    Rule { name: "gradle.at_work", pattern: r"^> Task :\S+", effects: &[Effect::AtWork] },
     Rule {
         name: "gradle.begun",
         pattern: r"^(?P<t>\S.* > .+?) STARTED$",
-        effects: &[Effect::IfKnown(ToolId::Gradle), Effect::Test(ToolId::Gradle, TestEvent::Started)],
+        effects: &[Effect::IfKnown(ToolId::Gradle), Effect::Test(TestEvent::Started)],
     },
     Rule {
         name: "gradle.ended",
-        pattern: r"^(?P<t>\S.* > .+?) (?:PASSED|FAILED|SKIPPED)(?: \([\d.]+m?s\))?$",
-        effects: &[Effect::Test(ToolId::Gradle, TestEvent::Ended)],
+        pattern: r"^(?P<t>\S.* > .+?) (?:PASSED|FAILED|SKIPPED)(?: \([\d.]+m?s\))? ?$",
+        effects: &[Effect::Test(TestEvent::Ended)],
     },
     Rule {
         name: "gradle.passed",
@@ -148,12 +157,12 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "gradle.test",
-        pattern: r"^(?P<t>\S.* > .+?) FAILED$",
+        pattern: r"^(?P<t>\S.* > .+?) FAILED ?$",
         effects: &[Effect::Problem(problem(ERROR, Kind::Test, 94).follow(indented).refine(gradle_test))],
     },
     Rule {
         name: "gradle.tests",
         pattern: r"^(?P<n>\d+) tests? completed, (?P<failed>\d+) failed(?:, (?P<skipped>\d+) skipped)?",
-        effects: &[Effect::Session(ToolId::Gradle), Effect::Counts(ToolId::Gradle, TOTAL), Effect::Summary],
+        effects: &[Effect::Session, Effect::Counts(TOTAL), Effect::Summary],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of GoogleTest.
 
-use crate::rules::{ERROR, Effect, Kind, Marker, Next, Rule, SORTS, TestEvent, problem};
+use crate::rules::{ERROR, Effect, FAILS_WITHOUT_TESTS, Kind, Next, Rule, SORTS, TestEvent, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
@@ -28,34 +28,27 @@ const RULES: &[Rule] = &[
     Rule {
         name: "gtest.session",
         pattern: r"^(?:\d+: )?\[==========\] (?:(?P<t>\S.*): )?Running (?P<n>\d+) test(?:s? from |\(s\)\.$)",
-        effects: &[
-            Effect::Session(ToolId::GoogleTest),
-            Effect::Part(ToolId::GoogleTest),
-            Effect::Announces(ToolId::GoogleTest),
-        ],
+        effects: &[Effect::Session, Effect::Own(|line| line.part()), Effect::Announces],
     },
     Rule {
         name: "gtest.run",
         pattern: r"^.*\[ RUN      \] (?P<t>\S+)$",
-        effects: &[Effect::Test(ToolId::GoogleTest, TestEvent::Started)],
+        effects: &[Effect::Test(TestEvent::Started)],
     },
     Rule {
         name: "gtest.ok",
         pattern: r"^.*\[       OK \] (?P<t>[^\s,]+)(?:, where .*)?(?: \(\d+ ms\))?$",
-        effects: &[Effect::Test(ToolId::GoogleTest, TestEvent::Passed)],
+        effects: &[Effect::Test(TestEvent::Passed)],
     },
     Rule {
         name: "gtest.skipped",
         pattern: r"^.*\[  SKIPPED \] (?P<t>[^\s,]+)(?:, where .*)?(?: \(\d+ ms\))?$",
-        effects: &[Effect::Test(ToolId::GoogleTest, TestEvent::Skipped)],
+        effects: &[Effect::Test(TestEvent::Skipped)],
     },
     Rule {
         name: "gtest.failed",
         pattern: r"^.*\[  FAILED  \] (?P<t>[^\s,]+)(?:, where .*)?(?: \(\d+ ms\))?$",
-        effects: &[
-            Effect::Test(ToolId::GoogleTest, TestEvent::Failed),
-            Effect::Problem(problem(ERROR, Kind::Test, 90).bare()),
-        ],
+        effects: &[Effect::Test(TestEvent::Failed), Effect::Problem(problem(ERROR, Kind::Test, 90).bare())],
     },
     Rule {
         name: "gtest.place",
@@ -70,26 +63,27 @@ const RULES: &[Rule] = &[
     Rule {
         name: "gtest.passed",
         pattern: r"^(?:\d+: )?\[  PASSED  \] (?P<passed>\d+) test(?:s|\(s\))?\.",
-        effects: &[Effect::Counts(ToolId::GoogleTest, SORTS), Effect::Summary],
+        effects: &[Effect::Counts(SORTS), Effect::Summary],
+    },
+    Rule {
+        name: "gtest.none",
+        pattern: r"^(?:\d+: )?\[==========\] 0 tests from 0 test (?:suites|cases) ran\.",
+        effects: &[FAILS_WITHOUT_TESTS],
     },
     Rule {
         // A failure outside of tests: printed only after a failure. Other runners end with this line without one.
         name: "gtest.failed_outside",
         pattern: r"^(?:\d+: )?\s+0 FAILED TESTS$",
-        effects: &[
-            Effect::Summary,
-            Effect::IfKnown(ToolId::GoogleTest),
-            Effect::Marker(Marker::Failure(ToolId::GoogleTest)),
-        ],
+        effects: &[Effect::Summary, Effect::IfKnown(ToolId::GoogleTest), Effect::Failure],
     },
     Rule {
         name: "gtest.failures",
         pattern: r"^(?:\d+: )?\s*(?P<failed>[1-9]\d*) FAILED TEST(?:S|\(S\))?$",
-        effects: &[Effect::Adds(ToolId::GoogleTest, SORTS), Effect::Summary],
+        effects: &[Effect::Adds(SORTS), Effect::Summary],
     },
     Rule {
         name: "gtest.skips",
         pattern: r"^(?:\d+: )?\[  SKIPPED \] (?:\S.*: )?(?P<skipped>\d+) test(?:s|\(s\))?, listed below:$",
-        effects: &[Effect::Adds(ToolId::GoogleTest, SORTS)],
+        effects: &[Effect::Adds(SORTS)],
     },
 ];

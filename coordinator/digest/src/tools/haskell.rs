@@ -1,6 +1,7 @@
 //! Output of Haskell.
 
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, indented, problem, set_place};
+use super::lint_reports::not_informal;
+use crate::rules::{Diagnostic, ERROR, Effect, Fails, Kind, Level, Next, Rule, indented, problem, set_place};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Haskell") };
@@ -25,7 +26,26 @@ fn stack(so_far: &[String], line: &str) -> Next {
     }
 }
 
+/// hlint's `Found:` and `Perhaps:` with their indented lines.
+fn hint(so_far: &[String], line: &str) -> Next {
+    let is_title = ["Found:", "Perhaps:", "Why not remove it."].contains(&line) || line.starts_with("Note: ");
+    if (is_title || line.starts_with("  ")) && so_far.len() < 20 { Next::Part } else { Next::Beyond }
+}
+
 const RULES: &[Rule] = &[
+    Rule {
+        // hlint fails after a suggestion, too.
+        name: "haskell.hint",
+        pattern: r"^(?P<f>[^\s:]+\.l?hs):(?P<l>\d+)(?::(?P<c>\d+))?(?:-\d+)?: (?P<s>Suggestion|Warning|Error): (?P<m>[A-Z].*)",
+        effects: &[Effect::Problem(
+            problem(Level::Word, Kind::Lint, 88).follow(hint).refine(not_informal).fails(Fails::Always),
+        )],
+    },
+    Rule {
+        name: "cabal.error",
+        pattern: r"^(?:dieVerbatim: user error \(cabal: (?P<m>.*)|No cabal\.project file or cabal file matching .* was found\.|(?:Error: )?\[?cabal(?:-[\d.]+)?[:\]] .*(?:There is no <pkgname>\.cabal|Could not resolve dependencies|No targets given|no package index|does not exist).*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 88).follow(indented).fails(Fails::Always))],
+    },
     Rule {
         name: "haskell.exception",
         pattern: r"^CallStack \(from HasCallStack\):$",

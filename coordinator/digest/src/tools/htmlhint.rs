@@ -1,7 +1,7 @@
 //! Output of HTMLHint.
 
-use crate::rules::{Diagnostic, Effect, Kind, Level, Marker, Next, Rule, problem};
-use crate::tool::{Apart, Tool, ToolId};
+use crate::rules::{Diagnostic, Effect, Kind, Level, Next, Rule, problem};
+use crate::tool::{Apart, Tool};
 
 pub(super) const TOOL: Tool =
     Tool { apart: Apart::Always, lints: true, rules: RULES, ..Tool::named("htmlhint") };
@@ -35,6 +35,6 @@ const RULES: &[Rule] = &[
     Rule {
         name: "htmlhint.total",
         pattern: r"^Scanned \d+ files?, found [1-9]\d* errors? in .*",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Htmlhint)), Effect::Summary, Effect::Harmless],
+        effects: &[Effect::Failure, Effect::Summary, Effect::Harmless],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of the machine.
 
-use crate::rules::{ERROR, Effect, Indicator, Kind, Marker, Rule, problem};
+use crate::rules::{ERROR, Effect, Indicator, Kind, Rule, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("the machine") };
@@ -18,7 +18,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "infra.machine",
-        pattern: r"^(?:.*[: (=])?(?:errSecInternalComponent|User interaction is not allowed|[Aa]ddress already in use|listen EADDRINUSE|[Dd]evice is (?:locked|passcode protected)|device was not, or could not be, unlocked|denied by service delegate|launchd_sim|com\.apple\.CoreSimulator\.SimError|SecKeychainUnlock|[Kk]eychain is locked|Developer Mode (?:is )?(?:disabled|not enabled)|FBSOpenApplication\w*ErrorDomain|You have not agreed to the Xcode license|Agreeing to the Xcode)\b.*",
+        pattern: r"^(?:.*[: (=\[])?(?:No connected devices!|no devices/emulators found|device offline|device unauthorized|INSTALL_FAILED_INSUFFICIENT_STORAGE|errSecInternalComponent|The user name or passphrase you entered is not correct|User interaction is not allowed|[Aa]ddress already in use|listen EADDRINUSE|[Dd]evice is (?:locked|passcode protected)|device was not, or could not be, unlocked|denied by service delegate|launchd_sim|com\.apple\.CoreSimulator\.SimError|SecKeychainUnlock|[Kk]eychain is locked|Developer Mode (?:is )?(?:disabled|not enabled)|FBSOpenApplication\w*ErrorDomain|You have not agreed to the Xcode license|Agreeing to the Xcode)(?:\W.*)?$",
         effects: &[Effect::Problem(problem(ERROR, Kind::Infrastructure, 74))],
     },
     Rule {
@@ -51,7 +51,7 @@ const RULES: &[Rule] = &[
         pattern: r"^(?:.*[: ])?(?:CUDA out of memory|Out of memory: Killed process|Cannot allocate memory|std::bad_alloc|fatal error: (?:runtime: )?out of memory|(?:virtual )?memory exhausted|out of memory allocating \d+ bytes|LLVM ERROR: out of memory|oom-kill|OOMKilled)\b.*",
         effects: &[
             Effect::Problem(problem(ERROR, Kind::Infrastructure, 90)),
-            Effect::Marker(Marker::Crash(Indicator::OutOfMemory)),
+            Effect::Crash(Indicator::OutOfMemory),
         ],
     },
     Rule {
@@ -59,7 +59,7 @@ const RULES: &[Rule] = &[
         pattern: r"^(?:(?:\S+: )?x(?:m|re|c)alloc: cannot allocate \d+ bytes|memory allocation of \d+ bytes failed|Out of memory!|.*[: ]There is insufficient memory for the Java Runtime Environment to continue|.*\bfailed to allocate memory \(NoMemoryError\)|(?:\S+: )*(?:Error: )?spawn\w* (?:\S+ )?ENOMEM|fatal error: runtime: cannot allocate memory)\b?.*",
         effects: &[
             Effect::Problem(problem(ERROR, Kind::Infrastructure, 90)),
-            Effect::Marker(Marker::Crash(Indicator::OutOfMemory)),
+            Effect::Crash(Indicator::OutOfMemory),
         ],
     },
     Rule {

@@ -1,6 +1,6 @@
 //! Output of isort.
 
-use crate::rules::{ERROR, Effect, Kind, Marker, Rule, problem};
+use crate::rules::{ERROR, Effect, Kind, Rule, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("isort") };
@@ -10,6 +10,6 @@ const RULES: &[Rule] = &[Rule {
     pattern: r"^ERROR: (?P<f>\S+\.\w+) Imports are incorrectly sorted.*",
     effects: &[
         Effect::Problem(problem(ERROR, Kind::Lint, 90)),
-        Effect::Marker(Marker::Failure(ToolId::Formatter)),
+        Effect::Of(ToolId::Formatter, &[Effect::Failure]),
     ],
 }];

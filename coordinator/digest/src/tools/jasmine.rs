@@ -1,10 +1,10 @@
 //! Output of jasmine.
 
 use super::mocha::js_place;
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, TOTAL, problem};
-use crate::tool::{Tool, ToolId};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, TOTAL, problem};
+use crate::tool::Tool;
 
-pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("jasmine") };
+pub(super) const TOOL: Tool = Tool { runs_tests: true, rules: RULES, ..Tool::named("jasmine") };
 
 /// jasmine's lines about a failure, which begin with a heading.
 fn jasmine_lines(so_far: &[String], line: &str) -> Next {
@@ -32,16 +32,12 @@ const RULES: &[Rule] = &[
     Rule {
         name: "jasmine.summary",
         pattern: r"^(?P<n>\d+) specs?, (?P<failed>\d+) failures?(?:, (?P<skipped>\d+) pending specs?)?$",
-        effects: &[Effect::Session(ToolId::Jasmine), Effect::Counts(ToolId::Jasmine, TOTAL), Effect::Summary],
+        effects: &[Effect::Session, Effect::Counts(TOTAL), Effect::Summary],
     },
     Rule {
         // jasmine exits with 2 for it, however its specs ended.
         name: "jasmine.incomplete",
         pattern: r"^Incomplete: (?P<m>fit\(\) or fdescribe\(\) was found|No specs found)$",
-        effects: &[
-            Effect::Problem(problem(ERROR, Kind::Test, 88)),
-            Effect::Marker(Marker::Failure(ToolId::Jasmine)),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 88)), Effect::Failure, Effect::Summary],
     },
 ];

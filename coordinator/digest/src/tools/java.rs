@@ -1,7 +1,7 @@
 //! Output of Java.
 
 use super::junit::java_place;
-use crate::rules::{Diagnostic, ERROR, Effect, FATAL, Indicator, Kind, Marker, Next, Rule, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, FATAL, Indicator, Kind, Next, Rule, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Java") };
@@ -58,14 +58,19 @@ const RULES: &[Rule] = &[
     Rule {
         name: "java.oom",
         pattern: r#"^(?:Exception in thread ".*" |Terminating due to )?java\.lang\.OutOfMemoryError"#,
-        effects: &[Effect::Marker(Marker::Crash(Indicator::OutOfMemory))],
+        effects: &[Effect::Crash(Indicator::OutOfMemory)],
     },
     Rule {
         name: "jvm.crash",
         pattern: r"^# A fatal error has been detected by the Java Runtime Environment",
         effects: &[
             Effect::Problem(problem(FATAL, Kind::Crash, 96).follow(hash_lines)),
-            Effect::Marker(Marker::Crash(Indicator::FatalError)),
+            Effect::Crash(Indicator::FatalError),
         ],
+    },
+    Rule {
+        name: "jvm.frame",
+        pattern: r"^# Problematic frame:$",
+        effects: &[Effect::Crash(Indicator::FatalError)],
     },
 ];

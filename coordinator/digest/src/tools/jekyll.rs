@@ -14,6 +14,17 @@ fn in_source(diagnostic: &mut Diagnostic) {
     diagnostic.line = line.filter(|_| diagnostic.file.is_some());
 }
 
+/// `YAML Exception reading /w/_config.yml: (<unknown>): mapping values are not allowed … at line 2 column 5`.
+fn in_yaml(diagnostic: &mut Diagnostic) {
+    let first = diagnostic.first().to_owned();
+    let after = |word: &str| -> Option<u32> {
+        let (_, rest) = first.rsplit_once(word)?;
+        rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    };
+    diagnostic.line = after(" line ").filter(|_| diagnostic.file.is_some());
+    diagnostic.column = after(" column ").filter(|_| diagnostic.line.is_some());
+}
+
 const RULES: &[Rule] = &[
     Rule {
         name: "jekyll.liquid",
@@ -24,7 +35,7 @@ const RULES: &[Rule] = &[
         // It goes on, with the exit code 0.
         name: "jekyll.front_matter",
         pattern: r"^\s*YAML Exception reading (?P<f>[^\s:]+): (?P<m>\S.*)",
-        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 90).fails(Fails::Never))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 90).refine(in_yaml).fails(Fails::Never))],
     },
     Rule {
         name: "jekyll.gave_up",

@@ -1,7 +1,7 @@
 //! Output of JUnit.
 
 use super::java::stack_any;
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, SORTS, TOTAL, indented, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, SORTS, TOTAL, indented, problem};
 use crate::tool::{Announced, Apart, Tool, ToolId};
 use buildpool_protocol::java;
 
@@ -123,12 +123,12 @@ const RULES: &[Rule] = &[
     Rule {
         name: "junit.counts",
         pattern: r"^\[\s+(?:(?P<passed>\d+) tests successful|(?P<failed>\d+) tests failed|(?P<skipped>\d+) tests (?:skipped|aborted))\s+\]$",
-        effects: &[Effect::Adds(ToolId::JUnit, SORTS), Effect::Summary],
+        effects: &[Effect::Adds(SORTS), Effect::Summary],
     },
     Rule {
         name: "junit.bad",
         pattern: r"^\[\s+[1-9]\d* containers failed\s+\]$",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::JUnitContainers))],
+        effects: &[Effect::Of(ToolId::JUnitContainers, &[Effect::Failure])],
     },
     Rule {
         name: "junit.other_counts",
@@ -142,22 +142,26 @@ const RULES: &[Rule] = &[
             problem(ERROR, Kind::Test, 92).follow(core_lines).owning().refine(core_failure),
         )],
     },
-    Rule { name: "junit4.time", pattern: r"^Time: [\d.,]+$", effects: &[Effect::Heading(ToolId::JUnit4)] },
+    Rule {
+        name: "junit4.time",
+        pattern: r"^Time: [\d.,]+$",
+        effects: &[Effect::Of(ToolId::JUnit4, &[Effect::Heading])],
+    },
     Rule {
         name: "junit4.bad",
         pattern: r"^FAILURES!!!$",
-        effects: &[Effect::Heading(ToolId::JUnit4), Effect::Marker(Marker::Failure(ToolId::JUnit4))],
+        effects: &[Effect::Of(ToolId::JUnit4, &[Effect::Heading, Effect::Failure])],
     },
     Rule {
         name: "junit4.counts",
         pattern: r"^(?:Tests run: (?P<n>\d+),  Failures: (?P<failed>\d+)|OK \((?P<n2>\d+) tests?\))$",
-        effects: &[Effect::Counts(ToolId::JUnit4, TOTAL), Effect::Summary],
+        effects: &[Effect::Of(ToolId::JUnit4, &[Effect::Counts(TOTAL)]), Effect::Summary],
     },
     Rule {
         // A report that is printed and not written.
         name: "junit.bad_suite",
         pattern: r#"^\s*<testsuites? (?:[^>]* )?(?:failures|errors)=["'][1-9]"#,
-        effects: &[Effect::Marker(Marker::Failure(ToolId::JUnit)), Effect::Harmless],
+        effects: &[Effect::Failure, Effect::Harmless],
     },
     Rule {
         name: "junit.failure",

@@ -1,9 +1,9 @@
 //! Output of karma.
 
-use crate::rules::{ERROR, Effect, Kind, Level, Marker, Rule, SORTS, indented, problem};
-use crate::tool::{Tool, ToolId};
+use crate::rules::{ERROR, Effect, Kind, Level, Rule, SORTS, indented, problem};
+use crate::tool::Tool;
 
-pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("karma") };
+pub(super) const TOOL: Tool = Tool { runs_tests: true, rules: RULES, ..Tool::named("karma") };
 
 const RULES: &[Rule] = &[
     Rule {
@@ -17,12 +17,12 @@ const RULES: &[Rule] = &[
     Rule {
         name: "karma.executed",
         pattern: r"^[A-Z]\w+(?: \w+)? [\d.]+ \([^)]+\): Executed \d+ of \d+ .*(?:\([1-9]\d* FAILED\)|ERROR|DISCONNECTED)",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Karma))],
+        effects: &[Effect::Failure],
     },
     Rule {
         name: "karma.total",
         pattern: r"^TOTAL: (?:(?P<failed>\d+) FAILED, )?(?P<passed>\d+) SUCCESS$",
-        effects: &[Effect::Session(ToolId::Karma), Effect::Counts(ToolId::Karma, SORTS), Effect::Summary],
+        effects: &[Effect::Session, Effect::Counts(SORTS), Effect::Summary],
     },
     Rule {
         name: "karma.logged",

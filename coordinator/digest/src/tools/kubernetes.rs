@@ -17,4 +17,9 @@ const RULES: &[Rule] = &[
         pattern: r"^(?P<f>\S+\.\w{1,5}) - (?:[A-Z]\w+ \S+ is invalid|failed validation): (?P<m>.*)",
         effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 90).fails(Fails::Always))],
     },
+    Rule {
+        name: "kubernetes.helm",
+        pattern: r"^(?:Error: )?(?:INSTALLATION|UPGRADE|ROLLBACK) FAILED\b",
+        effects: &[Effect::Failure],
+    },
 ];

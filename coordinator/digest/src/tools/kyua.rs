@@ -1,7 +1,7 @@
 //! Output of kyua.
 
 use crate::rules::{ERROR, Effect, Kind, Rule, SORTS, problem};
-use crate::tool::{Announced, Tool, ToolId};
+use crate::tool::{Announced, Tool};
 
 pub(super) const TOOL: Tool =
     Tool { announces: Some(Announced::ByHeading), rules: RULES, ..Tool::named("kyua") };
@@ -15,11 +15,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "kyua.results",
         pattern: r"^Results saved to \S.*\.db$",
-        effects: &[Effect::Session(ToolId::Kyua), Effect::Heading(ToolId::Kyua)],
+        effects: &[Effect::Session, Effect::Heading],
     },
     Rule {
         name: "kyua.total",
         pattern: r"^(?P<passed>\d+)/\d+ passed \((?P<failed>\d+) failed\)$",
-        effects: &[Effect::Counts(ToolId::Kyua, SORTS), Effect::Summary],
+        effects: &[Effect::Counts(SORTS), Effect::Summary],
     },
 ];

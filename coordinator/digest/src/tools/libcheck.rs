@@ -1,7 +1,7 @@
 //! Output of Check.
 
 use crate::rules::{ERROR, Effect, Kind, Rule, TOTAL, problem};
-use crate::tool::{Tool, ToolId};
+use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Check") };
 
@@ -9,7 +9,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "check.total",
         pattern: r"^\d+%: Checks: (?P<n>\d+), Failures: (?P<failed>\d+), Errors: (?P<errors>\d+)$",
-        effects: &[Effect::Session(ToolId::Check), Effect::Counts(ToolId::Check, TOTAL), Effect::Summary],
+        effects: &[Effect::Session, Effect::Counts(TOTAL), Effect::Summary],
     },
     Rule {
         name: "check.failed",

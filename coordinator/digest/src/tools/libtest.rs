@@ -3,7 +3,8 @@
 use super::compiler::DIED;
 use crate::records::{Event, RecordFormat, failed_test};
 use crate::rules::{
-    Diagnostic, ERROR, Effect, Indicator, Kind, Marker, Next, Rule, SORTS, TestEvent, problem,
+    Diagnostic, ERROR, Effect, FAILS_WITHOUT_TESTS, Indicator, Kind, Next, Rule, SORTS, TestEvent, pointed,
+    problem, set_place,
 };
 use crate::tally::Counts;
 use crate::tool::{ReportFormat, Tool, ToolId};
@@ -11,6 +12,7 @@ use serde::Deserialize;
 
 pub(super) const TOOL: Tool = Tool {
     runs_tests: true,
+    runs_no_tests: &["bench"],
     build_report: Some(ReportFormat { name: "cargo_json", has_priority: false }),
     panics_are_failed_tests: true,
     program: Some(ToolId::Cargo),
@@ -84,7 +86,9 @@ fn captured(_: &[String], line: &str) -> Next {
 
 pub(super) fn panicked(diagnostic: &mut Diagnostic) {
     for line in &diagnostic.lines {
-        let Some((_, place)) = line.split_once("panicked at ") else { continue };
+        let place =
+            line.split_once("panicked at ").or_else(|| line.split_once("did not panic as expected at "));
+        let Some((_, place)) = place else { continue };
         // Since 1.73 the place follows directly; before, it came after the quoted message.
         let place = place.rsplit(", ").next().unwrap_or(place).trim_end_matches(':');
         let mut parts = place.rsplitn(3, ':');
@@ -99,6 +103,21 @@ pub(super) fn panicked(diagnostic: &mut Diagnostic) {
     }
 }
 
+/// An example in documentation may fail to compile. Its name has the file and its first line.
+fn of_example(diagnostic: &mut Diagnostic) {
+    panicked(diagnostic);
+    pointed(diagnostic);
+    let place = diagnostic.test.as_deref().and_then(|test| {
+        let (file, rest) =
+            test.split_once(" - ").filter(|(file, _)| file.ends_with(".rs") || file.ends_with(".md"))?;
+        let line = rest.rsplit_once("(line ")?.1.strip_suffix(')')?;
+        Some(format!("{file}:{line}"))
+    });
+    if let (None, Some(place)) = (&diagnostic.file, place) {
+        let _placed = set_place(diagnostic, &place);
+    }
+}
+
 const RULES: &[Rule] = &[
     Rule {
         name: "libtest.died",
@@ -108,55 +127,64 @@ const RULES: &[Rule] = &[
             r")(?:: \d+)?(?: \(core dumped\))?$"
         ),
         effects: &[
-            Effect::Test(ToolId::CargoTest, TestEvent::Started),
+            Effect::Test(TestEvent::Started),
             Effect::Problem(DIED),
-            Effect::Marker(Marker::Crash(Indicator::Died(""))),
+            Effect::Crash(Indicator::Died("")),
         ],
     },
     Rule {
         name: "libtest.session",
         pattern: r"^running (?P<n>\d+) tests?$",
-        effects: &[Effect::Session(ToolId::CargoTest), Effect::Announces(ToolId::CargoTest)],
+        effects: &[Effect::Session, Effect::Announces],
     },
     Rule {
         name: "libtest.captured",
         pattern: r"^---- (?P<t>.+?) (?:stdout|stderr) ----$",
         effects: &[Effect::Problem(
-            problem(ERROR, Kind::Test, 95).follow(captured).owning().refine(panicked),
+            problem(ERROR, Kind::Test, 95).follow(captured).owning().refine(of_example),
         )],
     },
     Rule {
         name: "libtest.failed",
         pattern: r"^test (?P<t>.+?)(?: - should panic)? \.\.\. FAILED$",
-        effects: &[
-            Effect::Test(ToolId::CargoTest, TestEvent::Failed),
-            Effect::Problem(problem(ERROR, Kind::Test, 90).bare()),
-        ],
+        effects: &[Effect::Test(TestEvent::Failed), Effect::Problem(problem(ERROR, Kind::Test, 90).bare())],
     },
     Rule {
         name: "libtest.passed",
         pattern: r"^test (?P<t>.+?) \.\.\. ok$",
-        effects: &[Effect::Test(ToolId::CargoTest, TestEvent::Passed)],
+        effects: &[Effect::Test(TestEvent::Passed)],
     },
     Rule {
         name: "libtest.ignored",
         pattern: r"^test (?P<t>.+?) \.\.\. ignored(?:, .*)?$",
-        effects: &[Effect::Test(ToolId::CargoTest, TestEvent::Skipped)],
+        effects: &[Effect::Test(TestEvent::Skipped)],
     },
     Rule {
         name: "libtest.running",
         // Of a test that printed the beginning of a line, or died, the rest is another's word.
         pattern: r"^test (?P<t>\S.*?) \.\.\. (?:$|error: )",
-        effects: &[Effect::Test(ToolId::CargoTest, TestEvent::Started)],
+        effects: &[Effect::Test(TestEvent::Started)],
+    },
+    Rule {
+        // The filter selects no test of this program.
+        name: "libtest.filtered",
+        pattern: r"^test result: ok\. 0 passed; 0 failed; 0 ignored; 0 measured; [1-9]\d* filtered out",
+        effects: &[FAILS_WITHOUT_TESTS],
     },
     Rule {
         name: "libtest.ok",
         pattern: r"^test result: ok\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; (?P<skipped>\d+) ignored",
-        effects: &[Effect::Counts(ToolId::CargoTest, SORTS)],
+        effects: &[Effect::Counts(SORTS)],
+    },
+    Rule {
+        // Inside the output of another program.
+        name: "libtest.indented",
+        pattern: r"^\s+test result: FAILED\. \d+ passed; ",
+        effects: &[Effect::Failure],
     },
     Rule {
         name: "libtest.result",
         pattern: r"^test result: FAILED\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; (?P<skipped>\d+) ignored",
-        effects: &[Effect::Counts(ToolId::CargoTest, SORTS), Effect::Summary],
+        effects: &[Effect::Counts(SORTS), Effect::Summary],
     },
 ];

@@ -1,7 +1,7 @@
 //! Output of linter.
 
-use crate::rules::{ERROR, Effect, Fails, Kind, Level, Marker, Next, Rule, WARNING, problem};
-use crate::tool::{Apart, Tool, ToolId};
+use crate::rules::{ERROR, Effect, Fails, Kind, Level, Next, Rule, WARNING, problem};
+use crate::tool::{Apart, Tool};
 
 pub(super) const TOOL: Tool = Tool {
     apart: Apart::Always,
@@ -24,8 +24,15 @@ const COMMANDS: &[&str] = &[
     "cspell",
     "deptry",
     "doc8",
+    "dotenv-linter",
+    "erblint",
+    "fasterer",
     "flake8",
+    "foodcritic",
+    "go-consistent",
     "golangci-lint",
+    "gosec",
+    "haml-lint",
     "hlint",
     "knip",
     "ktlint",
@@ -33,15 +40,20 @@ const COMMANDS: &[&str] = &[
     "madge",
     "markdownlint",
     "mdl",
+    "misspell",
     "pycodestyle",
     "pydocstyle",
     "pyflakes",
     "reek",
     "ruff",
+    "scss-lint",
     "shellcheck",
+    "slim-lint",
     "sqlfluff",
+    "standardrb",
     "staticcheck",
     "textlint",
+    "typos",
     "shfmt",
     "vulture",
     "xo",
@@ -74,13 +86,13 @@ const RULES: &[Rule] = &[
     Rule {
         // Totals of linters that fail after each remark.
         name: "lint.total",
-        pattern: r"^(?:Total: (?:[1-9]\d* warnings? / \d+|\d+ warnings? / [1-9]\d*) errors? in \d+ files?|Total (?:accumulated )?errors(?: found)?(?::| =) [1-9]\d*|CSpell: .*Issues found: [1-9]\d* in .*|[1-9]\d* hints?(?: \(\d+ ignored\))?|Found [1-9]\d* dependency issues?\.|Contracts: \d+ kept, [1-9]\d* broken\.|Analysis failed with [1-9]\d* (?:weighted )?issues?\.|\xe2\x9c\x96 {3}found [1-9]\d* problems, \d+ warnings|error: [1-9]\d* vulnerabilit(?:y|ies) found!|Failed: [1-9]\d* failure\(s\), \d+ warning\(s\) .*|\xe2\x9c\x96 Found [1-9]\d* circular dependenc(?:y|ies)!)$",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Linter)), Effect::Summary, Effect::Harmless],
+        pattern: r"^(?:Total: (?:[1-9]\d* warnings? / \d+|\d+ warnings? / [1-9]\d*) errors? in \d+ files?|Total (?:accumulated )?errors(?: found)?(?::| =) [1-9]\d*|CSpell: .*Issues found: [1-9]\d* in .*|[1-9]\d* hints?(?: \(\d+ ignored\))?|Found [1-9]\d* dependency issues?\.|Contracts: \d+ kept, [1-9]\d* broken\.|Analysis failed with [1-9]\d* (?:weighted )?issues?\.|\xe2\x9c\x96 {3}found [1-9]\d* problems, \d+ warnings|error: [1-9]\d* vulnerabilit(?:y|ies) found!|Failed: [1-9]\d* failure\(s\), \d+ warning\(s\) .*|\xe2\x9c\x96 Found [1-9]\d* circular dependenc(?:y|ies)!|[1-9]\d* issues:|\d+ files? inspected, [1-9]\d* lints? detected|(?:\w+ ok, )*(?:advisories|bans|licenses|sources) FAILED(?:, \w+ (?:ok|FAILED))*)$",
+        effects: &[Effect::Failure, Effect::Summary, Effect::Harmless],
     },
     Rule {
         name: "lint.clean",
         pattern: r"^(?:Total: 0 warnings / 0 errors in \d+ files?|Total (?:accumulated )?errors(?: found)?(?::| =) 0|CSpell: .*Issues found: 0 in .*|No hints|Success! No dependency issues found\.|Contracts: \d+ kept, 0 broken\.|Woohoo! Your API descriptions? (?:is|are) valid\..*|Passed: 0 failure\(s\), \d+ warning\(s\) .*|\xe2\x9c\x94 No circular dependency found!)$",
-        effects: &[Effect::Marker(Marker::Success(ToolId::Linter)), Effect::Summary, Effect::Harmless],
+        effects: &[Effect::Success, Effect::Summary, Effect::Harmless],
     },
     Rule {
         // As import-linter has it.
@@ -92,5 +104,10 @@ const RULES: &[Rule] = &[
         name: "lint.lintrunner_row",
         pattern: r"^\s+(?P<s>Error|Warning|Advice) \((?P<m>[A-Z][A-Z0-9_-]*)\) .*",
         effects: &[Effect::Problem(problem(Level::Word, Kind::Lint, 88).follow(crate::rules::indented))],
+    },
+    Rule {
+        name: "lint.shellcheck_code",
+        pattern: r"^ *\^(?:-*\^)? ?SC\d{4} \((?P<s>error|warning|info|style)\): (?P<m>.*)",
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Lint, 80).fails(Fails::Always))],
     },
 ];

@@ -1,7 +1,9 @@
 //! Reports that name a file in a heading and have rows with a line and a message.
 
-use crate::rules::{Diagnostic, ERROR, Effect, Fails, Kind, Level, Next, Rule, paragraph, problem};
+use super::c::excerpt;
+use crate::rules::{Diagnostic, ERROR, Effect, Fails, Kind, Level, Next, Rule, WARNING, paragraph, problem};
 use crate::tool::{Apart, Tool};
+use buildpool_protocol::report::Severity;
 
 pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("table of remarks") };
 
@@ -60,6 +62,27 @@ fn brakeman_place(diagnostic: &mut Diagnostic) {
     diagnostic.head = diagnostic.lines.iter().position(|line| line.starts_with("Message: "));
     diagnostic.spurious = file.is_none() || diagnostic.head.is_none();
     (diagnostic.file, diagnostic.line) = (file, line);
+}
+
+/// checkov's `Check: CKV_AWS_9: "…"` above the result.
+fn is_check(line: &str) -> bool {
+    line.starts_with("Check: CKV")
+}
+
+fn checkov_rows(so_far: &[String], line: &str) -> Next {
+    if line.starts_with('\t') && !line.trim().is_empty() && so_far.len() < 4 {
+        Next::Part
+    } else {
+        Next::Beyond
+    }
+}
+
+/// `File: /main.tf:1-12` names the first and the last line.
+fn file_row(diagnostic: &mut Diagnostic) {
+    let place = diagnostic.lines.iter().find_map(|line| line.trim().strip_prefix("File: "));
+    let first = place.map(|place| place.rsplit_once('-').map_or(place, |(first, _)| first).to_owned());
+    let _placed = first.is_some_and(|place| crate::rules::set_place(diagnostic, &place));
+    diagnostic.head = Some(0);
 }
 
 /// The message of an advisory of cargo audit is its `Title:`.
@@ -126,7 +149,47 @@ fn semgrep_place(diagnostic: &mut Diagnostic) {
         .map(|at| mark + 1 + at);
 }
 
+/// A linter that fails after each remark has no remarks that only inform.
+pub(super) fn not_informal(diagnostic: &mut Diagnostic) {
+    let first = diagnostic.first();
+    if ["[LOW]", "[STYLE]", "[UNSPECIFIED]"].iter().any(|word| first.starts_with(word))
+        || first.contains(": Suggestion: ")
+    {
+        diagnostic.severity = Some(Severity::Warning);
+    }
+}
+
 const RULES: &[Rule] = &[
+    Rule {
+        // As haml-lint, slim-lint and scss-lint have it, which fail after a warning too.
+        name: "lint_reports.lettered",
+        pattern: r"^(?P<f>[^\s:]+\.(?:haml|slim|scss|sass|erb)):(?P<l>\d+)(?::(?P<c>\d+))? \[(?P<s>[EW])\] (?P<m>[A-Z]\w+: .*)",
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Lint, 88).fails(Fails::Always))],
+    },
+    Rule {
+        // As CodeChecker has it.
+        name: "lint_reports.severity_in_front",
+        pattern: r"^\[(?P<s>CRITICAL|HIGH|MEDIUM|LOW|STYLE|UNSPECIFIED)\] (?P<f>[^\s:]+):(?P<l>\d+):(?P<c>\d+): (?P<m>.*)",
+        effects: &[Effect::Problem(
+            problem(Level::Word, Kind::Lint, 90).follow(excerpt).refine(not_informal).fails(Fails::Always),
+        )],
+    },
+    Rule {
+        // A code in front, and the place at the end, as foodcritic has it.
+        name: "lint_reports.place_at_end",
+        pattern: r"^(?P<k>[A-Z]{2,4}\d{3,4}): (?P<m>\S.*): (?P<f>[^\s:]+\.\w{1,8}):(?P<l>\d+)$",
+        effects: &[Effect::Problem(problem(WARNING, Kind::Lint, 88).fails(Fails::Always))],
+    },
+    Rule {
+        name: "lint_reports.dotenv",
+        pattern: r"^(?P<f>(?:\S*/)?\.env(?:\.[\w.-]+)?):(?P<l>\d+) (?P<m>[A-Z]\w+.*)",
+        effects: &[Effect::Problem(problem(WARNING, Kind::Lint, 85).fails(Fails::Always))],
+    },
+    Rule {
+        name: "lint_reports.fasterer",
+        pattern: r"^(?P<f>[^\s:]+\.rb):(?P<l>\d+) (?P<m>\S.* is slower than .*\.)$",
+        effects: &[Effect::Problem(problem(WARNING, Kind::Lint, 88).fails(Fails::Always))],
+    },
     Rule {
         name: "lint_reports.listed",
         pattern: r"^(?:Unused|Unlisted|Unresolved|Missing|Duplicate|Unlinted|Invalid) (?:[a-z]+ ){0,2}[a-z]+s(?: \(\d+\)|:)?$",
@@ -180,6 +243,28 @@ const RULES: &[Rule] = &[
         effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 88).follow(paragraph).refine(brakeman_place))],
     },
     Rule {
+        // A row of its table: file, line, sort, class, message, confidence.
+        name: "lint_reports.brakeman_row",
+        pattern: r"^(?P<f>[^\s:]+\.(?:rb|erb|haml|slim))(?:\t| {2,})(?P<l>\d+)(?:\t| {2,})(?P<m>[A-Z].*)\s(?:High|Medium|Weak)$",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 88).fails(Fails::Always))],
+    },
+    Rule {
+        name: "lint_reports.checkov",
+        pattern: r"^\tFAILED for resource: (?P<m>\S+)$",
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Lint, 90)
+                .lead(is_check)
+                .follow(checkov_rows)
+                .refine(file_row)
+                .fails(Fails::Always),
+        )],
+    },
+    Rule {
+        name: "lint_reports.checkov_total",
+        pattern: r"^Passed checks: \d+, Failed checks: [1-9]\d*, Skipped checks: \d+$",
+        effects: &[Effect::Failure, Effect::Summary],
+    },
+    Rule {
         name: "lint_reports.advisory",
         pattern: r"^Crate: +\S+$",
         effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 90).follow(paragraph).refine(title))],
@@ -188,5 +273,10 @@ const RULES: &[Rule] = &[
         name: "lint_reports.django",
         pattern: r"^(?:\?|[\w.]+): \([\w.]+\.E\d{3}\) (?P<m>.*)",
         effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 90).fails(Fails::Always))],
+    },
+    Rule {
+        name: "lint_reports.sqlfluff_row",
+        pattern: r"^L: +\d+ \| P: +\d+ \| [A-Z]{2}\d\d \| (?P<m>.*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Lint, 85).fails(Fails::Always))],
     },
 ];

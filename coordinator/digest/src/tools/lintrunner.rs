@@ -1,7 +1,7 @@
 //! Output of lintrunner.
 
-use crate::rules::{ERROR, Effect, Kind, Marker, Rule, problem};
-use crate::tool::{Apart, Tool, ToolId};
+use crate::rules::{ERROR, Effect, Kind, Rule, problem};
+use crate::tool::{Apart, Tool};
 
 pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("lintrunner") };
 
@@ -10,6 +10,6 @@ const RULES: &[Rule] = &[Rule {
     pattern: r"^>>> Lint for (?P<f>\S+):$",
     effects: &[
         Effect::Problem(problem(ERROR, Kind::Lint, 88).follow(crate::rules::indented_or_blank)),
-        Effect::Marker(Marker::Failure(ToolId::Lintrunner)),
+        Effect::Failure,
     ],
 }];

@@ -1,6 +1,6 @@
 //! Output of make.
 
-use crate::rules::{ERROR, Effect, Indicator, Kind, Marker, Rule, problem};
+use crate::rules::{ERROR, Effect, Indicator, Kind, Rule, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool =
@@ -17,10 +17,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "make.syntax",
         pattern: r"^(?P<f>[^\s:]*[Mm]akefile[^\s:]*|[^\s:]+\.mk):(?P<l>\d+): \*\*\* (?P<m>.*)",
-        effects: &[
-            Effect::Problem(problem(ERROR, Kind::Build, 92)),
-            Effect::Marker(Marker::Failure(ToolId::Make)),
-        ],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 92)), Effect::Failure],
     },
     Rule {
         name: "make.ignored",
@@ -33,7 +30,7 @@ const RULES: &[Rule] = &[
         pattern: r"^g?n?make(?:\[\d+\])?: \*\*\* (?P<m>No rule to make target .*|No targets.*|multiple target patterns.*|missing .*)",
         effects: &[
             Effect::Problem(problem(ERROR, Kind::Build, 85)),
-            Effect::Marker(Marker::Failure(ToolId::Make)),
+            Effect::Failure,
             Effect::Summary,
             Effect::Alone,
         ],
@@ -41,28 +38,17 @@ const RULES: &[Rule] = &[
     Rule {
         name: "make.error",
         pattern: r"^g?n?make(?:\[\d+\])?: \*\*\* (?P<m>.*)",
-        effects: &[
-            Effect::Problem(problem(ERROR, Kind::Consequence, 40)),
-            Effect::Marker(Marker::Failure(ToolId::Make)),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 40)), Effect::Failure, Effect::Summary],
     },
     Rule {
         // The make of BSD.
         name: "make.bsd_error",
         pattern: r"^\*\*\* (?:\[.*\] )?Error (?:code )?\d+(?: \(ignored\))?$",
-        effects: &[
-            Effect::Problem(problem(ERROR, Kind::Consequence, 40)),
-            Effect::Marker(Marker::Failure(ToolId::Make)),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 40)), Effect::Failure, Effect::Summary],
     },
     Rule {
         name: "make.died",
         pattern: concat!(r"^g?n?make(?:\[\d+\])?: \*\*\* \[.*\] (?P<sig>", shell_words!(), r")\b"),
-        effects: &[
-            Effect::Marker(Marker::Crash(Indicator::Died(""))),
-            Effect::Marker(Marker::Failure(ToolId::MakeRecipe)),
-        ],
+        effects: &[Effect::Crash(Indicator::Died("")), Effect::Of(ToolId::MakeRecipe, &[Effect::Failure])],
     },
 ];

@@ -7,11 +7,13 @@ use super::node::stack;
 use crate::command::Command;
 use crate::machines::MatchedLine;
 use crate::rules::{
-    ERROR, Effect, Kind, Level, Marker, Next, Role, Rule, TOTAL, TestEvent, WARNING, indented, problem,
+    BEGINS, Diagnostic, ERROR, Effect, Kind, Level, Next, Role, Rule, TOTAL, TestEvent, WARNING, indented,
+    problem,
 };
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const SUREFIRE_TOOL: Tool = Tool {
+    counts_in_builds: true,
     program: Some(ToolId::Maven),
     names_parts: true,
     optional_selection: selection,
@@ -19,6 +21,8 @@ pub(super) const SUREFIRE_TOOL: Tool = Tool {
 };
 
 pub(super) const TOOL: Tool = Tool {
+    reports_its_end: true,
+    may_end_early: &["exec:java"],
     commands: COMMANDS,
     selections: &["-Dtest"],
     apart: Apart::Always,
@@ -72,6 +76,32 @@ fn is_class(line: &str) -> bool {
     line.strip_prefix("[ERROR] ").is_some_and(|class| !class.contains(' ') && class.contains('.'))
 }
 
+/// Lines of a reason that ends with a colon: files with wrong formats.
+fn reasons(so_far: &[String], line: &str) -> Next {
+    if so_far.first().is_some_and(|head| head.ends_with(':')) && so_far.len() < 20 {
+        maven_lines(so_far, line)
+    } else {
+        Next::Beyond
+    }
+}
+
+/// Such a list is the cause.
+fn listed(diagnostic: &mut Diagnostic) {
+    if diagnostic.lines.len() > 1 {
+        diagnostic.kind = Some(Kind::Lint);
+    }
+}
+
+/// The violations of a rule, up to the next line of Maven.
+fn violations(so_far: &[String], line: &str) -> Next {
+    if line.starts_with('[') || so_far.len() > 60 { Next::Beyond } else { Next::Part }
+}
+
+/// A branch of a tree of dependencies.
+fn is_of_tree(line: &str) -> bool {
+    line.trim_start().starts_with("+-") || line == "and"
+}
+
 /// Indented lines with the same mark after `[ERROR]`.
 fn maven_lines(so_far: &[String], line: &str) -> Next {
     let Some(rest) = line.strip_prefix("[ERROR]") else { return stack(so_far, line) };
@@ -80,7 +110,7 @@ fn maven_lines(so_far: &[String], line: &str) -> Next {
 
 /// `wrongSum(app.OneTest)` is the test that reports and others call `app.OneTest.wrongSum`. Of JUnit 5's the class is where the
 /// stack has the method.
-fn maven_test(diagnostic: &mut crate::rules::Diagnostic) {
+fn maven_test(diagnostic: &mut Diagnostic) {
     let test = diagnostic.test.take().unwrap_or_default();
     let class = test.strip_suffix(')').and_then(|test| test.rsplit_once('('));
     let class = class.filter(|(_, class)| !class.is_empty() && !class.contains([' ', ',']));
@@ -104,7 +134,7 @@ fn maven_test(diagnostic: &mut crate::rules::Diagnostic) {
 }
 
 /// The second copy of a compiler's message marks all of its lines.
-fn maven_unmarked(diagnostic: &mut crate::rules::Diagnostic) {
+fn maven_unmarked(diagnostic: &mut Diagnostic) {
     for line in diagnostic.lines.iter_mut().skip(1) {
         if let Some(rest) = line.strip_prefix("[ERROR] ") {
             *line = rest.to_owned();
@@ -113,7 +143,7 @@ fn maven_unmarked(diagnostic: &mut crate::rules::Diagnostic) {
 }
 
 /// Of the list at the end: `OneTest.wrongSum:8`, `OneTest>BaseTest.wrongSum:12->helper:7`. The file it names by the class only.
-fn maven_list(diagnostic: &mut crate::rules::Diagnostic) {
+fn maven_list(diagnostic: &mut Diagnostic) {
     diagnostic.test = diagnostic.test.take().map(|test| {
         let test = test.rsplit_once(':').map_or(test.as_str(), |(test, _)| test);
         match test.split_once('>') {
@@ -136,11 +166,7 @@ const RULES: &[Rule] = &[
         pattern: r"^\[ERROR\] Process Exit Code: (?P<sig>1[2-9]\d)$",
         effects: &[Effect::Within("The forked VM", &CHILD_DIED)],
     },
-    Rule {
-        name: "maven.begun",
-        pattern: r"^\[INFO\] Scanning for projects\.\.\.$",
-        effects: &[Effect::Marker(Marker::Begins(ToolId::Maven))],
-    },
+    Rule { name: "maven.begun", pattern: r"^\[INFO\] Scanning for projects\.\.\.$", effects: &[BEGINS] },
     Rule {
         name: "maven.goal",
         pattern: r"^\[INFO\] --- \S+:(?P<u>[^\s:]+ \(\S+\)) @ (?P<w>\S+) ---$",
@@ -155,22 +181,21 @@ const RULES: &[Rule] = &[
         name: "maven.success",
         pattern: r"^\[INFO\] BUILD SUCCESS$",
         effects: &[
-            Effect::Over(ToolId::Surefire, true),
-            Effect::Marker(Marker::Success(ToolId::Maven)),
+            Effect::Of(ToolId::Surefire, &[Effect::Own(|line| line.over(true))]),
+            Effect::Success,
             Effect::Summary,
         ],
     },
     Rule {
         name: "maven.failure",
         pattern: r"^\[(?:INFO|ERROR)\] BUILD (?:FAILURE|ERROR)$",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Maven)), Effect::Summary],
+        effects: &[Effect::Failure, Effect::Summary],
     },
     Rule {
         name: "maven.totals",
         pattern: r"^\[(?:INFO|ERROR|WARNING)\] Tests run: (?P<n>\d+), Failures: (?P<failed>\d+), Errors: (?P<errors>\d+), Skipped: (?P<skipped>\d+)(?:, Flakes: \d+)?$",
         effects: &[
-            Effect::Session(ToolId::Surefire),
-            Effect::Counts(ToolId::Surefire, TOTAL),
+            Effect::Of(ToolId::Surefire, &[Effect::Session, Effect::Counts(TOTAL)]),
             Effect::Summary,
             Effect::Harmless,
         ],
@@ -183,7 +208,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "surefire.goal",
         pattern: r"^\[INFO\] --- \S*(?:surefire|failsafe)\S*:(?P<t>[^\s:]+ \(\S+\) @ \S+) ---$",
-        effects: &[Effect::Part(ToolId::Surefire)],
+        effects: &[Effect::Of(ToolId::Surefire, &[Effect::Own(|line| line.part())])],
     },
     Rule {
         // A quiet run names the goal and the module only here.
@@ -194,17 +219,20 @@ const RULES: &[Rule] = &[
     Rule {
         name: "surefire.heading",
         pattern: r"^(?:\[INFO\] )? T E S T S$",
-        effects: &[Effect::Heading(ToolId::Surefire)],
+        effects: &[Effect::Of(ToolId::Surefire, &[Effect::Heading])],
     },
     Rule {
         name: "surefire.begun",
         pattern: r"^(?:\[INFO\] )?Running (?P<t>[\w$]+(?:\.[\w$]+)+)$",
-        effects: &[Effect::IfKnown(ToolId::Surefire), Effect::Test(ToolId::Surefire, TestEvent::Started)],
+        effects: &[
+            Effect::IfKnown(ToolId::Surefire),
+            Effect::Of(ToolId::Surefire, &[Effect::Test(TestEvent::Started)]),
+        ],
     },
     Rule {
         name: "surefire.ended",
         pattern: r"^(?:\[\w+\] )?Tests run: \d+, .*Time elapsed: .* in (?P<t>[\w$.]+)$",
-        effects: &[Effect::Test(ToolId::Surefire, TestEvent::Ended)],
+        effects: &[Effect::Of(ToolId::Surefire, &[Effect::Test(TestEvent::Ended)])],
     },
     Rule {
         name: "surefire.ended_unnamed",
@@ -235,25 +263,21 @@ const RULES: &[Rule] = &[
     Rule {
         name: "maven.unresolved",
         pattern: r"^\[ERROR\] Failed to execute goal .*(?:Could not resolve dependencies|Could not find artifact|Fatal error compiling|No compiler is provided)",
-        effects: &[
-            Effect::Problem(problem(ERROR, Kind::Build, 88)),
-            Effect::Marker(Marker::Failure(ToolId::Maven)),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 88)), Effect::Failure, Effect::Summary],
     },
     Rule {
         name: "maven.failed_goal",
         pattern: r"^\[ERROR\] Failed to execute goal (?P<m>.*)",
         effects: &[
-            Effect::Problem(problem(ERROR, Kind::Consequence, 60)),
-            Effect::Marker(Marker::Failure(ToolId::Maven)),
+            Effect::Problem(problem(ERROR, Kind::Consequence, 60).follow(reasons).refine(listed)),
+            Effect::Failure,
             Effect::Summary,
         ],
     },
     Rule {
         name: "maven.told_again",
         pattern: r"^\[ERROR\] (?:  +(?:The project .* has \d+ errors?$|.* -> \[Help \d+\]$)|The build could not read \d+ projects?\b)",
-        effects: &[Effect::Marker(Marker::FailureToo(ToolId::Maven)), Effect::Harmless],
+        effects: &[Effect::Own(|line| line.fails_too()), Effect::Harmless],
     },
     Rule {
         name: "maven.pom",
@@ -269,11 +293,11 @@ const RULES: &[Rule] = &[
         // Only a failed build ends with this; it is all that `tail` leaves of it.
         name: "maven.help",
         pattern: r"^\[ERROR\] (?:-> \[Help \d+\]|\[Help \d+\] http|To see the full stack trace of the errors, re-run Maven|Re-run Maven using|For more information about the errors and possible solutions|After correcting the problems, you can resume the build|  mvn <args> -rf )",
-        effects: &[Effect::Marker(Marker::FailureToo(ToolId::Maven)), Effect::Harmless],
+        effects: &[Effect::Own(|line| line.fails_too()), Effect::Harmless],
     },
     Rule {
         name: "maven.chatter",
-        pattern: r"^\[ERROR\] (?:\[Help|Re-run Maven|To see the full|For more information|After correcting|-> \[|Please refer|Failures:|Errors:|COMPILATION ERROR :|\[ERROR\] Some problems were encountered|$)",
+        pattern: r"^\[ERROR\] (?:\[Help|Re-run Maven|To see the full|For more information|After correcting|-> \[|Please refer|Run 'mvn |Failures:|Errors:|COMPILATION ERROR :|\[ERROR\] Some problems were encountered|$)",
         effects: &[Effect::Harmless],
     },
     Rule {
@@ -287,6 +311,14 @@ const RULES: &[Rule] = &[
         name: "surefire.flake",
         pattern: r"^\[WARNING\] (?P<t>(?:[a-z]\w*\.)*[A-Z][\w$]*\.[a-z_]\w*)(?:\([\w.$]+\))?$",
         effects: &[Effect::Own(|line| line.tally.names_flaky(&line.text("t"))), Effect::Harmless],
+    },
+    Rule {
+        // A rule of the enforcer plugin, and the list of its violations.
+        name: "maven.enforcer",
+        pattern: r"^\[(?:ERROR|WARNING)\] Rule \d+: (?P<m>\S+ failed with message:.*)",
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Build, 92).follow(violations).dispensable(is_of_tree),
+        )],
     },
     Rule {
         name: "maven.warning",

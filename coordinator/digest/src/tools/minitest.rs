@@ -2,7 +2,7 @@
 
 use super::bats::place;
 use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, TOTAL, TestEvent, problem};
-use crate::tool::{Tool, ToolId};
+use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { selections: &["--name"], rules: RULES, ..Tool::named("minitest") };
 
@@ -40,16 +40,12 @@ const RULES: &[Rule] = &[
     Rule {
         name: "minitest.running",
         pattern: r"^(?P<t>[A-Z][\w:]*#\w+) = (?:$|.*\[BUG\] )",
-        effects: &[Effect::Test(ToolId::Minitest, TestEvent::Started)],
+        effects: &[Effect::Test(TestEvent::Started)],
     },
     Rule {
         name: "minitest.summary",
         pattern: r"^(?P<n>\d+) (?:runs|tests), \d+ assertions, (?P<failed>\d+) failures, (?P<errors>\d+) errors(?:, (?P<skipped>\d+) skips|, (?P<skipped2>\d+) pendings, (?P<skipped3>\d+) omissions)?",
-        effects: &[
-            Effect::Session(ToolId::Minitest),
-            Effect::Counts(ToolId::Minitest, TOTAL),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Session, Effect::Counts(TOTAL), Effect::Summary],
     },
     Rule {
         name: "minitest.numbered",

@@ -2,8 +2,9 @@
 
 use super::bats::numbered;
 use super::compiler::DIED;
+use super::crystal;
 use crate::records::{Event, RecordFormat, failed_test};
-use crate::rules::{Diagnostic, ERROR, Effect, Indicator, Kind, Marker, Next, Role, Rule, SORTS, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Indicator, Kind, Next, Role, Rule, SORTS, problem};
 use crate::tally::Counts;
 use crate::tool::{Announced, Tool, ToolId};
 use serde::Deserialize;
@@ -14,6 +15,7 @@ pub(super) const TOOL: Tool = Tool {
     selections: &["-g", "--grep"],
     begins_in_silence: true,
     always_totals: true,
+    one_total: true,
     announces: Some(Announced::ByBlankLine),
     totals_begin: true,
     begins_at_suite: true,
@@ -30,7 +32,7 @@ pub(super) const JSON: Tool = Tool {
 };
 
 /// A test runner reports the death of one of its processes.
-pub(super) const WORKER_DIED: Effect = Effect::RunnerSays(Marker::Crash(Indicator::ChildDied("")));
+pub(super) const WORKER_DIED: Effect = Effect::RunnerSays(Indicator::ChildDied(""));
 
 /// `exitCode: null`, `signalCode: SIGSEGV`.
 fn codes(so_far: &[String], line: &str) -> Next {
@@ -39,8 +41,21 @@ fn codes(so_far: &[String], line: &str) -> Next {
     if is_code && so_far.len() < 4 { Next::Part } else { Next::Beyond }
 }
 
+/// Part of the addresses of Cypress's own files.
+const CYPRESS_RUNNER: &str = "/__cypress/runner/";
+
+/// The file of a frame in a browser: `webpack:///./a.cy.ts`, `http://localhost:9000/__cypress/tests?p=a.spec.js`.
+fn in_project(file: &str) -> &str {
+    let file = file.split_once("__cypress/tests?p=").map_or(file, |(_, file)| file);
+    match file.strip_prefix("webpack://") {
+        Some(file) => file.split_once("/./").map_or(file.trim_start_matches('/'), |(_, file)| file),
+        None => file,
+    }
+}
+
 /// The first stack line outside node_modules has the location.
 pub(super) fn js_place(diagnostic: &mut Diagnostic) {
+    let mut served = None;
     for line in &diagnostic.lines {
         let trimmed = line.trim_start();
         let Some(rest) = trimmed.strip_prefix("at ").or_else(|| trimmed.strip_prefix("❯ ")) else {
@@ -54,12 +69,20 @@ pub(super) fn js_place(diagnostic: &mut Diagnostic) {
         let mut parts = place.rsplitn(3, ':');
         if let (Some(column), Some(row), Some(file)) = (parts.next(), parts.next(), parts.next())
             && let (Ok(column), Ok(row)) = (column.parse(), row.parse())
+            && !file.contains(CYPRESS_RUNNER)
         {
-            diagnostic.file = Some(file.to_owned());
-            diagnostic.line = Some(row);
-            diagnostic.column = Some(column);
+            let place = (in_project(file).to_owned(), row, column);
+            if place.0.contains("://") {
+                served.get_or_insert(place);
+                continue;
+            }
+            (diagnostic.file, diagnostic.line, diagnostic.column) = (Some(place.0), Some(row), Some(column));
             return;
         }
+    }
+    if let Some((file, row, column)) = served {
+        (diagnostic.file, diagnostic.line, diagnostic.column) = (Some(file), Some(row), Some(column));
+        return;
     }
     crate::rules::pointed(diagnostic);
 }
@@ -195,10 +218,20 @@ fn mocha_only(diagnostic: &mut Diagnostic) {
         test.truncate(test.trim_end_matches(['─', ' ']).len());
     }
     // RSpec's frames look like comments.
-    let frame =
-        diagnostic.lines.iter().find_map(|line| line.trim_start().strip_prefix("# ./")?.split_once(":in "));
-    if let (None, Some((place, _))) = (&diagnostic.file, frame) {
+    let frame = diagnostic.lines.iter().find_map(|line| {
+        let place = line.trim_start().strip_prefix("# ./")?;
+        place.split(":in ").next()
+    });
+    if let (None, Some(place)) = (&diagnostic.file, frame) {
         let place = format!("./{place}");
+        let _placed = crate::rules::set_place(diagnostic, &place);
+    }
+    // Crystal has the place of the expectation, or the frames of an exception.
+    let frame = diagnostic.lines.iter().find_map(|line| {
+        let place = line.trim_start().strip_prefix("# ").filter(|place| place.contains(".cr:"));
+        place.or_else(|| crystal::own_frame(line)).map(str::to_owned)
+    });
+    if let (None, Some(place)) = (&diagnostic.file, frame) {
         let _placed = crate::rules::set_place(diagnostic, &place);
     }
     let named = diagnostic.test.as_deref().and_then(|test| test.split(" › ").next()).map(str::to_owned);
@@ -209,15 +242,24 @@ fn mocha_only(diagnostic: &mut Diagnostic) {
 }
 
 /// Full name of a test of mocha, as its option `--grep` matches it: the suites and the test, one a
-/// line. The last one ends with a colon, and a blank line follows.
+/// line, each deeper than the message. The last one ends with a colon.
 fn mocha_name(lines: &[String]) -> Option<String> {
-    let end = lines.iter().position(|line| line.trim().is_empty())?;
     let (_, first) = lines.first()?.split_once(") ")?;
-    let parts: Vec<&str> =
-        std::iter::once(first).chain(lines[1..end].iter().map(|line| line.trim())).collect();
-    let name = parts.join(" ");
-    (parts.len() > 1).then(|| name.strip_suffix(':').map(str::to_owned))?
+    let mut name = first.trim_end().to_owned();
+    for line in lines.iter().skip(1).take(NAME_LINES_MAX) {
+        if name.ends_with(':') || !line.starts_with(NAME_INDENT) {
+            break;
+        }
+        name.push(' ');
+        name.push_str(line.trim());
+    }
+    name.strip_suffix(':').map(str::to_owned)
 }
+
+/// Indentation of the lines of a name below its first one.
+const NAME_INDENT: &str = "       ";
+/// Most such lines.
+const NAME_LINES_MAX: usize = 12;
 
 const RULES: &[Rule] = &[
     Rule {
@@ -241,25 +283,21 @@ const RULES: &[Rule] = &[
                 .refine(mocha_only),
         )],
     },
-    Rule {
-        name: "mocha.passed",
-        pattern: r"^ {2,}\xe2\x9c[\x93\x94] \S",
-        effects: &[Effect::AtWork(ToolId::Mocha)],
-    },
+    Rule { name: "mocha.passed", pattern: r"^ {2,}\xe2\x9c[\x93\x94] \S", effects: &[Effect::AtWork] },
     Rule {
         name: "mocha.passing",
         pattern: r"^\s+(?P<passed>\d+) passing \(",
-        effects: &[Effect::Counts(ToolId::Mocha, SORTS), Effect::Summary],
+        effects: &[Effect::Counts(SORTS), Effect::Summary],
     },
     Rule {
         name: "mocha.pending",
         pattern: r"^\s+(?P<skipped>[1-9]\d*) pending$",
-        effects: &[Effect::Adds(ToolId::Mocha, SORTS), Effect::Summary],
+        effects: &[Effect::Adds(SORTS), Effect::Summary],
     },
     Rule {
         name: "mocha.failing",
         pattern: r"^\s+(?P<failed>[1-9]\d*) failing$",
-        effects: &[Effect::Adds(ToolId::Mocha, SORTS), Effect::Summary],
+        effects: &[Effect::Adds(SORTS), Effect::Summary],
     },
     Rule {
         // Of a file that it could not load. No test ran then, and no total follows.
@@ -273,24 +311,25 @@ const RULES: &[Rule] = &[
                     .refine(exception)
                     .role(Role::Loading),
             ),
-            Effect::Marker(Marker::Failure(ToolId::Mocha)),
+            Effect::Failure,
             Effect::Summary,
         ],
     },
     Rule {
         name: "mocha.no_files",
         pattern: r"^Error: No test files found: ",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Mocha)), Effect::Summary],
+        effects: &[Effect::Failure, Effect::Summary],
     },
     Rule {
+        // Playwright's JSON has stats too, without suites.
         name: "mocha.json_stats",
-        pattern: r#"^  "stats": \{$"#,
-        effects: &[Effect::Session(ToolId::MochaJson), Effect::Partial(ToolId::MochaJson, SORTS)],
+        pattern: r#"^    "suites": \d+,$"#,
+        effects: &[Effect::Of(ToolId::MochaJson, &[Effect::Session, Effect::Partial(SORTS)])],
     },
     Rule {
         name: "mocha.json_counts",
         pattern: r#"^    "(?:passes": (?P<passed>\d+)|failures": (?P<failed>\d+)|pending": (?P<skipped>\d+)),$"#,
-        effects: &[Effect::Adds(ToolId::MochaJson, SORTS), Effect::Harmless],
+        effects: &[Effect::Of(ToolId::MochaJson, &[Effect::Adds(SORTS)]), Effect::Harmless],
     },
     Rule {
         name: "mocha.json_test",

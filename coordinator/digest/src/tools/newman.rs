@@ -1,7 +1,7 @@
 //! Output of newman.
 
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, TOTAL, problem};
-use crate::tool::{Tool, ToolId};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, TOTAL, problem};
+use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("newman") };
 
@@ -27,11 +27,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "newman.assertions",
         pattern: r"^\xe2\x94\x82 +assertions \xe2\x94\x82 +(?P<n>\d+) \xe2\x94\x82 +(?P<failed>\d+) \xe2\x94\x82$",
-        effects: &[Effect::Session(ToolId::Newman), Effect::Counts(ToolId::Newman, TOTAL), Effect::Summary],
+        effects: &[Effect::Session, Effect::Counts(TOTAL), Effect::Summary],
     },
     Rule {
         name: "newman.broken",
         pattern: r"^\xe2\x94\x82 +(?:requests|test-scripts|prerequest-scripts) \xe2\x94\x82 +\d+ \xe2\x94\x82 +[1-9]\d* \xe2\x94\x82$",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Newman))],
+        effects: &[Effect::Failure],
     },
 ];

@@ -2,7 +2,9 @@
 
 use super::compiler::CHILD_DIED;
 use super::libtest::panicked;
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, SORTS, TestEvent, problem};
+use crate::rules::{
+    Diagnostic, ERROR, Effect, FAILS_WITHOUT_TESTS, Kind, Next, Rule, SORTS, TestEvent, problem,
+};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
@@ -65,26 +67,31 @@ const RULES: &[Rule] = &[
     Rule {
         name: "nextest.session",
         pattern: r"^(?: Nextest run ID |\s+Starting (?P<n>\d+) tests? across )",
-        effects: &[Effect::Session(ToolId::Nextest), Effect::Announces(ToolId::Nextest)],
+        effects: &[Effect::Session, Effect::Announces],
     },
     Rule {
         name: "nextest.passed",
-        pattern: r"^\s+(?:TRY \d+ )?(?:PASS|LEAK) \[[ >]*[\d.]+s\]\s+(?:\(\s*\d+/\d+\) )?(?P<t>.+)$",
-        effects: &[Effect::Test(ToolId::Nextest, TestEvent::Passed)],
+        pattern: r"^\s+(?:TRY \d+ )?(?:PASS|LEAK) \[[ >]*[\d.]+s\]\s+(?:\((?:\s*\d+/\d+|(?:\xe2\x94\x80)+)\) )?(?P<t>.+)$",
+        effects: &[Effect::Test(TestEvent::Passed)],
     },
     Rule {
         name: "nextest.failed",
-        pattern: r"^\s+(?:TRY \d+ )?(?:FAIL|TIMEOUT|ABORT|SIG[A-Z]+|LEAK-FAIL) \[\s*[\d.]+s\]\s+(?:\(\s*\d+/\d+\) )?(?P<t>.+)$",
+        pattern: r"^\s+(?:TRY \d+ )?(?:FAIL|TIMEOUT|ABORT|SIG[A-Z]+|LEAK-FAIL) \[\s*[\d.]+s\]\s+(?:\((?:\s*\d+/\d+|(?:\xe2\x94\x80)+)\) )?(?P<t>.+)$",
         effects: &[
-            Effect::Test(ToolId::Nextest, TestEvent::Failed),
+            Effect::Test(TestEvent::Failed),
             Effect::Problem(
                 problem(ERROR, Kind::Test, 92).bare().follow(nextest_output).refine(nextest_words),
             ),
         ],
     },
     Rule {
+        name: "nextest.none",
+        pattern: r"^error: no tests to run$",
+        effects: &[Effect::Harmless, FAILS_WITHOUT_TESTS, Effect::Failure, Effect::Summary],
+    },
+    Rule {
         name: "nextest.summary",
         pattern: r"^\s+Summary \[\s*[\d.]+s\]\s+\d+(?:/\d+)? tests? run: (?P<passed>\d+) passed(?: \([^)]*\))?(?:, (?P<failed>\d+) failed)?(?:, (?P<failed2>\d+) timed out)?(?:, (?P<skipped>\d+) skipped)?",
-        effects: &[Effect::Counts(ToolId::Nextest, SORTS), Effect::Summary],
+        effects: &[Effect::Counts(SORTS), Effect::Summary],
     },
 ];

@@ -1,7 +1,7 @@
 //! Output of nim.
 
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, problem};
-use crate::tool::{Tool, ToolId};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, problem};
+use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("nim") };
 
@@ -59,10 +59,6 @@ const RULES: &[Rule] = &[
     Rule {
         name: "nim.program",
         pattern: r"^Error: execution of an external program failed: ",
-        effects: &[
-            Effect::Problem(problem(ERROR, Kind::Consequence, 50)),
-            Effect::Marker(Marker::Failure(ToolId::Nim)),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 50)), Effect::Failure, Effect::Summary],
     },
 ];

@@ -1,7 +1,7 @@
 //! Output of ninja.
 
-use crate::rules::{ERROR, Effect, Kind, Marker, Rule, indented, problem};
-use crate::tool::{Apart, Tool, ToolId};
+use crate::rules::{ERROR, Effect, Kind, Rule, indented, problem};
+use crate::tool::{Apart, Tool};
 
 pub(super) const TOOL: Tool =
     Tool { apart: Apart::WithoutCode, builds: true, rules: RULES, ..Tool::named("ninja") };
@@ -10,27 +10,20 @@ const RULES: &[Rule] = &[
     Rule {
         name: "ninja.failed",
         pattern: r"^FAILED: (?P<m>.*\.(?:o|obj|a|so|dylib|exe|d|stamp)\b.*|\[code=\d+\].*)",
-        effects: &[
-            Effect::Problem(problem(ERROR, Kind::Consequence, 40)),
-            Effect::Marker(Marker::Failure(ToolId::Ninja)),
-        ],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 40)), Effect::Failure],
     },
     Rule {
         name: "ninja.error",
         pattern: r"^ninja: (?:error|fatal): (?:(?P<f>[^\s:']+):(?P<l>\d+): )?(?P<m>.*)",
         effects: &[
             Effect::Problem(problem(ERROR, Kind::Build, 85).follow(indented)),
-            Effect::Marker(Marker::Failure(ToolId::Ninja)),
+            Effect::Failure,
             Effect::Summary,
         ],
     },
     Rule {
         name: "ninja.stopped",
         pattern: r"^ninja: build stopped: (?P<m>.*)",
-        effects: &[
-            Effect::Problem(problem(ERROR, Kind::Consequence, 45)),
-            Effect::Marker(Marker::Failure(ToolId::Ninja)),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 45)), Effect::Failure, Effect::Summary],
     },
 ];

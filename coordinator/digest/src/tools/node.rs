@@ -2,10 +2,8 @@
 
 use super::mocha::js_place;
 use super::places::located;
-use crate::rules::{
-    Diagnostic, ERROR, Effect, FATAL, Indicator, Kind, Marker, Next, Role, Rule, always, problem,
-};
-use crate::tool::{Apart, Tool, ToolId};
+use crate::rules::{Diagnostic, ERROR, Effect, FATAL, Indicator, Kind, Next, Role, Rule, always, problem};
+use crate::tool::{Apart, Tool};
 
 pub(super) const TOOL: Tool = Tool { apart: Apart::WithoutCode, rules: RULES, ..Tool::named("node") };
 
@@ -65,6 +63,10 @@ fn stack_or_place(so_far: &[String], line: &str) -> Next {
             (false, true) => Next::Part,
             (false, false) => Next::Beyond,
         }
+    } else if line == "Require stack:"
+        || line.starts_with("- /") && so_far.iter().any(|line| line == "Require stack:")
+    {
+        Next::Part
     } else if so_far.len() == 1 && line.is_empty() {
         Next::Maybe
     } else if so_far.len() <= 2 && is_place(line) {
@@ -142,7 +144,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "node.uncaught",
-        pattern: r"^(?:node:\S+|file://\S+|/\S+\.[cm]?[jt]sx?):\d+$",
+        pattern: r"^(?:node:\S+|file://\S+|/\S+\.[cm]?[jt]sx?|\[eval\d*\]):\d+$",
         effects: &[Effect::Problem(
             problem(ERROR, Kind::Runtime, 90).follow(node_lines).refine(uncaught_place).ended(always),
         )],
@@ -155,15 +157,12 @@ const RULES: &[Rule] = &[
     Rule {
         name: "node.oom",
         pattern: r"^(?:FATAL ERROR: .*(?:out of memory|Allocation failed).*|#\s*Fatal error in .*)",
-        effects: &[
-            Effect::Problem(problem(FATAL, Kind::Crash, 95)),
-            Effect::Marker(Marker::Crash(Indicator::OutOfMemory)),
-        ],
+        effects: &[Effect::Problem(problem(FATAL, Kind::Crash, 95)), Effect::Crash(Indicator::OutOfMemory)],
     },
     Rule {
         name: "node.version",
         pattern: r"^Node\.js v\d+\.\d+\.\d+$",
-        effects: &[Effect::Within("    at ", &Effect::Marker(Marker::Failure(ToolId::Node)))],
+        effects: &[Effect::Within("    at ", &Effect::Failure)],
     },
     Rule {
         name: "js.error",

@@ -14,5 +14,5 @@ const RULES: &[Rule] = &[Rule {
     // The files that it counts in TAP are not tests.
     name: "node_tap.total",
     pattern: r"^# \{ total: \d+(?:, (?:pass: (?P<passed>\d+)|fail: (?P<failed>\d+)|todo: (?P<skipped2>\d+)|skip: (?P<skipped>\d+)))* \}$",
-    effects: &[Effect::Session(ToolId::NodeTap), Effect::Counts(ToolId::NodeTap, SORTS), Effect::Summary],
+    effects: &[Effect::Session, Effect::Counts(SORTS), Effect::Summary],
 }];

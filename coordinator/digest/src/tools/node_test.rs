@@ -1,7 +1,7 @@
 //! Output of node --test.
 
 use super::mocha::{WORKER_DIED, js_place};
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, SORTS, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, SORTS, problem};
 use crate::tool::{Includes, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
@@ -9,6 +9,7 @@ pub(super) const TOOL: Tool = Tool {
     selections: &["--test-name-pattern"],
     program: Some(ToolId::Node),
     begins_in_silence: true,
+    one_total: true,
     includes: Includes::Only(ToolId::Tap),
     rules: RULES,
     ..Tool::named("node --test")
@@ -30,6 +31,15 @@ fn node_not_loaded(diagnostic: &mut Diagnostic) {
     let says = |line: &String| line.strip_prefix("# ").is_some_and(is_error_of_node);
     diagnostic.head = diagnostic.lines.iter().position(says);
     diagnostic.spurious = diagnostic.head.is_none();
+    // The loader threw it: the first frame of the project has the place.
+    if diagnostic.file.as_deref().is_some_and(|file| file.starts_with("node:")) {
+        (diagnostic.file, diagnostic.line) = (None, None);
+        let lines = diagnostic.lines.clone();
+        let bare = |line: &String| line.strip_prefix("# ").unwrap_or(line).to_owned();
+        diagnostic.lines = lines.iter().map(bare).collect();
+        js_place(diagnostic);
+        diagnostic.lines = lines;
+    }
 }
 
 /// `SyntaxError: …`, `Error [ERR_MODULE_NOT_FOUND]: …`.
@@ -60,7 +70,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "node_test.not_loaded",
-        pattern: r"^# (?P<f>(?:/|file:///)\S+\.[cm]?[jt]sx?):(?P<l>\d+)$",
+        pattern: r"^# (?P<f>(?:/|file:///)\S+\.[cm]?[jt]sx?|node:\S+):(?P<l>\d+)$",
         effects: &[Effect::Problem(
             problem(ERROR, Kind::Build, 93).follow(node_comment).owning().refine(node_not_loaded),
         )],
@@ -90,29 +100,29 @@ const RULES: &[Rule] = &[
                     .owning()
                     .refine(node_test),
             ),
-            Effect::Marker(Marker::Failure(ToolId::NodeTest)),
+            Effect::Failure,
             Effect::Alone,
         ],
     },
     Rule {
         name: "node_test.tests",
         pattern: r"^(?:# |\xe2\x84\xb9 )tests (?P<n>\d+)$",
-        effects: &[Effect::Session(ToolId::NodeTest), Effect::Summary],
+        effects: &[Effect::Session, Effect::Summary],
     },
     Rule {
         name: "node_test.pass",
         pattern: r"^(?:# |\xe2\x84\xb9 )pass (?P<passed>\d+)$",
-        effects: &[Effect::Adds(ToolId::NodeTest, SORTS), Effect::Summary],
+        effects: &[Effect::Adds(SORTS), Effect::Summary],
     },
     Rule {
         name: "node_test.skipped",
         pattern: r"^(?:# |\xe2\x84\xb9 )(?:skipped|todo) (?P<skipped>[1-9]\d*)$",
-        effects: &[Effect::Adds(ToolId::NodeTest, SORTS)],
+        effects: &[Effect::Adds(SORTS)],
     },
     Rule {
         name: "node_test.fail",
         // A test that is cancelled did not end, or not in its time.
         pattern: r"^(?:# |\xe2\x84\xb9 )(?:fail|cancelled) (?P<failed>[1-9]\d*)$",
-        effects: &[Effect::Adds(ToolId::NodeTest, SORTS), Effect::Summary],
+        effects: &[Effect::Adds(SORTS), Effect::Summary],
     },
 ];

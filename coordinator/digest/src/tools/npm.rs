@@ -1,9 +1,9 @@
 //! Output of npm.
 
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, WARNING, problem};
-use crate::tool::{Tool, ToolId};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, WARNING, problem};
+use crate::tool::Tool;
 
-pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("npm") };
+pub(super) const TOOL: Tool = Tool { only_installs: true, rules: RULES, ..Tool::named("npm") };
 
 fn same_mark(so_far: &[String], line: &str) -> Next {
     let mark = so_far[0].split_whitespace().take(2).collect::<Vec<_>>().join(" ");
@@ -28,7 +28,7 @@ const RULES: &[Rule] = &[
         pattern: r"^npm (?:ERR!|error)(?: (?P<m>.*))?$",
         effects: &[
             Effect::Problem(problem(ERROR, Kind::Build, 88).follow(same_mark).refine(script_failed)),
-            Effect::Marker(Marker::Failure(ToolId::Npm)),
+            Effect::Failure,
         ],
     },
     Rule {
@@ -39,6 +39,6 @@ const RULES: &[Rule] = &[
     Rule {
         name: "npm.added",
         pattern: r"^(?:added|changed|removed|up to date)\b.* packages? in [\d.]+m?s",
-        effects: &[Effect::Marker(Marker::Success(ToolId::Npm)), Effect::Summary],
+        effects: &[Effect::Success],
     },
 ];

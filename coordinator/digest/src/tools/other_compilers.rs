@@ -240,6 +240,11 @@ const RULES: &[Rule] = &[
         )],
     },
     Rule {
+        name: "other_compilers.fortran_stop",
+        pattern: r"^ERROR STOP(?: .*)?$",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 88).ended(always))],
+    },
+    Rule {
         name: "other_compilers.fortran_runtime",
         pattern: r"^At line (?P<l>\d+) of file (?P<f>\S+)(?: \(unit = .*\))?$",
         effects: &[Effect::Problem(
@@ -286,6 +291,12 @@ const RULES: &[Rule] = &[
         name: "other_compilers.lean",
         pattern: r"^error: (?P<f>[^\s:]+\.lean):(?P<l>\d+):(?P<c>\d+): (?P<m>.*)",
         effects: &[Effect::Problem(problem(ERROR, Kind::Build, 93).follow(one_more))],
+    },
+    Rule {
+        // As the compiler of NAG has it.
+        name: "other_compilers.nag",
+        pattern: r"^(?P<s>(?:Fatal |Runtime )?Error|Panic|Warning): (?P<f>[^\s,]+\.[fF]\w{0,4})(?:, line (?P<l>\d+))?: (?P<m>.*)",
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 90).follow(super::c::indented_no_head))],
     },
     Rule {
         name: "other_compilers.groovy",

@@ -9,6 +9,9 @@ use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("package managers") };
 
+/// Failures of builds of packages, before rules for any line that begins with `error: `.
+pub(super) const BUILDS: Tool = Tool { rules: BUILD_RULES, ..Tool::named("package builds") };
+
 /// uv draws a frame, others indent.
 fn unsolved(so_far: &[String], line: &str) -> Next {
     if is_drawing(line) { Next::Part } else { indented_or_blank(so_far, line) }
@@ -60,9 +63,24 @@ const RULES: &[Rule] = &[
         effects: &[Effect::Problem(DIED), CHILD_DIED],
     },
     Rule {
+        name: "packages.dpkg",
+        pattern: r"^dpkg: error processing (?:archive|package) (?P<m>.*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 90).follow(indented))],
+    },
+    Rule {
+        name: "packages.dpkg_failed",
+        pattern: r"^E: (?P<m>Sub-process \S+ (?:returned an error code|exited unexpectedly|received signal).*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 60).fails(Fails::Always))],
+    },
+    Rule {
         name: "packages.unsolved",
-        pattern: r"^(?:\xc3\x97 No solution found |PackagesNotFoundError: |ResolvePackageNotFound: |Because .*(?:version solving failed|requirements are unsatisfiable)|Could not find (?:gem|compatible versions) |Your requirements could not be resolved|E: [A-Z])(?P<m>.*)",
+        pattern: r"^(?:\xc3\x97 No solution found |PackagesNotFoundError: |ResolvePackageNotFound: |Because .*(?:version solving failed|requirements are unsatisfiable)|Could not find (?:gem|compatible versions) |E: [A-Z])(?P<m>.*)",
         effects: &[Effect::Problem(problem(ERROR, Kind::Build, 88).follow(unsolved))],
+    },
+    Rule {
+        name: "packages.pod",
+        pattern: r"^\[!\] (?:CocoaPods could not find compatible versions|Unable to (?:find a specification|satisfy)|Invalid .Podfile|No .Podfile. found|Error installing )(?P<m>.*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 88).follow(unsolved).fails(Fails::Always))],
     },
     Rule {
         name: "packages.bang",
@@ -70,3 +88,9 @@ const RULES: &[Rule] = &[
         effects: &[Effect::Problem(problem(ERROR, Kind::Build, 80).follow(indented))],
     },
 ];
+
+const BUILD_RULES: &[Rule] = &[Rule {
+    name: "packages.rpm",
+    pattern: r"^error: (?P<m>(?:Bad exit status from .*|Installed \(but unpackaged\) file\(s\) found:|Failed build dependencies:))$",
+    effects: &[Effect::Problem(problem(ERROR, Kind::Build, 86).follow(indented).fails(Fails::Always))],
+}];

@@ -1,7 +1,7 @@
 //! Output of Packer.
 
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, problem};
-use crate::tool::{Tool, ToolId};
+use crate::rules::{Diagnostic, ERROR, Effect, Fails, Kind, Next, Role, Rule, paragraph, problem};
+use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("packer") };
 
@@ -32,14 +32,22 @@ const RULES: &[Rule] = &[
     Rule {
         name: "packer.errored",
         pattern: r"^Build '[^']+' errored(?: after [^:]*)?: (?P<m>\S.*)",
-        effects: &[
-            Effect::Problem(problem(ERROR, Kind::Build, 84).refine(errored)),
-            Effect::Marker(Marker::Failure(ToolId::Packer)),
-        ],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 84).refine(errored)), Effect::Failure],
+    },
+    Rule {
+        // What a program of the builder prints to standard error.
+        name: "packer.program",
+        pattern: r"^==> [\w.-]+: (?P<m>[a-z][\w.+-]*: .*(?:annot|o such|ot found|ailed|rror|enied|nvalid).*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 70).role(Role::Vague))],
+    },
+    Rule {
+        name: "packer.template",
+        pattern: r"^Failed to parse template: (?P<m>\S.*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 88).follow(paragraph).fails(Fails::Always))],
     },
     Rule {
         name: "packer.total",
-        pattern: r"^==> Some builds didn't complete successfully and had errors:$",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Packer)), Effect::Summary, Effect::Harmless],
+        pattern: r"^==> (?:Some builds didn't complete successfully and had errors:|Builds finished but no artifacts were created\.)$",
+        effects: &[Effect::Failure, Effect::Summary, Effect::Harmless],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of pest.
 
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, SORTS, problem, set_place};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Problem, RUNS, Rule, SORTS, problem, set_place};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("pest") };
@@ -31,21 +31,29 @@ fn failed(diagnostic: &mut Diagnostic) {
         diagnostic.lines.iter().skip(1).position(|line| !line.trim().is_empty()).map(|at| at + 1);
 }
 
+const FAILED: Problem = problem(ERROR, Kind::Test, 93).follow(below).owning().refine(failed);
+
 const RULES: &[Rule] = &[
     Rule {
         name: "pest.failed",
-        pattern: r"^ {1,3}FAILED {2}(?P<t>\S.* > \S.*)",
-        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 93).follow(below).owning().refine(failed))],
+        pattern: r"^ {1,3}FAILED {2}(?P<t>[A-Z]\w*(?:\\\w+)+ > \S.*)",
+        effects: &[Effect::Problem(FAILED)],
+    },
+    Rule {
+        // The class has no namespace, so other programs print such lines too.
+        name: "pest.failed_class",
+        pattern: r"^ {1,3}FAILED {2}(?P<t>[A-Z]\w* > \S.*)",
+        effects: &[Effect::IfKnown(ToolId::PhpUnit), Effect::Problem(FAILED)],
     },
     Rule {
         // The heading of a class, above its tests.
         name: "pest.class",
         pattern: r"^ {1,3}FAIL {2}[A-Z]\w*(?:\\\w+)+$",
-        effects: &[Effect::Marker(Marker::Tool(ToolId::PhpUnit)), Effect::Harmless, Effect::Alone],
+        effects: &[Effect::Of(ToolId::PhpUnit, &[RUNS]), Effect::Harmless, Effect::Alone],
     },
     Rule {
         name: "pest.summary",
         pattern: r"^\s+Tests:\s+(?:(?:(?P<failed>\d+) failed|(?P<skipped>\d+) (?:skipped|incomplete|todos?|risky)|(?P<passed>\d+) passed|\d+ warnings?)(?:, )?)+ \(\d+ assertions?\)",
-        effects: &[Effect::Session(ToolId::PhpUnit), Effect::Counts(ToolId::PhpUnit, SORTS), Effect::Summary],
+        effects: &[Effect::Of(ToolId::PhpUnit, &[Effect::Session, Effect::Counts(SORTS)]), Effect::Summary],
     },
 ];

@@ -1,14 +1,21 @@
-//! Output of PHPUnit.
+//! Output of PHPUnit and Codeception.
 
 use super::bats::place;
 use super::dotnet::after_in;
 use crate::machines::MatchedLine;
 use crate::rules::{
-    Diagnostic, ERROR, Effect, Kind, Level, Marker, Next, Rule, TOTAL, TestEvent, boxed, problem, set_place,
+    Diagnostic, ERROR, Effect, Kind, Level, Next, RUNS, Rule, TOTAL, TestEvent, boxed, problem, set_place,
 };
 use crate::tool::{Apart, Tool, ToolId};
 
-pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("PHPUnit") };
+pub(super) const TOOL: Tool = Tool {
+    commands: &["phpunit", "pest", "paratest"],
+    runs_tests: true,
+    one_total: true,
+    apart: Apart::Always,
+    rules: RULES,
+    ..Tool::named("PHPUnit")
+};
 
 /// Limit on lines between a program's header and its first marks. Settings stand between them.
 const HEADER_LINES_MAX: u64 = 10;
@@ -45,7 +52,7 @@ fn marks(line: &mut MatchedLine<'_>) {
     let (marks, all, at) = (line.text("marks"), line.groups.number("n"), line.position);
     let Some(program) = line.machines.get_mut::<Program>() else { return };
     let is_first = (at.after_blank || program.has_settings)
-        && program.header.take().is_some_and(|header| at.number - header <= HEADER_LINES_MAX);
+        && program.header.take().is_some_and(|header| at.number.abs_diff(header) <= HEADER_LINES_MAX);
     if is_first {
         line.tally.expects_total(ToolId::PhpUnit);
         program.fails = false;
@@ -121,11 +128,25 @@ fn in_box(diagnostic: &mut Diagnostic) {
     let _found = places.iter().any(|place| set_place(diagnostic, place));
 }
 
+/// The message and the place of a failure of Codeception: ` Fail  …`, ` Test  tests/a/LoginCest.php`, `… at tests/a/LoginCest.php:9`.
+fn scenario(diagnostic: &mut Diagnostic) {
+    diagnostic.head = diagnostic.lines.iter().position(|line| line.starts_with(" Fail  "));
+    let file = diagnostic.lines.iter().find_map(|line| line.strip_prefix(" Test  "));
+    let file = file.map(|file| file.split(':').next().unwrap_or_default().to_owned());
+    let row = file.as_deref().and_then(|file| {
+        let mut steps =
+            diagnostic.lines.iter().filter_map(|line| line.rsplit_once(" at ")?.1.strip_prefix(file));
+        steps.find_map(|row| row.strip_prefix(':')?.parse().ok())
+    });
+    diagnostic.spurious = file.is_none();
+    (diagnostic.file, diagnostic.line) = (file, row);
+}
+
 const RULES: &[Rule] = &[
     Rule {
         name: "phpunit.header",
         pattern: r"^PHPUnit \S+ by Sebastian Bergmann(?: and contributors)?\.$",
-        effects: &[Effect::Own(header), Effect::Marker(Marker::Tool(ToolId::PhpUnit))],
+        effects: &[Effect::Own(header), RUNS],
     },
     Rule { name: "phpunit.runtime", pattern: r"^Runtime: +PHP \d", effects: &[Effect::Own(settings)] },
     Rule {
@@ -142,22 +163,22 @@ const RULES: &[Rule] = &[
     Rule {
         name: "phpunit.begun",
         pattern: r"^Test '(?P<t>[\w\\]+::[^']+)' started$",
-        effects: &[Effect::Test(ToolId::PhpUnit, TestEvent::Started)],
+        effects: &[Effect::Test(TestEvent::Started)],
     },
     Rule {
         name: "phpunit.ended",
         pattern: r"^Test '(?P<t>[\w\\]+::[^']+)' ended$",
-        effects: &[Effect::Test(ToolId::PhpUnit, TestEvent::Ended)],
+        effects: &[Effect::Test(TestEvent::Ended)],
     },
     Rule {
         name: "phpunit.prepared",
         pattern: r"^Test Prepared \((?P<t>[\w\\]+::.+)\)$",
-        effects: &[Effect::Test(ToolId::PhpUnit, TestEvent::Started)],
+        effects: &[Effect::Test(TestEvent::Started)],
     },
     Rule {
         name: "phpunit.finished",
         pattern: r"^Test Finished \((?P<t>[\w\\]+::.+)\)$",
-        effects: &[Effect::Test(ToolId::PhpUnit, TestEvent::Ended)],
+        effects: &[Effect::Test(TestEvent::Ended)],
     },
     Rule {
         name: "phpunit.testdox",
@@ -175,15 +196,18 @@ const RULES: &[Rule] = &[
         )],
     },
     Rule {
-        name: "phpunit.summary",
-        pattern: r"^(?:Tests: (?P<n>\d+), Assertions: \d+(?:, Errors: (?P<errors>\d+))?(?:, Failures: (?P<failed>\d+))?(?:, .*?Skipped: (?P<skipped>\d+))?(?:, .*?Incomplete: (?P<skipped2>\d+))?|OK \((?P<n2>\d+) tests?, \d+ assertions?\)$)",
-        effects: &[Effect::Session(ToolId::PhpUnit), Effect::Counts(ToolId::PhpUnit, TOTAL), Effect::Summary],
+        name: "codeception.numbered",
+        pattern: r"^\d+\) (?P<t>\w+(?:Cept|Cest|Test): \S.*)$",
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Test, 93).follow(phpunit_lines).owning().refine(scenario),
+        )],
     },
     Rule {
-        name: "phpunit.bad",
-        pattern: r"^(?:FAILURES!|ERRORS!)$",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::PhpUnit))],
+        name: "phpunit.summary",
+        pattern: r"^(?:Tests: (?P<n>\d+), Assertions: \d+(?:, Errors: (?P<errors>\d+))?(?:, Failures: (?P<failed>\d+))?(?:, .*?Skipped: (?P<skipped>\d+))?(?:, .*?Incomplete: (?P<skipped2>\d+))?|OK \((?P<n2>\d+) tests?, \d+ assertions?\)$)",
+        effects: &[Effect::Session, Effect::Counts(TOTAL), Effect::Summary],
     },
+    Rule { name: "phpunit.bad", pattern: r"^(?:FAILURES!|ERRORS!)$", effects: &[Effect::Failure] },
     Rule {
         name: "php.error",
         pattern: r"^PHP (?P<s>(?:Parse|Fatal|Recoverable fatal) error|Warning|Deprecated|Notice): +(?P<m>.*)",

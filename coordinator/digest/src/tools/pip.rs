@@ -2,10 +2,10 @@
 
 use super::generic::announced;
 use super::places::located;
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Role, Rule, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, RUNS, Role, Rule, problem};
 use crate::tool::{Tool, ToolId};
 
-pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("pip") };
+pub(super) const TOOL: Tool = Tool { only_installs: true, rules: RULES, ..Tool::named("pip") };
 
 /// Other programs begin an error in the same way. If they name a place, it is theirs.
 fn placed(diagnostic: &mut Diagnostic) {
@@ -24,18 +24,15 @@ const RULES: &[Rule] = &[
         )],
     },
     Rule {
-        name: "pip.installs",
-        pattern: r"^Installing collected packages: ",
-        effects: &[Effect::Marker(Marker::Tool(ToolId::Pip))],
+        name: "pip.refused",
+        pattern: r"^ERROR: (?:ResolutionImpossible|No matching distribution found for|Could not (?:find a version that|install packages due)|Cannot install )",
+        effects: &[Effect::Failure],
     },
+    Rule { name: "pip.installs", pattern: r"^Installing collected packages: ", effects: &[RUNS] },
     Rule {
         // buck prints these words too.
         name: "pip.installed",
         pattern: r"^Successfully installed ",
-        effects: &[
-            Effect::Summary,
-            Effect::IfKnown(ToolId::Pip),
-            Effect::Marker(Marker::Success(ToolId::Pip)),
-        ],
+        effects: &[Effect::Summary, Effect::IfKnown(ToolId::Pip), Effect::Success],
     },
 ];

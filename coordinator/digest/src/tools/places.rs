@@ -65,6 +65,20 @@ pub(super) fn worded(diagnostic: &mut Diagnostic) {
     }
 }
 
+/// Completes a place without a line, by the first place that the lines name in the same file.
+pub(super) fn reread(diagnostic: &mut Diagnostic) {
+    let file = diagnostic.file.take();
+    worded(diagnostic);
+    let is_same = |other: &String| {
+        file.as_ref().is_none_or(|file| other.ends_with(file.as_str()) || file.ends_with(other.as_str()))
+    };
+    if diagnostic.file.as_ref().is_some_and(is_same) {
+        diagnostic.file = file.or(diagnostic.file.take());
+    } else {
+        (diagnostic.file, diagnostic.line, diagnostic.column) = (file, None, None);
+    }
+}
+
 /// File, line and column of the first place in the line.
 fn find(line: &str) -> Option<(String, u32, Option<u32>)> {
     let line = crate::text::clip_chars(line, 400);

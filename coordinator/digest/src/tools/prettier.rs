@@ -1,7 +1,7 @@
 //! Output of prettier.
 
-use crate::rules::{ERROR, Effect, Kind, Marker, Rule, WARNING, problem};
-use crate::tool::{Apart, Tool, ToolId};
+use crate::rules::{ERROR, Effect, Kind, Rule, WARNING, problem};
+use crate::tool::{Apart, Tool};
 
 pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("prettier") };
 
@@ -11,8 +11,13 @@ const RULES: &[Rule] = &[
         pattern: r"^\[(?:warn|error)\] (?P<m>Code style issues .*|\S+: SyntaxError.*|No files matching.*)",
         effects: &[
             Effect::Problem(problem(ERROR, Kind::Lint, 88).refine(super::places::located)),
-            Effect::Marker(Marker::Failure(ToolId::Prettier)),
+            Effect::Failure,
         ],
+    },
+    Rule {
+        name: "prettier.total",
+        pattern: r"^(?:\[error\] )?Error occurred when checking code style in (?:the above file|\d+ files)\.$",
+        effects: &[Effect::Failure, Effect::Summary],
     },
     Rule {
         name: "prettier.file",

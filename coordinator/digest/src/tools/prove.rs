@@ -1,28 +1,22 @@
 //! Output of prove.
 
-use crate::rules::{Effect, Marker, Rule};
+use crate::rules::{Effect, FAILS_WITHOUT_TESTS, RUNS, Rule};
 use crate::tool::{Tool, ToolId};
 
-pub(super) const TOOL: Tool = Tool { drives: true, rules: RULES, ..Tool::named("prove") };
+pub(super) const TOOL: Tool =
+    Tool { runs_tests: true, drives: true, begins_in_silence: true, rules: RULES, ..Tool::named("prove") };
 
 const RULES: &[Rule] = &[
+    Rule { name: "prove.bad", pattern: r"^Result: FAIL$", effects: &[Effect::Failure, Effect::Summary] },
     Rule {
-        name: "prove.bad",
-        pattern: r"^Result: FAIL$",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Prove)), Effect::Summary],
+        name: "prove.none",
+        pattern: r"^Result: NOTESTS$",
+        effects: &[FAILS_WITHOUT_TESTS, Effect::Summary],
     },
-    Rule {
-        name: "prove.files",
-        pattern: r"^Files=\d+, Tests=\d+, ",
-        effects: &[Effect::Marker(Marker::Tool(ToolId::Prove))],
-    },
+    Rule { name: "prove.files", pattern: r"^Files=\d+, Tests=\d+, ", effects: &[RUNS] },
     Rule {
         name: "prove.good",
         pattern: r"^Result: PASS$",
-        effects: &[
-            Effect::Summary,
-            Effect::IfKnown(ToolId::Prove),
-            Effect::Marker(Marker::Success(ToolId::Prove)),
-        ],
+        effects: &[Effect::Summary, Effect::IfKnown(ToolId::Prove), Effect::Success],
     },
 ];

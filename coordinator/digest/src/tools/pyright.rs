@@ -1,7 +1,7 @@
 //! Output of pyright.
 
-use crate::rules::{Effect, Marker, Rule};
-use crate::tool::{Apart, Tool, ToolId};
+use crate::rules::{Effect, Rule};
+use crate::tool::{Apart, Tool};
 
 pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("pyright") };
 
@@ -9,11 +9,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "pyright.found",
         pattern: r"^[1-9]\d* errors?, \d+ warnings?, \d+ (?:informations?|notes?)",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Pyright)), Effect::Summary],
+        effects: &[Effect::Failure, Effect::Summary],
     },
     Rule {
         name: "pyright.clean",
         pattern: r"^0 errors, \d+ warnings?, \d+ (?:informations?|notes?)",
-        effects: &[Effect::Marker(Marker::Success(ToolId::Pyright)), Effect::Summary],
+        effects: &[Effect::Success, Effect::Summary],
     },
 ];

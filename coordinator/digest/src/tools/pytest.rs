@@ -3,7 +3,8 @@
 use super::compiler::DIED;
 use super::mocha::WORKER_DIED;
 use crate::rules::{
-    Diagnostic, ERROR, Effect, Indicator, Join, Kind, Marker, Next, Rule, SORTS, TestEvent, problem,
+    BEGINS, Diagnostic, ERROR, Effect, FAILS_WITHOUT_TESTS, Indicator, Join, Kind, Next, Rule, SORTS,
+    TestEvent, problem,
 };
 use crate::tool::{Apart, Tool, ToolId};
 
@@ -15,6 +16,7 @@ pub(super) const TOOL: Tool = Tool {
     apart: Apart::Always,
     begins_in_silence: true,
     always_totals: true,
+    one_total: true,
     announces_in_common_words: true,
     adds_below_a_heading: true,
     rules: RULES,
@@ -122,15 +124,15 @@ const RULES: &[Rule] = &[
             r")(?:: \d+)?(?: \(core dumped\))?$"
         ),
         effects: &[
-            Effect::Test(ToolId::Pytest, TestEvent::Started),
+            Effect::Test(TestEvent::Started),
             Effect::Problem(DIED),
-            Effect::Marker(Marker::Crash(Indicator::Died(""))),
+            Effect::Crash(Indicator::Died("")),
         ],
     },
     Rule {
         name: "pytest.session",
         pattern: r"^=+ test session starts =+$",
-        effects: &[Effect::Session(ToolId::Pytest), Effect::Marker(Marker::Begins(ToolId::Pytest))],
+        effects: &[Effect::Session, BEGINS],
     },
     Rule {
         name: "pytest.reruns",
@@ -141,23 +143,23 @@ const RULES: &[Rule] = &[
         // A quiet run has no head: its dots after another run's total are the next one's.
         name: "pytest.dots",
         pattern: r"^[.FEsxX]+ +\[ *\d+%\]$",
-        effects: &[Effect::Session(ToolId::Pytest)],
+        effects: &[Effect::Session],
     },
     Rule {
         name: "pytest.collected",
         pattern: r"^(?:collecting \.\.\. )?collected (?P<n>\d+) items?(?: / .*?)?(?: / (?P<selected>\d+) selected)?$",
-        effects: &[Effect::Announces(ToolId::Pytest)],
+        effects: &[Effect::Announces],
     },
     Rule {
         name: "pytest.listed",
         pattern: r"^(?:=* ?\d+(?:/\d+)? tests? collected\b.* in [\d.]+s ?=*|=+ \d+ \w+.* in [\d.]+ ?s(?:econds)?(?: \(.*\))? =+|Results \([\d.]+s.*\):)$",
-        effects: &[Effect::Over(ToolId::Pytest, false)],
+        effects: &[Effect::Own(|line| line.over(false))],
     },
     Rule {
         name: "pytest.line_failed",
         pattern: r"^(?P<t>\S+\.py::\S.*?) (?:FAILED|ERROR)(?: \(.*\))?(?: +\[ *\d+%\])? *$",
         effects: &[
-            Effect::Test(ToolId::Pytest, TestEvent::Failed),
+            Effect::Test(TestEvent::Failed),
             Effect::Problem(problem(ERROR, Kind::Test, 90).bare().refine(line_title)),
         ],
     },
@@ -165,21 +167,21 @@ const RULES: &[Rule] = &[
         name: "pytest.worker_failed",
         pattern: r"^\[gw\d+\] \[ *\d+%\] (?:FAILED|ERROR) (?P<t>\S+\.py::\S.*?) *$",
         effects: &[
-            Effect::Test(ToolId::Pytest, TestEvent::Failed),
+            Effect::Test(TestEvent::Failed),
             Effect::Problem(problem(ERROR, Kind::Test, 90).bare().refine(line_title)),
         ],
     },
     Rule {
         name: "pytest.line_passed",
         pattern: r"^(?P<t>\S+\.py::\S.*?) PASSED(?: +\[ *\d+%\])? *$",
-        effects: &[Effect::Test(ToolId::Pytest, TestEvent::Passed)],
+        effects: &[Effect::Test(TestEvent::Passed)],
     },
     Rule {
         name: "pytest.timeout",
         pattern: r"^(?:\S+\.py(?:::\S+)? [.FEsxX]*)?\+{4,} Timeout \+{4,}$",
         effects: &[
             Effect::Problem(problem(ERROR, Kind::Test, 94).follow(stacks).owning().refine(last_place)),
-            Effect::Marker(Marker::Failure(ToolId::Pytest)),
+            Effect::Failure,
         ],
     },
     Rule {
@@ -191,40 +193,34 @@ const RULES: &[Rule] = &[
         // A quiet run (`-qq`) ends with these lines and has no total.
         name: "pytest.failed_test",
         pattern: r"^(?:FAILED|ERROR)(?: \[[\d.]+s\])? \S+?\.py::[^\s\[]+(?:\[.*?\])?(?: - .*|\s*)$",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Pytest))],
+        effects: &[Effect::Failure],
     },
     Rule {
         name: "pytest.summary",
         pattern: r"^=* ?(?:(?:no tests (?:ran|collected)|(?P<failed>\d+) failed|(?P<passed>\d+) passed|(?P<skipped>\d+) skipped|(?P<errors>\d+) errors?|(?P<expected>\d+) xfailed|(?P<passed2>\d+) xpassed|\d+ (?:deselected|warnings?|rerun|reruns|retried|subtests \w+))(?:, )?)+ in [\d.]+ ?s(?:econds)?(?: \(.*\))? ?=*$",
-        effects: &[Effect::Counts(ToolId::Pytest, SORTS), Effect::Summary],
+        effects: &[Effect::Counts(SORTS), Effect::Summary],
     },
     Rule {
         name: "pytest.none",
         pattern: r"^=* ?(?:no tests (?:ran|collected)(?: \(.*\))?|\d+ deselected(?:, \d+ warnings?)?) in [\d.]+ ?s(?:econds)?(?: \(.*\))? ?=*$",
-        effects: &[Effect::Marker(Marker::FailsWithoutTests)],
+        effects: &[FAILS_WITHOUT_TESTS],
     },
     Rule {
         name: "pytest.interrupted",
         pattern: r"^!{4,} (?P<m>.*?) !{4,}$",
-        effects: &[
-            Effect::Problem(problem(ERROR, Kind::Test, 85).refine(interrupted)),
-            Effect::Marker(Marker::Failure(ToolId::Pytest)),
-        ],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 85).refine(interrupted)), Effect::Failure],
     },
     Rule {
         name: "pytest.internal",
         pattern: r"^INTERNALERROR> (?P<m>\S+(?:Error|Exception)\b.*)",
-        effects: &[
-            Effect::Problem(problem(ERROR, Kind::Test, 88)),
-            Effect::Marker(Marker::Failure(ToolId::Pytest)),
-        ],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 88)), Effect::Failure],
     },
     Rule {
         name: "pytest.conftest",
         pattern: r"^ImportError while loading conftest '(?P<f>[^']+)'\.$",
         effects: &[
             Effect::Problem(problem(ERROR, Kind::Runtime, 92).follow(stack).refine(conftest)),
-            Effect::Marker(Marker::Failure(ToolId::Pytest)),
+            Effect::Failure,
         ],
     },
     Rule {
@@ -232,7 +228,7 @@ const RULES: &[Rule] = &[
         pattern: r"^(?:ERROR: (?:usage|file not found)|pytest: error:).*",
         effects: &[
             Effect::Problem(problem(ERROR, Kind::Runtime, 90).follow(crate::rules::indented)),
-            Effect::Marker(Marker::Failure(ToolId::Pytest)),
+            Effect::Failure,
         ],
     },
     Rule {
@@ -242,25 +238,25 @@ const RULES: &[Rule] = &[
             Effect::Problem(problem(ERROR, Kind::Runtime, 90).follow(crate::rules::indented)),
             Effect::Summary,
             Effect::IfKnown(ToolId::Pytest),
-            Effect::Marker(Marker::Failure(ToolId::Pytest)),
-            Effect::Marker(Marker::FailsWithoutTests),
+            Effect::Failure,
+            FAILS_WITHOUT_TESTS,
         ],
     },
     Rule {
         name: "sugar.results",
         pattern: r"^Results \([\d.:]+(?:s| ?\([\d:.]+\))?\):$",
-        effects: &[Effect::Heading(ToolId::Pytest)],
+        effects: &[Effect::Heading],
     },
     Rule {
         name: "sugar.count",
         pattern: r"^ {7}(?:(?P<passed>\d+) (?:passed|xpassed)|(?P<failed>\d+) failed|(?P<errors>\d+) errors?|(?P<skipped>\d+) skipped|(?P<expected>\d+) xfailed)$",
-        effects: &[Effect::Adds(ToolId::Pytest, SORTS), Effect::Summary, Effect::Harmless],
+        effects: &[Effect::Adds(SORTS), Effect::Summary, Effect::Harmless],
     },
     Rule {
         name: "pytest.running",
         // A death may have ended the line.
         pattern: r"^(?P<t>\S+\.py::\S+) (?:$|Fatal Python error: )",
-        effects: &[Effect::Test(ToolId::Pytest, TestEvent::Started)],
+        effects: &[Effect::Test(TestEvent::Started)],
     },
     Rule {
         name: "pytest.ended",

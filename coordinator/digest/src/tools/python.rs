@@ -2,9 +2,7 @@
 
 use super::compiler::{CHILD_DIED, DIED};
 use super::pytest::{innermost, set, stack};
-use crate::rules::{
-    Diagnostic, ERROR, Effect, FATAL, Indicator, Kind, Marker, Next, Role, Rule, always, problem,
-};
+use crate::rules::{Diagnostic, ERROR, Effect, FATAL, Indicator, Kind, Next, Role, Rule, always, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Python") };
@@ -157,7 +155,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "python.fatal_signal",
         pattern: concat!(r"^(?:\S.* )?Fatal Python error: (?P<sig>", words!(), r")$"),
-        effects: &[Effect::Marker(Marker::Crash(Indicator::Died("")))],
+        effects: &[Effect::Crash(Indicator::Died(""))],
     },
     Rule {
         name: "python.traceback",
@@ -170,13 +168,16 @@ const RULES: &[Rule] = &[
                     .role(Role::Trace)
                     .ended(is_of_module),
             ),
-            Effect::Marker(Marker::Trace),
+            Effect::Own(|line| line.markers.raised = None),
         ],
     },
     Rule {
         name: "python.oom",
         pattern: r"^(?:[A-Za-z_]\w*\.)*_?(?:Array)?MemoryError(?:: .*)?$",
-        effects: &[Effect::Within(HEADING, &Effect::Marker(Marker::Raised(Indicator::OutOfMemory)))],
+        effects: &[Effect::Within(
+            HEADING,
+            &Effect::Own(|line| line.markers.raised = Some(line.marker(Indicator::OutOfMemory))),
+        )],
     },
     Rule {
         name: "python.fatal",
@@ -186,7 +187,7 @@ const RULES: &[Rule] = &[
             Effect::Problem(
                 problem(FATAL, Kind::Crash, 96).follow(fatal_lines).refine(fatal_place).role(Role::Stacks),
             ),
-            Effect::Marker(Marker::Crash(Indicator::FatalError)),
+            Effect::Crash(Indicator::FatalError),
         ],
     },
     Rule {

@@ -1,10 +1,9 @@
 //! Output of R.
 
 use super::compiler::DIED;
-use crate::rules::{
-    Diagnostic, ERROR, Effect, Indicator, Kind, Level, Marker, Next, Rule, indented, problem,
-};
-use crate::tool::{Tool, ToolId};
+use super::places::worded;
+use crate::rules::{Diagnostic, ERROR, Effect, Indicator, Kind, Level, Next, Rule, indented, problem};
+use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("R") };
 
@@ -38,6 +37,21 @@ fn check(diagnostic: &mut Diagnostic) {
     diagnostic.file = file;
 }
 
+/// The lines of the message, and the excerpt of a file that R could not parse: `1: f <- function( {`.
+fn said(so_far: &[String], line: &str) -> Next {
+    let digits = line.chars().take_while(char::is_ascii_digit).count();
+    let is_excerpt = digits > 0 && line[digits..].starts_with(": ") && so_far.len() < 8;
+    if is_excerpt { Next::Part } else { indented(so_far, line) }
+}
+
+/// The message of a parser names the place: `f.R:1:16: unexpected '{'`.
+fn parsed(diagnostic: &mut Diagnostic) {
+    worded(diagnostic);
+    if diagnostic.column.is_some() {
+        diagnostic.kind = Some(Kind::Build);
+    }
+}
+
 const RULES: &[Rule] = &[
     Rule {
         name: "r.check",
@@ -56,24 +70,25 @@ const RULES: &[Rule] = &[
     Rule {
         name: "r.check_failed",
         pattern: r"^Status: [1-9]\d* ERRORs?\b",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::R)), Effect::Summary, Effect::Harmless],
+        effects: &[Effect::Failure, Effect::Summary, Effect::Harmless],
     },
     Rule {
         name: "r.segfault",
         pattern: r"^ ?\*\*\* caught (?:segfault|bus error|illegal operation) \*\*\*",
         effects: &[
             Effect::Problem(DIED.follow(crate::rules::one_more)),
-            Effect::Marker(Marker::Crash(Indicator::Died("SIGSEGV"))),
+            Effect::Crash(Indicator::Died("SIGSEGV")),
         ],
     },
     Rule {
         name: "r.error",
         pattern: r"^Error in (?P<m>\S.*)",
-        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 78).follow(indented))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 78).follow(said).refine(parsed))],
     },
     Rule {
-        name: "r.halted",
-        pattern: r"^Execution halted$",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::R)), Effect::Summary],
+        name: "r.not_installed",
+        pattern: r"^ERROR: (?P<m>.* for package [\x22'\xe2].*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 70)), Effect::Failure, Effect::Summary],
     },
+    Rule { name: "r.halted", pattern: r"^Execution halted$", effects: &[Effect::Failure, Effect::Summary] },
 ];

@@ -3,7 +3,7 @@
 use crate::rules::{
     Diagnostic, ERROR, Effect, Fails, Kind, Next, Rule, SORTS, TOTAL, problem, set_place, up_to_rule,
 };
-use crate::tool::{Tool, ToolId};
+use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { commands: &["raco", "racket"], rules: RULES, ..Tool::named("RackUnit") };
 
@@ -66,19 +66,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "racket.failed",
         pattern: r"^(?P<failed>\d+)/(?P<n>\d+) test failures$",
-        effects: &[
-            Effect::Session(ToolId::RackUnit),
-            Effect::Counts(ToolId::RackUnit, TOTAL),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Session, Effect::Counts(TOTAL), Effect::Summary],
     },
     Rule {
         name: "racket.total",
         pattern: r"^(?P<passed>\d+) success\(es\) (?P<failed>\d+) failure\(s\) (?P<errors>\d+) error\(s\) \d+ test\(s\) run$",
-        effects: &[
-            Effect::Session(ToolId::RackUnit),
-            Effect::Counts(ToolId::RackUnit, SORTS),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Session, Effect::Counts(SORTS), Effect::Summary],
     },
 ];

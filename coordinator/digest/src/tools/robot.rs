@@ -1,9 +1,16 @@
 //! Output of Robot Framework.
 
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, SORTS, problem};
-use crate::tool::{Tool, ToolId};
+use super::places::worded;
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Role, Rule, SORTS, problem};
+use crate::tool::Tool;
 
-pub(super) const TOOL: Tool = Tool { nests_totals: true, rules: RULES, ..Tool::named("Robot Framework") };
+pub(super) const TOOL: Tool = Tool {
+    runs_tests: true,
+    commands: &["robot", "pabot"],
+    nests_totals: true,
+    rules: RULES,
+    ..Tool::named("Robot Framework")
+};
 
 /// Up to the rule that ends a test.
 fn robot_lines(so_far: &[String], line: &str) -> Next {
@@ -34,6 +41,11 @@ fn without_rule(diagnostic: &mut Diagnostic) {
 
 const RULES: &[Rule] = &[
     Rule {
+        name: "robot.error",
+        pattern: r"^\[ ERROR \] (?P<m>\S.*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 80).refine(worded).role(Role::Vague))],
+    },
+    Rule {
         name: "robot.dotted",
         pattern: r"^FAIL: (?P<t>[^\s():][^():]*)$",
         effects: &[Effect::Problem(problem(ERROR, Kind::Test, 92).follow(robot_dotted).refine(without_rule))],
@@ -46,12 +58,12 @@ const RULES: &[Rule] = &[
     Rule {
         name: "robot.summary",
         pattern: r"^\d+ tests?, (?P<passed>\d+) passed, (?P<failed>\d+) failed(?:, (?P<skipped>\d+) skipped)?$",
-        effects: &[Effect::Counts(ToolId::Robot, SORTS), Effect::Summary],
+        effects: &[Effect::Counts(SORTS), Effect::Summary],
     },
     Rule {
         // Each suite has a total before the one that it is in; this ends them all.
         name: "robot.output",
         pattern: r"^Output: {2}\S.*\.xml$",
-        effects: &[Effect::Session(ToolId::Robot)],
+        effects: &[Effect::Session],
     },
 ];

@@ -1,7 +1,7 @@
 //! Output of rollup.
 
-use crate::rules::{Effect, Marker, Rule};
-use crate::tool::{Apart, Tool, ToolId};
+use crate::rules::{Effect, Rule};
+use crate::tool::{Apart, Tool};
 
 pub(super) const TOOL: Tool =
     Tool { apart: Apart::WithoutCode, builds: true, rules: RULES, ..Tool::named("rollup") };
@@ -9,5 +9,5 @@ pub(super) const TOOL: Tool =
 const RULES: &[Rule] = &[Rule {
     name: "rollup.failed",
     pattern: r"^\[!\] (?:\(plugin .*\) )?(?:[A-Z]\w*)?Error: ",
-    effects: &[Effect::Marker(Marker::Failure(ToolId::Rollup))],
+    effects: &[Effect::Failure],
 }];

@@ -1,16 +1,18 @@
 //! Output of rspec.
 
 use crate::records::{Event, RecordFormat};
-use crate::rules::{Count, Diagnostic, ERROR, Effect, Fails, Kind, Marker, Next, Rule, problem};
+use crate::rules::{Count, Diagnostic, ERROR, Effect, Fails, Kind, Next, Rule, problem, set_place};
 use crate::tally::Counts;
 use crate::tool::{Announced, Tool, ToolId};
 use serde::Deserialize;
+use serde_json::Value;
 
 pub(super) const TOOL: Tool = Tool {
     runs_tests: true,
     selections: &["--example"],
     bare_names_after: Some(b"Randomized with seed "),
     always_totals: true,
+    one_total: true,
     announces: Some(Announced::ByHeading),
     rules: RULES,
     records: &[RecordFormat { name: "rspec.report", beginnings: &[br#"{"version":""#], read: report }],
@@ -20,22 +22,13 @@ pub(super) const TOOL: Tool = Tool {
 /// Report of `--format json`.
 #[derive(Debug, Deserialize)]
 struct Report {
-    examples: Vec<Example>,
+    /// Values, because a field of one example may be null.
+    examples: Vec<Value>,
     summary: Summary,
     summary_line: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Example {
-    full_description: String,
-    file_path: String,
-    line_number: u32,
-    exception: Option<Exception>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Exception {
-    message: String,
+    /// Errors outside of examples, as in the other formats.
+    #[serde(default)]
+    messages: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -47,23 +40,30 @@ struct Summary {
     errors_outside_of_examples_count: u64,
 }
 
+/// The problem of an example that failed.
+fn failure(example: &Value) -> Option<Event> {
+    let exception = example.get("exception")?.as_object()?;
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+    let name = text(example.get("full_description")).or_else(|| text(example.get("id")));
+    let test = name.map(|name| name.split_whitespace().collect::<Vec<_>>().join(" "));
+    let message = text(exception.get("message")).or_else(|| text(exception.get("class"))).unwrap_or_default();
+    let message = message.lines().filter(|line| !line.trim().is_empty()).map(|line| format!("  {line}"));
+    let line = example.get("line_number").and_then(Value::as_u64);
+    Some(Event::Problem(
+        problem(ERROR, Kind::Test, 88),
+        Box::new(Diagnostic {
+            lines: test.clone().into_iter().chain(message).collect(),
+            test,
+            file: text(example.get("file_path")),
+            line: line.and_then(|line| line.try_into().ok()),
+            ..Diagnostic::default()
+        }),
+    ))
+}
+
 fn report(line: &[u8]) -> Option<Vec<Event>> {
-    let Report { examples, summary, summary_line } = serde_json::from_slice(line).ok()?;
-    let failed = examples.into_iter().filter_map(|example| {
-        let message = example.exception?.message;
-        let test = example.full_description.split_whitespace().collect::<Vec<_>>().join(" ");
-        let message = message.lines().filter(|line| !line.trim().is_empty()).map(|line| format!("  {line}"));
-        Some(Event::Problem(
-            problem(ERROR, Kind::Test, 88),
-            Box::new(Diagnostic {
-                lines: std::iter::once(test.clone()).chain(message).collect(),
-                test: Some(test),
-                file: Some(example.file_path),
-                line: Some(example.line_number),
-                ..Diagnostic::default()
-            }),
-        ))
-    });
+    let Report { examples, summary, summary_line, messages } = serde_json::from_slice(line).ok()?;
+    let failed = examples.iter().filter_map(failure);
     let Summary { example_count, failure_count, pending_count, errors_outside_of_examples_count } = summary;
     let counts = Counts {
         passed: example_count.saturating_sub(failure_count).saturating_sub(pending_count),
@@ -72,7 +72,14 @@ fn report(line: &[u8]) -> Option<Vec<Event>> {
         expected: 0,
     };
     let planned = std::iter::once(Event::Planned(ToolId::RSpec, example_count));
-    Some(planned.chain(failed).chain([Event::Total(ToolId::RSpec, counts, summary_line)]).collect())
+    let messages = messages.into_iter().map(Event::Text);
+    Some(
+        planned
+            .chain(messages)
+            .chain(failed)
+            .chain([Event::Total(ToolId::RSpec, counts, summary_line)])
+            .collect(),
+    )
 }
 
 const EXAMPLES: Count = |groups| {
@@ -95,6 +102,20 @@ fn outside(so_far: &[String], line: &str) -> Next {
     }
 }
 
+/// The place is the first frame of the project, or the one in the message of a syntax error.
+fn outside_place(diagnostic: &mut Diagnostic) {
+    let is_foreign = |place: &str| place.contains("/gems/") || place.contains("/lib/ruby/");
+    let frame = |line: &String| Some(line.trim_start().strip_prefix("# ")?.split(":in ").next()?.to_owned());
+    let syntax = |line: &String| Some(line.trim_start().split_once(": syntax error")?.0.to_owned());
+    let places: Vec<String> = [diagnostic.lines.iter().filter_map(syntax).next()]
+        .into_iter()
+        .flatten()
+        .chain(diagnostic.lines.iter().filter_map(frame))
+        .filter(|place| !is_foreign(place))
+        .collect();
+    let _placed = places.iter().any(|place| set_place(diagnostic, place));
+}
+
 /// A frame of a backtrace is not a failed example.
 fn no_frame(diagnostic: &mut Diagnostic) {
     diagnostic.spurious = diagnostic.test.as_deref().is_some_and(|test| test.starts_with("in "));
@@ -110,7 +131,7 @@ const RULES: &[Rule] = &[
         // A line of the documentation format. The list at the end has the full name.
         name: "rspec.line_failed",
         pattern: r"^ +\S.* \(FAILED - \d+\)$",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::RSpec))],
+        effects: &[Effect::Failure],
     },
     Rule {
         name: "rspec.list",
@@ -124,17 +145,15 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "rspec.outside",
-        pattern: r"^An error occurred (?:while loading (?P<f>\S+?)\.|in an? .* hook\.?|outside of examples\.?)$",
-        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 92).follow(outside).owning())],
+        pattern: r"^An error occurred (?:while loading (?P<f>\S+?)\.(?: - Did you mean\?)?|in an? .* hook\.?|outside of examples\.?)$",
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Test, 92).follow(outside).owning().refine(outside_place),
+        )],
     },
-    Rule {
-        name: "rspec.finished",
-        pattern: r"^Finished in [\d.]+ ",
-        effects: &[Effect::Heading(ToolId::RSpec)],
-    },
+    Rule { name: "rspec.finished", pattern: r"^Finished in [\d.]+ ", effects: &[Effect::Heading] },
     Rule {
         name: "rspec.summary",
         pattern: r"^(?P<n>\d+) examples?, (?P<failed>\d+) failures?(?:, (?P<errors>\d+) errors?\b[^,]*)?(?:, (?P<pending>\d+) pending)?(?:, (?P<outside>\d+) errors?\b.*)?$",
-        effects: &[Effect::Counts(ToolId::RSpec, EXAMPLES), Effect::Summary],
+        effects: &[Effect::Counts(EXAMPLES), Effect::Summary],
     },
 ];

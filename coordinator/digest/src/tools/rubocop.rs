@@ -1,7 +1,7 @@
 //! Output of rubocop.
 
-use crate::rules::{Effect, Fails, Kind, Level, Marker, Rule, indented, problem};
-use crate::tool::{Apart, Tool, ToolId};
+use crate::rules::{Effect, Fails, Kind, Level, Rule, indented, problem};
+use crate::tool::{Apart, Tool};
 
 pub(super) const TOOL: Tool =
     Tool { lints: true, apart: Apart::Always, rules: RULES, ..Tool::named("rubocop") };
@@ -36,6 +36,6 @@ const RULES: &[Rule] = &[
     Rule {
         name: "rubocop.total",
         pattern: r"^\d+ files? inspected, [1-9]\d* offenses? ",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Rubocop)), Effect::Summary],
+        effects: &[Effect::Failure, Effect::Summary],
     },
 ];

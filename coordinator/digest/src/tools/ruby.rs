@@ -1,7 +1,7 @@
 //! Output of Ruby.
 
 use super::compiler::DIED;
-use crate::rules::{Diagnostic, ERROR, Effect, Fails, Indicator, Kind, Marker, Next, Rule, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Fails, Indicator, Kind, Next, Rule, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Ruby") };
@@ -76,7 +76,7 @@ const RULES: &[Rule] = &[
             words!(),
             r")\b)?"
         ),
-        effects: &[Effect::Problem(DIED), Effect::Marker(Marker::Crash(Indicator::Died("")))],
+        effects: &[Effect::Problem(DIED), Effect::Crash(Indicator::Died(""))],
     },
     Rule {
         name: "ruby.syntax",
@@ -91,8 +91,15 @@ const RULES: &[Rule] = &[
         )],
     },
     Rule {
+        name: "ruby.bundler",
+        pattern: r"^(?:bundler: (?:command not found|failed to load command): |Could not (?:fetch specs from|find gem|find \S+ in (?:locally|any)|locate Gemfile|reach host)|Bundler could not find compatible versions)\b?(?P<m>.*)",
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Build, 88).follow(crate::rules::one_more).fails(Fails::Always),
+        )],
+    },
+    Rule {
         name: "ruby.exception",
-        pattern: r"^(?P<f>[^\s:]+\.\w+|<internal:[^>]+>):(?P<l>\d+):in [`'][^']*': (?P<m>.*)",
+        pattern: r"^(?P<f>[^\s:]+\.\w+|-e|<internal:[^>]+>):(?P<l>\d+):in [`'][^']*': (?P<m>.*)",
         effects: &[Effect::Problem(
             problem(ERROR, Kind::Runtime, 90).follow(ruby_lines).refine(ruby_frame).ended(is_of_main),
         )],

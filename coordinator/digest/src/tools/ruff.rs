@@ -1,6 +1,6 @@
 //! Output of ruff.
 
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Rule, drawn, pointed, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Kind, Rule, drawn, indented, pointed, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { lints: true, rules: RULES, ..Tool::named("ruff") };
@@ -11,7 +11,21 @@ fn only_pointed(diagnostic: &mut Diagnostic) {
     diagnostic.spurious = diagnostic.file.is_none();
 }
 
+/// The cause is the second line, which may name the place.
+fn caused(diagnostic: &mut Diagnostic) {
+    diagnostic.head = Some(1).filter(|head| *head < diagnostic.lines.len());
+    super::places::worded(diagnostic);
+}
+
 const RULES: &[Rule] = &[
+    Rule {
+        name: "ruff.gave_up",
+        pattern: r"^(?:ruff|ty) failed$",
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Runtime, 88).follow(indented).refine(caused)),
+            Effect::Failure,
+        ],
+    },
     Rule {
         name: "ruff.pointed",
         pattern: r"^(?P<k>[A-Z]{1,6}\d{3,4}|invalid-syntax:?) (?P<m>\S.*)",
@@ -26,7 +40,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "ruff.fixed",
         pattern: r"^Found \d+ errors? \(\d+ fixed, 0 remaining\)\.$",
-        effects: &[Effect::Marker(Marker::Success(ToolId::Linter)), Effect::Summary, Effect::Alone],
+        effects: &[Effect::Of(ToolId::Linter, &[Effect::Success]), Effect::Summary, Effect::Alone],
     },
     Rule {
         name: "ruff.unformatted",
@@ -36,11 +50,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "ruff.found",
         pattern: r"^Found (?P<n>[1-9]\d*) (?:errors?|diagnostics?|issues?|problems?|violations?|offenses?)\b.*$",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Linter)), Effect::Summary],
+        effects: &[Effect::Of(ToolId::Linter, &[Effect::Failure]), Effect::Summary],
     },
     Rule {
         name: "ruff.passed",
         pattern: r"^(?:All checks passed!|Found 0 errors?\.?)$",
-        effects: &[Effect::Marker(Marker::Success(ToolId::Linter)), Effect::Summary],
+        effects: &[Effect::Of(ToolId::Linter, &[Effect::Success]), Effect::Summary],
     },
 ];

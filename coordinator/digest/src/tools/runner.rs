@@ -1,7 +1,9 @@
 //! Output of test runners.
 
 use super::compiler::DIED;
-use crate::rules::{ERROR, Effect, FATAL, Indicator, Kind, Marker, Rule, problem};
+use crate::rules::{
+    ERROR, Effect, FAILS_WITHOUT_TESTS, FATAL, Indicator, Kind, NO_TESTS, RUNS, Rule, problem,
+};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("test runners") };
@@ -9,11 +11,11 @@ pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("test runners")
 const RULES: &[Rule] = &[
     Rule {
         name: "runner.restarted",
-        pattern: r"^\s*Restarting after unexpected exit, crash, or test timeout(?: in (?P<t>.+?))?; summary will include",
+        pattern: r"^\s*Restarting after unexpected exit, crash, or test timeout(?: in (?P<t>[^;]+?)\.?)?\s*(?:;|$)",
         effects: &[
             Effect::Problem(problem(FATAL, Kind::Crash, 92)),
-            Effect::Marker(Marker::Crash(Indicator::RestartedAfterCrash)),
-            Effect::Marker(Marker::Tool(ToolId::Xcodebuild)),
+            Effect::Crash(Indicator::RestartedAfterCrash),
+            Effect::Of(ToolId::Xcodebuild, &[RUNS]),
         ],
     },
     Rule {
@@ -21,7 +23,7 @@ const RULES: &[Rule] = &[
         pattern: r"^.*(?:[Tt]est runner .{0,80}crashed|The test runner (?:crashed|hung|exited|timed out)|Testing failed.{0,80}crashed|Test crashed with signal)",
         effects: &[
             Effect::Problem(problem(FATAL, Kind::Crash, 92)),
-            Effect::Marker(Marker::Crash(Indicator::TestRunnerCrashed)),
+            Effect::Crash(Indicator::TestRunnerCrashed),
         ],
     },
     Rule {
@@ -29,23 +31,20 @@ const RULES: &[Rule] = &[
         pattern: r"^.*Test process crashed",
         effects: &[
             Effect::Problem(problem(FATAL, Kind::Crash, 90)),
-            Effect::Marker(Marker::Crash(Indicator::TestProcessCrashed)),
+            Effect::Crash(Indicator::TestProcessCrashed),
         ],
     },
     Rule {
         name: "runner.early_exit",
         pattern: r"^.*(?:Early unexpected exit|operation never finished bootstrapping)",
-        effects: &[
-            Effect::Problem(problem(FATAL, Kind::Crash, 90)),
-            Effect::Marker(Marker::Crash(Indicator::EarlyExit)),
-        ],
+        effects: &[Effect::Problem(problem(FATAL, Kind::Crash, 90)), Effect::Crash(Indicator::EarlyExit)],
     },
     Rule {
         name: "runner.never_began",
         pattern: r"^.*(?:Test runner never began executing tests|never began testing)",
         effects: &[
             Effect::Problem(problem(ERROR, Kind::Infrastructure, 88)),
-            Effect::Marker(Marker::Crash(Indicator::NeverBeganTesting)),
+            Effect::Crash(Indicator::NeverBeganTesting),
         ],
     },
     Rule {
@@ -53,21 +52,21 @@ const RULES: &[Rule] = &[
         pattern: r"^.*(?:Failed to load the test bundle|The bundle .{0,200} couldn.{1,3}t be loaded)",
         effects: &[
             Effect::Problem(problem(ERROR, Kind::Build, 88)),
-            Effect::Marker(Marker::Crash(Indicator::BundleLoadFailed)),
+            Effect::Crash(Indicator::BundleLoadFailed),
         ],
     },
     Rule {
         name: "runner.error",
-        pattern: r"^.*\S+ \(\d+\) encountered an error \((?P<m>.*)",
+        pattern: r"^(?:.*\S+ \(\d+\)|\s*\S+) encountered an error \((?P<m>.*)",
         effects: &[
             Effect::Problem(problem(ERROR, Kind::Infrastructure, 80)),
-            Effect::Marker(Marker::Crash(Indicator::RunnerError)),
+            Effect::Crash(Indicator::RunnerError),
         ],
     },
     Rule {
         name: "runner.connection",
         pattern: r"^.*(?:Connection interrupted|Connection with the remote side was unexpectedly closed|lost connection to (?:the )?test ?manager|Lost connection to testmanagerd)",
-        effects: &[Effect::Marker(Marker::Crash(Indicator::ConnectionInterrupted))],
+        effects: &[Effect::Crash(Indicator::ConnectionInterrupted)],
     },
     Rule {
         // The marks of the tests before it stand on the same line.
@@ -77,17 +76,17 @@ const RULES: &[Rule] = &[
             shell_words!(),
             r")(?:: \d+)?(?: +\(core dumped\).*| {2,}.*)?$"
         ),
-        effects: &[Effect::Problem(DIED), Effect::Marker(Marker::Crash(Indicator::Died("")))],
+        effects: &[Effect::Problem(DIED), Effect::Crash(Indicator::Died(""))],
     },
     Rule {
         // Before the rule for runners that succeed without tests.
         name: "runner.fails_without_tests",
         pattern: r"^(?:No (?:related )?tests? (?:files? )?found, exiting with code [1-9]|NO TESTS RAN$|(?:Error: )?No test files found: |Error: No tests found\.?$|Paths given to .mix test. did not match any |The --only option was given to .mix test. but no test was executed$|> No tests found for given|Could not find '\S+\.[cm]?[jt]sx?'$)",
-        effects: &[Effect::Marker(Marker::FailsWithoutTests), Effect::Summary],
+        effects: &[FAILS_WITHOUT_TESTS, Effect::Summary],
     },
     Rule {
         name: "runner.no_tests",
         pattern: r"^(?:\[(?:INFO|WARNING|ERROR)\] )?(?:No tests? (?:files? )?found(?:,| related| for given|\.|$)|No tests to run|No suitable tests defined\.|No tests (?:were )?(?:executed|found|matched)|No (?:test|spec) files (?:were )?found|No matching test cases were run|No test (?:is available in|matches the given))",
-        effects: &[Effect::Marker(Marker::NoTests), Effect::Summary],
+        effects: &[NO_TESTS, Effect::Summary],
     },
 ];

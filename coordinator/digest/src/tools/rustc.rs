@@ -2,12 +2,38 @@
 
 use super::libtest::panicked;
 use super::shell::DIED;
+use crate::records::{Event, RecordFormat};
 use crate::rules::{
-    Diagnostic, ERROR, Effect, Indicator, Kind, Level, Marker, Next, Problem, Role, Rule, WARNING, problem,
+    Diagnostic, ERROR, Effect, Indicator, Kind, Level, Next, Problem, Role, Rule, WARNING, always, problem,
 };
 use crate::tool::Tool;
+use serde::Deserialize;
 
-pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("rustc") };
+pub(super) const TOOL: Tool = Tool {
+    rules: RULES,
+    records: &[RecordFormat {
+        name: "rustc.record",
+        beginnings: &[br#"{"$message_type":"#, br#"{"message":"#],
+        read: record,
+    }],
+    ..Tool::named("rustc")
+};
+
+/// A record of `--error-format json`.
+#[derive(Debug, Deserialize)]
+struct Record {
+    rendered: Option<String>,
+    #[serde(rename = "$message_type")]
+    kind: Option<String>,
+    spans: Option<Vec<serde::de::IgnoredAny>>,
+}
+
+/// The message with its text. Other types of records have nothing for a reader.
+fn record(line: &[u8]) -> Option<Vec<Event>> {
+    let Record { rendered, kind, spans } = serde_json::from_slice(line).ok()?;
+    kind.is_some().then_some(()).or_else(|| spans.map(|_| ()))?;
+    Some(rendered.map(Event::Text).into_iter().collect())
+}
 
 /// The `--> file:line:column` line under a diagnostic.
 fn arrow(diagnostic: &mut Diagnostic) {
@@ -20,6 +46,13 @@ fn arrow(diagnostic: &mut Diagnostic) {
         return;
     }
     super::places::located(diagnostic);
+    // bun and others begin the error of a script with the same word.
+    if diagnostic.file.is_none()
+        && diagnostic.lines.iter().skip(1).any(|line| line.trim_start().starts_with("at "))
+    {
+        super::mocha::js_place(diagnostic);
+        diagnostic.kind = diagnostic.file.is_some().then_some(Kind::Runtime);
+    }
 }
 
 /// The lines of a rustc diagnostic: arrow, excerpt, notes.
@@ -85,6 +118,13 @@ fn runtime_words(_: &[String], line: &str) -> Next {
 
 const RULES: &[Rule] = &[
     Rule {
+        name: "miri.error",
+        pattern: r"^(?:test (?P<t>\S.*?) \.\.\. )?error: (?P<m>(?:Undefined Behavior|unsupported operation|memory leaked|abnormal termination|deadlock|the evaluated program).*)",
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Runtime, 93).follow(diagnostic).refine(arrow).ended(always),
+        )],
+    },
+    Rule {
         // As `--message-format short` has it.
         name: "rust.short",
         pattern: r"^(?P<f>[^\s:]+\.rs):(?P<l>\d+):(?P<c>\d+): (?P<s>error|warning)(?:\[\w+\])?: (?P<m>.*)",
@@ -105,7 +145,7 @@ const RULES: &[Rule] = &[
         pattern: r"^(?:test .+ \.\.\. )?thread '(?P<t>[^']*)'(?: \(\d+\))? has overflowed its stack$",
         effects: &[
             Effect::Problem(problem(crate::rules::FATAL, Kind::Crash, 95).follow(runtime_words)),
-            Effect::Marker(Marker::Crash(crate::rules::Indicator::FatalError)),
+            Effect::Crash(Indicator::FatalError),
         ],
     },
     Rule {
@@ -115,12 +155,12 @@ const RULES: &[Rule] = &[
             Effect::Problem(
                 problem(crate::rules::FATAL, Kind::Crash, 93).follow(one_more_plain).refine(panicked),
             ),
-            Effect::Marker(Marker::Crash(crate::rules::Indicator::Panic)),
+            Effect::Crash(Indicator::Panic),
         ],
     },
     Rule {
         name: "rust.signal",
         pattern: r"^.*\(signal: \d+, (?P<sig>SIG[A-Z]+)(?:: .*)?\)",
-        effects: &[Effect::Problem(DIED), Effect::Marker(Marker::Crash(Indicator::ChildDied("")))],
+        effects: &[Effect::Problem(DIED), Effect::Crash(Indicator::ChildDied(""))],
     },
 ];

@@ -1,8 +1,6 @@
-//! Output of sanitizers.
+//! Output of sanitizers and libFuzzer.
 
-use crate::rules::{
-    ERROR, Effect, FATAL, Fails, Indicator, Kind, Marker, Next, Rule, indented_or_blank, problem,
-};
+use crate::rules::{ERROR, Effect, FATAL, Fails, Indicator, Kind, Next, Rule, indented_or_blank, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("sanitizers") };
@@ -57,7 +55,7 @@ fn frame(diagnostic: &mut crate::rules::Diagnostic) {
         let mut parts = place.splitn(3, ':');
         if let (Some(file), Some(row)) = (parts.next(), parts.next())
             && file.contains('.')
-            && !file.contains("sanitizer")
+            && !["sanitizer", "compiler-rt/", "libfuzzer/"].iter().any(|part| file.contains(part))
             && let Ok(row) = row.parse()
         {
             diagnostic.file = Some(file.to_owned());
@@ -74,21 +72,34 @@ const RULES: &[Rule] = &[
         pattern: r"^(?:\d+: )?=*\d*=*(?:ERROR|WARNING|FATAL): (?:Address|Leak|Thread|Memory|UndefinedBehavior|HWAddress|DataFlow)Sanitizer:? (?P<m>.*)",
         effects: &[
             Effect::Problem(problem(FATAL, Kind::Crash, 96).follow(sanitizer).owning().refine(frame)),
-            Effect::Marker(Marker::Crash(Indicator::Sanitizer)),
+            Effect::Crash(Indicator::Sanitizer),
         ],
+    },
+    Rule {
+        name: "libfuzzer.error",
+        pattern: r"^==\d+== ?ERROR: libFuzzer: (?P<m>.*)",
+        effects: &[
+            Effect::Problem(problem(FATAL, Kind::Crash, 94).follow(sanitizer).owning().refine(frame)),
+            Effect::Crash(Indicator::Sanitizer),
+        ],
+    },
+    Rule {
+        name: "libfuzzer.input",
+        pattern: r"^(?:artifact_prefix='[^']*'; )?Test unit written to \S+$",
+        effects: &[Effect::Summary],
     },
     Rule {
         name: "sanitizer.ubsan",
         pattern: r"^(?P<f>[^\s:]+):(?P<l>\d+):(?P<c>\d+): runtime error: (?P<m>.*)",
         effects: &[
             Effect::Problem(problem(ERROR, Kind::Crash, 95).follow(indented_or_blank)),
-            Effect::Marker(Marker::Crash(Indicator::Sanitizer)),
+            Effect::Crash(Indicator::Sanitizer),
         ],
     },
     Rule {
         name: "sanitizer.summary",
-        pattern: r"^SUMMARY: \w+Sanitizer: (?P<m>.*)",
-        effects: &[Effect::Marker(Marker::Crash(Indicator::Sanitizer)), Effect::Summary],
+        pattern: r"^SUMMARY: (?:\w+Sanitizer|libFuzzer): (?P<m>.*)",
+        effects: &[Effect::Crash(Indicator::Sanitizer), Effect::Summary],
     },
     Rule {
         name: "valgrind.error",
@@ -101,5 +112,10 @@ const RULES: &[Rule] = &[
         name: "valgrind.errors",
         pattern: r"^==\d+== ERROR SUMMARY: [1-9]\d* errors",
         effects: &[Effect::Problem(problem(ERROR, Kind::Crash, 85).fails(Fails::Always)), Effect::Summary],
+    },
+    Rule {
+        name: "sanitizer.aborting",
+        pattern: r"^==\d+==ABORTING$",
+        effects: &[Effect::Crash(Indicator::Sanitizer)],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of Scala.
 
-use crate::rules::{Effect, Kind, Level, Next, Rule, problem};
+use crate::rules::{Diagnostic, Effect, Fails, Kind, Level, Next, Rule, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Scala") };
@@ -13,8 +13,22 @@ fn scala3_lines(so_far: &[String], line: &str) -> Next {
     if numbered.starts_with('|') && so_far.len() < 40 { Next::Part } else { Next::Beyond }
 }
 
-const RULES: &[Rule] = &[Rule {
-    name: "scala3",
-    pattern: r"^(?:\[(?P<s>error|warn)\] )?-- (?:\[E\d+\] )?(?P<m>.*?): (?P<f>[^\s:]+):(?P<l>\d+):(?P<c>\d+) -*$",
-    effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 94).follow(scala3_lines).owning())],
-}];
+/// scalastyle accepts warnings. An error about a whole file has no line.
+fn fails_for_error(diagnostic: &mut Diagnostic) {
+    if diagnostic.first().starts_with("error ") {
+        diagnostic.fails = Fails::Always;
+    }
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "scalastyle",
+        pattern: r"^(?P<s>error|warning) file=(?P<f>\S+) message=(?P<m>.*?)(?: line=(?P<l>\d+)(?: column=(?P<c>\d+))?)?$",
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Lint, 90).refine(fails_for_error))],
+    },
+    Rule {
+        name: "scala3",
+        pattern: r"^(?:\[(?P<s>error|warn)\] )?-- (?:\[E\d+\] )?(?P<m>.*?): (?P<f>[^\s:]+):(?P<l>\d+):(?P<c>\d+) -*$",
+        effects: &[Effect::Problem(problem(Level::Word, Kind::Build, 94).follow(scala3_lines).owning())],
+    },
+];

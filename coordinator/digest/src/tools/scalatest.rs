@@ -1,7 +1,7 @@
 //! Output of ScalaTest.
 
 use crate::rules::{Diagnostic, ERROR, Effect, Kind, Next, Rule, SORTS, problem, set_place};
-use crate::tool::{Tool, ToolId};
+use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("ScalaTest") };
 
@@ -32,10 +32,6 @@ const RULES: &[Rule] = &[
     Rule {
         name: "scalatest.summary",
         pattern: r"^(?:\[info\] )?Tests: succeeded (?P<passed>\d+), failed (?P<failed>\d+), canceled \d+, ignored (?P<skipped>\d+), pending",
-        effects: &[
-            Effect::Session(ToolId::ScalaTest),
-            Effect::Counts(ToolId::ScalaTest, SORTS),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Session, Effect::Counts(SORTS), Effect::Summary],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of scons.
 
-use crate::rules::{ERROR, Effect, Kind, Marker, Rule, problem};
+use crate::rules::{BEGINS, ERROR, Effect, Kind, Rule, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
@@ -20,7 +20,7 @@ const RULES: &[Rule] = &[
         pattern: r"^scons: \*\*\* (?P<m>.*)",
         effects: &[
             Effect::Problem(problem(ERROR, Kind::Consequence, 40)),
-            Effect::Marker(Marker::Failure(ToolId::SconsTarget)),
+            Effect::Of(ToolId::SconsTarget, &[Effect::Failure]),
             Effect::Summary,
         ],
     },
@@ -28,17 +28,17 @@ const RULES: &[Rule] = &[
         // An SConstruct may call `Exit(0)` while scons reads it, and then scons prints no more.
         name: "scons.begun",
         pattern: r"^scons: (?:Building|Cleaning) targets \.\.\.$",
-        effects: &[Effect::Marker(Marker::Begins(ToolId::Scons))],
+        effects: &[BEGINS],
     },
     Rule {
         name: "scons.ended_badly",
         pattern: r"^scons: (?:building terminated because of errors|done building targets \(errors occurred during build\))\.$",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Scons)), Effect::Summary],
+        effects: &[Effect::Failure, Effect::Summary],
     },
     Rule {
         // With `-i` it prints this for any result of the targets, so it cancels its own failures.
         name: "scons.ended",
         pattern: r"^scons: done (?:building|cleaning) targets\.$",
-        effects: &[Effect::Marker(Marker::Success(ToolId::Scons)), Effect::Summary],
+        effects: &[Effect::Success, Effect::Summary],
     },
 ];

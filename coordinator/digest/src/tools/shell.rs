@@ -1,8 +1,6 @@
 //! Output of shell.
 
-use crate::rules::{
-    Diagnostic, ERROR, Effect, FATAL, Indicator, Kind, Marker, Problem, Role, Rule, always, problem,
-};
+use crate::rules::{Diagnostic, ERROR, Effect, FATAL, Indicator, Kind, Problem, Role, Rule, always, problem};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("shell") };
@@ -34,20 +32,17 @@ const RULES: &[Rule] = &[
         name: "shell.segfault",
         // Lines of a shell, make, zsh, gdb, gfortran and the kernel; in a program's own text, other words may precede them.
         pattern: r"^(?:(?:\S+: )?(?:(?:line )?\d+: +)?(?:\d+ +)?|g?n?make(?:\[\d+\])?: \*\*\* \[.*\] |\[\d+\] *[-+]? *\d+ +|.*\[\d+\]: |(?:Program|Thread .*) received signal SIGSEGV[,:] )(?:Segmentation fault|segmentation fault|segfault at [0-9a-f]+)(?:: 11)?(?: ip .*|[,.]? ?\(core dumped\).*| {2,}.*| - .*|\.)?$",
-        effects: &[Effect::Problem(DIED), Effect::Marker(Marker::Crash(Indicator::Died("SIGSEGV")))],
+        effects: &[Effect::Problem(DIED), Effect::Crash(Indicator::Died("SIGSEGV"))],
     },
     Rule {
         name: "shell.aborted",
         pattern: r"^(?:(?:.*: (?:line )?\d+: +\d+ )?(?:Aborted|Abort trap: 6)|(?:zsh|\[\d+\])(?::\d*)?:? +(?:\d+ )?abort)(?: +\(core dumped\).*| {2,}.*)?$",
-        effects: &[
-            Effect::Problem(DIED.role(Role::AbortEcho)),
-            Effect::Marker(Marker::Crash(Indicator::Died("SIGABRT"))),
-        ],
+        effects: &[Effect::Problem(DIED.role(Role::AbortEcho)), Effect::Crash(Indicator::Died("SIGABRT"))],
     },
     Rule {
         name: "shell.killed",
         pattern: r"^(?:.*: (?:line )?\d+: +\d+ |g?n?make(?:\[\d+\])?: \*\*\* \[.*\] )?Killed(?:: 9)?(?: {2,}.*| \(core dumped\).*)?$",
-        effects: &[Effect::Problem(DIED), Effect::Marker(Marker::Crash(Indicator::Killed))],
+        effects: &[Effect::Problem(DIED), Effect::Crash(Indicator::Killed)],
     },
     Rule {
         name: "shell.other",
@@ -56,12 +51,12 @@ const RULES: &[Rule] = &[
             rare_shell_words!(),
             r")(?:: \d+)?(?: +\(core dumped\).*| {2,}.*)?$"
         ),
-        effects: &[Effect::Problem(DIED), Effect::Marker(Marker::Crash(Indicator::UnexpectedSignal))],
+        effects: &[Effect::Problem(DIED), Effect::Crash(Indicator::UnexpectedSignal)],
     },
     Rule {
         name: "shell.told_signal",
         pattern: r"^.*(?:terminated by|terminated with|died with|died of|killed by|crashed with|exited due to|exited with|exited on|due to) (?:signal |<Signals\.)?(?:\d+[ :(]*)?(?P<sig>SIG(?:SEGV|ABRT|BUS|FPE|ILL|TRAP|SYS))\b",
-        effects: &[Effect::Problem(DIED), Effect::Marker(Marker::Crash(Indicator::Died("")))],
+        effects: &[Effect::Problem(DIED), Effect::Crash(Indicator::Died(""))],
     },
     Rule {
         // An error in a script, which ends it.
@@ -82,9 +77,6 @@ const RULES: &[Rule] = &[
     Rule {
         name: "libc.abort",
         pattern: r"^(?:\S+: )?(?:free\(\): |malloc\(\): |realloc\(\): |munmap_chunk\(\): |corrupted |double free or corruption|\*\*\* stack smashing detected|\*\*\* buffer overflow detected|munmap_chunk|malloc_consolidate|\S+\(\d+,0x[0-9a-f]+\) malloc: \*\*\* error)(?P<m>.*)",
-        effects: &[
-            Effect::Problem(problem(FATAL, Kind::Crash, 95)),
-            Effect::Marker(Marker::Crash(Indicator::FatalError)),
-        ],
+        effects: &[Effect::Problem(problem(FATAL, Kind::Crash, 95)), Effect::Crash(Indicator::FatalError)],
     },
 ];

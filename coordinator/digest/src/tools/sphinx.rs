@@ -1,6 +1,6 @@
 //! Output of Sphinx.
 
-use crate::rules::{Effect, Marker, Rule};
+use crate::rules::{Effect, RUNS, Rule};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool {
@@ -14,20 +14,12 @@ const RULES: &[Rule] = &[
     Rule {
         name: "sphinx.failed",
         pattern: r"^build finished with problems\b",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Sphinx)), Effect::Summary],
+        effects: &[Effect::Failure, Effect::Summary],
     },
-    Rule {
-        name: "sphinx.begun",
-        pattern: r"^Running Sphinx v\d",
-        effects: &[Effect::Marker(Marker::Tool(ToolId::Sphinx))],
-    },
+    Rule { name: "sphinx.begun", pattern: r"^Running Sphinx v\d", effects: &[RUNS] },
     Rule {
         name: "sphinx.passed",
         pattern: r"^build succeeded(?:, \d+ warnings?)?\.$",
-        effects: &[
-            Effect::Summary,
-            Effect::IfKnown(ToolId::Sphinx),
-            Effect::Marker(Marker::Success(ToolId::Sphinx)),
-        ],
+        effects: &[Effect::Summary, Effect::IfKnown(ToolId::Sphinx), Effect::Success],
     },
 ];

@@ -1,7 +1,7 @@
 //! Output of SRFI 64.
 
 use crate::rules::{ERROR, Effect, Kind, Rule, SORTS, problem};
-use crate::tool::{Tool, ToolId};
+use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("SRFI 64") };
 
@@ -14,6 +14,6 @@ const RULES: &[Rule] = &[
     Rule {
         name: "srfi64.sorts",
         pattern: r"^# of (?:expected passes {6}(?P<passed>\d+)|unexpected (?:failures {2}|successes )(?P<failed>\d+)|expected failures {4}(?P<expected>\d+)|skipped tests {8}(?P<skipped>\d+))$",
-        effects: &[Effect::Adds(ToolId::Srfi64, SORTS), Effect::Summary, Effect::Harmless],
+        effects: &[Effect::Adds(SORTS), Effect::Summary, Effect::Harmless],
     },
 ];

@@ -1,11 +1,10 @@
 //! Output of Swift Testing.
 
-use crate::rules::{Count, ERROR, Effect, Kind, Marker, Next, Rule, TOTAL, TestEvent, problem};
+use crate::rules::{Count, ERROR, Effect, Kind, Next, Rule, TOTAL, TestEvent, problem};
 use crate::tally::Counts;
-use crate::tool::{Tool, ToolId};
+use crate::tool::Tool;
 
-pub(super) const TOOL: Tool =
-    Tool { only_in_test_runs: true, totals_only: true, rules: RULES, ..Tool::named("Swift Testing") };
+pub(super) const TOOL: Tool = Tool { totals_only: true, rules: RULES, ..Tool::named("Swift Testing") };
 
 /// How many failed is known from their own lines; that some did is known here.
 const SWIFT_RUN_FAILED: Count = |groups| {
@@ -26,25 +25,22 @@ const RULES: &[Rule] = &[
     Rule {
         name: "swift_testing.started",
         pattern: r"^(?:\xe2\x97\x87|\xf4\x80\x9f\x88|\xf4\x80\x80\x80|>) +Test (?P<t>\x22(?:[^\x22\\]|\\.)*\x22|`[^`]+`\([^)]*\)|[^\s\x22`]+\([^)]*\)) started\.$",
-        effects: &[Effect::Test(ToolId::SwiftTesting, TestEvent::Started)],
+        effects: &[Effect::Test(TestEvent::Started)],
     },
     Rule {
         name: "swift_testing.passed",
         pattern: r"^(?:\xe2\x9c\x94|\xf4\x81\x81\x9b|\xe2\x9c\x93) +Test (?P<t>\x22(?:[^\x22\\]|\\.)*\x22|`[^`]+`\([^)]*\)|[^\s\x22`]+\([^)]*\))(?: with \d+ test cases?)? passed after ",
-        effects: &[Effect::Test(ToolId::SwiftTesting, TestEvent::Passed)],
+        effects: &[Effect::Test(TestEvent::Passed)],
     },
     Rule {
         name: "swift_testing.failed",
         pattern: r"^(?:\xe2\x9c\x98|\xf4\x80\xa2\x84|\xe2\x9c\x96|\xf4\x80\x80\xb3) +Test (?P<t>\x22(?:[^\x22\\]|\\.)*\x22|`[^`]+`\([^)]*\)|[^\s\x22`]+\([^)]*\))(?: with \d+ test cases?)? failed after [\d.]+ seconds",
-        effects: &[
-            Effect::Test(ToolId::SwiftTesting, TestEvent::Failed),
-            Effect::Problem(problem(ERROR, Kind::Test, 90).bare()),
-        ],
+        effects: &[Effect::Test(TestEvent::Failed), Effect::Problem(problem(ERROR, Kind::Test, 90).bare())],
     },
     Rule {
         name: "swift_testing.skipped",
         pattern: r"^(?:\xe2\x9e\x9c|\xe2\x86\xb7|\xf4\x80\x99\x9f|\xf4\x81\x99\x8d) +Test (?P<t>\x22(?:[^\x22\\]|\\.)*\x22|`[^`]+`\([^)]*\)|[^\s\x22`]+\([^)]*\)) skipped",
-        effects: &[Effect::Test(ToolId::SwiftTesting, TestEvent::Skipped)],
+        effects: &[Effect::Test(TestEvent::Skipped)],
     },
     Rule {
         name: "swift_testing.known_issue",
@@ -54,7 +50,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "swift_testing.expected",
         pattern: r"^\S+ +Test (?P<t>\x22(?:[^\x22\\]|\\.)*\x22|`[^`]+`\([^)]*\)|[^\s\x22`]+\([^)]*\)) passed after .* with \d+ known issues?",
-        effects: &[Effect::Test(ToolId::SwiftTesting, TestEvent::ExpectedFailure)],
+        effects: &[Effect::Test(TestEvent::ExpectedFailure)],
     },
     Rule {
         name: "swift_testing.issue",
@@ -68,22 +64,12 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "swift_testing.run_passed",
-        pattern: r"^\S+ +Test run with (?P<n>\d+) tests?(?: in \d+ suites?)? passed after",
-        effects: &[
-            Effect::Partial(ToolId::SwiftTesting, TOTAL),
-            Effect::Session(ToolId::SwiftTesting),
-            Effect::Marker(Marker::Success(ToolId::SwiftTesting)),
-            Effect::Summary,
-        ],
+        pattern: r"^(?:::error ::|\S+ +)?Test run with (?P<n>\d+) tests?(?: in \d+ suites?)? passed after",
+        effects: &[Effect::Partial(TOTAL), Effect::Session, Effect::Success, Effect::Summary],
     },
     Rule {
         name: "swift_testing.run_failed",
-        pattern: r"^\S+ +Test run with (?P<n>\d+) tests?(?: in \d+ suites?)? failed after",
-        effects: &[
-            Effect::Partial(ToolId::SwiftTesting, SWIFT_RUN_FAILED),
-            Effect::Session(ToolId::SwiftTesting),
-            Effect::Marker(Marker::Failure(ToolId::SwiftTesting)),
-            Effect::Summary,
-        ],
+        pattern: r"^(?:::error ::|\S+ +)?Test run with (?P<n>\d+) tests?(?: in \d+ suites?)? failed after",
+        effects: &[Effect::Partial(SWIFT_RUN_FAILED), Effect::Session, Effect::Failure, Effect::Summary],
     },
 ];

@@ -1,6 +1,7 @@
 //! Output of TAP.
 
-use crate::rules::{Diagnostic, ERROR, Effect, INFO, Kind, Marker, Next, Problem, Rule, TestEvent, problem};
+use crate::machines::MatchedLine;
+use crate::rules::{Diagnostic, ERROR, Effect, INFO, Kind, Next, Problem, Rule, TestEvent, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool =
@@ -36,7 +37,8 @@ pub(super) fn tap_place(diagnostic: &mut Diagnostic) {
     let says = |text: &str| diagnostic.lines.iter().any(|line| line.trim() == text);
     // node could not load the file, and has printed the reason above.
     let is_of_file = says("error: 'test failed'") && says("failureType: 'testCodeFailure'");
-    if is_of_file || diagnostic.lines.iter().any(|line| line.contains("'subtestsFailed'")) {
+    let died = diagnostic.lines.iter().any(|line| line.trim().starts_with("signal: 'SIG"));
+    if is_of_file && !died || diagnostic.lines.iter().any(|line| line.contains("'subtestsFailed'")) {
         diagnostic.kind = Some(Kind::Consequence);
     }
     if diagnostic.file.is_none() {
@@ -47,38 +49,36 @@ pub(super) fn tap_place(diagnostic: &mut Diagnostic) {
 /// An expected failure with its message.
 const TODO: Problem = problem(INFO, Kind::Test, 50).follow(tap_lines).owning();
 
+fn planned(line: &mut MatchedLine<'_>) {
+    if line.body == b"1..0" {
+        line.markers.found_no_tests(line.marker(()));
+    }
+    line.tally.plan(line.tool, line.groups.number("n"));
+    line.standing = line.tally.planned(line.tool);
+}
+
 const RULES: &[Rule] = &[
-    Rule { name: "tap.plan", pattern: r"^1\.\.(?P<n>\d+)(?: #.*)?$", effects: &[Effect::Plan(ToolId::Tap)] },
+    Rule { name: "tap.plan", pattern: r"^1\.\.(?P<n>\d+)(?: #.*)?$", effects: &[Effect::Own(planned)] },
     Rule {
         name: "tap.version",
         pattern: r"^TAP version \d+$",
-        effects: &[Effect::AtWork(ToolId::NodeTest), Effect::AtWork(ToolId::Tap)],
+        effects: &[Effect::Of(ToolId::NodeTest, &[Effect::AtWork]), Effect::AtWork],
     },
     Rule {
         name: "tap.bail",
         pattern: r"^\s*Bail out!(?: +(?P<m>.*))?$",
-        effects: &[
-            Effect::Problem(problem(ERROR, Kind::Test, 90)),
-            Effect::Marker(Marker::Failure(ToolId::Tap)),
-        ],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 90)), Effect::Failure],
     },
     Rule {
         // Perl's Test::More, where too few tests ran or the program ended after them.
         name: "tap.unplanned",
         pattern: r"^# Looks like (?P<m>you planned \d+ tests? but ran \d+|your test exited with \d+ .*)\.?$",
-        effects: &[
-            Effect::Problem(problem(ERROR, Kind::Test, 88)),
-            Effect::Marker(Marker::Failure(ToolId::Tap)),
-        ],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Test, 88)), Effect::Failure],
     },
     Rule {
         name: "tap.todo",
         pattern: r"^not ok\b(?: (?P<k>\d+))?(?: -)? ?(?P<t>.*?) ?# *(?i:todo)\b",
-        effects: &[
-            Effect::Test(ToolId::Tap, TestEvent::ExpectedFailure),
-            Effect::Problem(TODO),
-            Effect::Alone,
-        ],
+        effects: &[Effect::Test(TestEvent::ExpectedFailure), Effect::Problem(TODO), Effect::Alone],
     },
     Rule {
         name: "tap.todo_inside",
@@ -88,21 +88,21 @@ const RULES: &[Rule] = &[
     Rule {
         name: "tap.skip",
         pattern: r"^ok\b(?: (?P<k>\d+))?(?: -)? ?(?P<t>.*?) ?# *(?i:skip)",
-        effects: &[Effect::Test(ToolId::Tap, TestEvent::Skipped), Effect::Alone],
+        effects: &[Effect::Test(TestEvent::Skipped), Effect::Alone],
     },
     Rule {
         // cmocka's line for a skipped test. Other tools print `ok` for one, without a name after the word.
         name: "tap.cmocka_skip",
         pattern: r"^not ok (?P<k>\d+) # SKIP (?P<t>\w+)$",
-        effects: &[Effect::Test(ToolId::Tap, TestEvent::Skipped), Effect::Alone],
+        effects: &[Effect::Test(TestEvent::Skipped), Effect::Alone],
     },
     Rule {
         name: "tap.not_ok",
         pattern: r"^not ok (?:(?P<k>\d+)(?: -)? ?)?(?P<t>.*?)(?: # .*)?$",
         effects: &[
-            Effect::Test(ToolId::Tap, TestEvent::Failed),
+            Effect::Test(TestEvent::Failed),
             Effect::Problem(problem(ERROR, Kind::Test, 90).follow(tap_lines).refine(tap_place)),
-            Effect::Marker(Marker::Failure(ToolId::Tap)),
+            Effect::Failure,
         ],
     },
     Rule {
@@ -113,6 +113,6 @@ const RULES: &[Rule] = &[
     Rule {
         name: "tap.ok",
         pattern: r"^ok (?:(?P<k>\d+)(?: -)? ?|- )(?P<t>.*?)(?: # .*)?$",
-        effects: &[Effect::Test(ToolId::Tap, TestEvent::Passed)],
+        effects: &[Effect::Test(TestEvent::Passed)],
     },
 ];

@@ -1,7 +1,7 @@
 //! Output of tcltest.
 
-use crate::rules::{ERROR, Effect, Kind, Marker, Next, Rule, SORTS, problem};
-use crate::tool::{Tool, ToolId};
+use crate::rules::{ERROR, Effect, Kind, Next, Rule, SORTS, problem};
+use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("tcltest") };
 
@@ -25,16 +25,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "tcltest.summary",
         pattern: r"^(?P<t>[^\s:]+):\tTotal\t\d+\tPassed\t(?P<passed>\d+)\tSkipped\t(?P<skipped>\d+)\tFailed\t(?P<failed>\d+)$",
-        effects: &[
-            Effect::Session(ToolId::TclTest),
-            Effect::Part(ToolId::TclTest),
-            Effect::Counts(ToolId::TclTest, SORTS),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Session, Effect::Own(|line| line.part()), Effect::Counts(SORTS), Effect::Summary],
     },
     Rule {
         name: "tcltest.exited",
         pattern: r"^Test files exiting with errors: *$",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::TclTest)), Effect::Summary],
+        effects: &[Effect::Failure, Effect::Summary],
     },
 ];

@@ -1,6 +1,6 @@
 //! Output of terser.
 
-use crate::rules::{ERROR, Effect, Kind, Marker, Rule, paragraph, problem};
+use crate::rules::{ERROR, Effect, Kind, Rule, paragraph, problem};
 use crate::tool::{Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("terser") };
@@ -10,6 +10,6 @@ const RULES: &[Rule] = &[Rule {
     pattern: r"^Parse error at (?P<f>[^\s:]+):(?P<l>\d+),(?P<c>\d+)$",
     effects: &[
         Effect::Problem(problem(ERROR, Kind::Build, 92).follow(paragraph).owning()),
-        Effect::Marker(Marker::Failure(ToolId::Bundler)),
+        Effect::Of(ToolId::Bundler, &[Effect::Failure]),
     ],
 }];

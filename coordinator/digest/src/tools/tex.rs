@@ -45,4 +45,9 @@ const RULES: &[Rule] = &[
         pattern: r"^(?P<f>(?:\./|/)\S+\.(?:tex|ltx|sty|cls)):(?P<l>\d+): (?P<m>\S.*)",
         effects: &[Effect::Problem(problem(ERROR, Kind::Build, 84))],
     },
+    Rule {
+        name: "tex.fatal",
+        pattern: r"^\S+:\d+: {2}==> Fatal error occurred, no output PDF file produced!$",
+        effects: &[Effect::Failure],
+    },
 ];

@@ -1,6 +1,6 @@
 //! Output of tsc.
 
-use crate::rules::{ERROR, Effect, Kind, Level, Marker, Next, Rule, problem};
+use crate::rules::{ERROR, Effect, Kind, Level, Next, Rule, problem};
 use crate::tool::{Apart, Tool, ToolId};
 
 pub(super) const TOOL: Tool = Tool { apart: Apart::Always, rules: RULES, ..Tool::named("tsc") };
@@ -39,13 +39,13 @@ const RULES: &[Rule] = &[
         name: "tsc.says",
         // Output of a test follows a sign in TAP.
         pattern: r"^(?:[^\s(#][^(]*\(\d+,\d+\): |[^\s:]+:\d+:\d+ - )?error TS\d+: ",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Tsc))],
+        effects: &[Effect::Failure],
     },
     Rule {
         name: "tsc.found",
         // mypy prints the number of checked files after it.
         pattern: r"^Found (?P<n>[1-9]\d*) errors?(?: in [^(]*)?\.?$",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Tsc)), Effect::Summary],
+        effects: &[Effect::Failure, Effect::Summary],
     },
     Rule {
         name: "tsc.again",
@@ -56,6 +56,13 @@ const RULES: &[Rule] = &[
         name: "tsc.clean",
         // A compiler that watches compiles again. Most of its stamp was taken for the stamp of the line.
         pattern: r"^(?:\[?\d+:\d+:\d+(?: [AP]M)?\]? ?(?:- )?)?(?:[AP]M\]? )?(?:- )?Found 0 errors\.",
-        effects: &[Effect::Marker(Marker::Success(ToolId::Tsc)), Effect::Harmless],
+        effects: &[Effect::Success, Effect::Harmless],
     },
+    Rule {
+        // As Angular has it.
+        name: "tsc.template",
+        pattern: r"^ *Error occurs in the template of component \S+\.$",
+        effects: &[Effect::Failure],
+    },
+    Rule { name: "tsc.files", pattern: r"^ {1,6}\d+  \S+\.tsx?:\d+$", effects: &[Effect::Failure] },
 ];

@@ -2,14 +2,15 @@
 
 use super::compiler::DIED;
 use super::pytest::last_place;
-use crate::rules::{ERROR, Effect, Indicator, Kind, Marker, Next, Rule, SORTS, TestEvent, problem};
-use crate::tool::{Announced, Tool, ToolId};
+use crate::rules::{ERROR, Effect, Indicator, Kind, Next, Rule, SORTS, TestEvent, problem};
+use crate::tool::{Announced, Tool};
 
 pub(super) const TOOL: Tool = Tool {
     runs_tests: true,
     begins_in_silence: true,
     always_totals: true,
     announces: Some(Announced::ByHeading),
+    one_total: true,
     rules: RULES,
     ..Tool::named("unittest")
 };
@@ -41,9 +42,9 @@ const RULES: &[Rule] = &[
             r")(?:: \d+)?(?: \(core dumped\))?$"
         ),
         effects: &[
-            Effect::Test(ToolId::Unittest, TestEvent::Started),
+            Effect::Test(TestEvent::Started),
             Effect::Problem(DIED),
-            Effect::Marker(Marker::Crash(Indicator::Died(""))),
+            Effect::Crash(Indicator::Died("")),
         ],
     },
     Rule {
@@ -63,37 +64,30 @@ const RULES: &[Rule] = &[
     Rule {
         name: "unittest.line_failed",
         pattern: r"^(?P<t>\S+ \([\w.]+\))(?: \[.*\])? \.\.\. (?:FAIL|ERROR)$",
-        effects: &[
-            Effect::Test(ToolId::Unittest, TestEvent::Failed),
-            Effect::Problem(problem(ERROR, Kind::Test, 90).bare()),
-        ],
+        effects: &[Effect::Test(TestEvent::Failed), Effect::Problem(problem(ERROR, Kind::Test, 90).bare())],
     },
     Rule {
         // Output of the test may follow on the same line.
         name: "unittest.at_work",
         pattern: r"^\w+ \([\w.]+\)(?: \[.*\])? \.\.\. ",
-        effects: &[Effect::AtWork(ToolId::Unittest)],
+        effects: &[Effect::AtWork],
     },
     // trial's is longer.
-    Rule {
-        name: "unittest.rule",
-        pattern: r"^(?:-{70}|-{79})$",
-        effects: &[Effect::Heading(ToolId::Unittest)],
-    },
+    Rule { name: "unittest.rule", pattern: r"^(?:-{70}|-{79})$", effects: &[Effect::Heading] },
     Rule {
         name: "unittest.ran",
         pattern: r"^Ran (?P<passed>\d+) tests? in [\d.]+s",
-        effects: &[Effect::Partial(ToolId::Unittest, SORTS), Effect::Summary],
+        effects: &[Effect::Partial(SORTS), Effect::Summary],
     },
     Rule {
         name: "unittest.failed",
         pattern: r"^FAILED \((?:(?:failures=(?P<failed>\d+)|errors=(?P<errors>\d+)|skip(?:ped|s)=(?P<skipped>\d+)|expected(?:[ _]f|F)ailures=(?P<expected>\d+)|unexpected[ _]successes=(?P<failed2>\d+)|(?:passes|unexpectedSuccesses|successes)=\d+)(?:, )?)+\)",
-        effects: &[Effect::Moves(ToolId::Unittest, SORTS), Effect::Summary, Effect::Harmless],
+        effects: &[Effect::Own(|line| line.moves(SORTS)), Effect::Summary, Effect::Harmless],
     },
     Rule {
         name: "unittest.ok",
         pattern: r"^OK(?: \((?:(?:skip(?:ped|s)=(?P<skipped>\d+)|expected[ _]failures=(?P<expected>\d+)|unexpected successes=\d+|passes=\d+)(?:, )?)+\))?$",
-        effects: &[Effect::Moves(ToolId::Unittest, SORTS)],
+        effects: &[Effect::Own(|line| line.moves(SORTS))],
     },
     Rule {
         name: "unittest.unexpected",
@@ -103,6 +97,6 @@ const RULES: &[Rule] = &[
     Rule {
         name: "unittest.running",
         pattern: r"^(?P<t>\w+ \([\w.]+\)) \.\.\. (?:$|Fatal Python error: )",
-        effects: &[Effect::Test(ToolId::Unittest, TestEvent::Started)],
+        effects: &[Effect::Test(TestEvent::Started)],
     },
 ];

@@ -2,7 +2,7 @@
 
 use crate::rules::{Count, Effect, Rule};
 use crate::tally::Counts;
-use crate::tool::{Tool, ToolId};
+use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("uvu") };
 
@@ -14,5 +14,5 @@ const MARKS: Count = |groups| {
 const RULES: &[Rule] = &[Rule {
     name: "uvu.marks",
     pattern: r"^(?:(?:\xe2\x80\xa2|\xe2\x9c\x98) )+ *\((?P<passed>\d+) / (?P<n>\d+)\)$",
-    effects: &[Effect::Session(ToolId::Uvu), Effect::Counts(ToolId::Uvu, MARKS), Effect::Summary],
+    effects: &[Effect::Session, Effect::Counts(MARKS), Effect::Summary],
 }];

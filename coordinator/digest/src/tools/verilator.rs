@@ -1,7 +1,7 @@
 //! Output of Verilator.
 
-use crate::rules::{Effect, Kind, Level, Marker, Rule, indented, problem};
-use crate::tool::{Tool, ToolId};
+use crate::rules::{Effect, Kind, Level, Rule, indented, problem};
+use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Verilator") };
 
@@ -9,7 +9,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "verilator.total",
         pattern: r"^%Error: (?:Exiting due to [1-9]|Command Failed )",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Verilator)), Effect::Summary, Effect::Harmless],
+        effects: &[Effect::Failure, Effect::Summary, Effect::Harmless],
     },
     Rule {
         name: "verilator",

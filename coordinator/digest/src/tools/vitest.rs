@@ -1,10 +1,12 @@
 //! Output of vitest.
 
 use super::compiler::DIED;
+use super::jest::jest_console;
 use super::mocha::{WORKER_DIED, is_message, js_place};
+use super::places::reread;
 use super::tap::{tap_lines, tap_place};
-use crate::records::{Event, RecordFormat, failed_test};
-use crate::rules::{Diagnostic, ERROR, Effect, Kind, Marker, Next, Rule, SORTS, TestEvent, problem};
+use crate::records::{Event, RecordFormat};
+use crate::rules::{BEGINS, Diagnostic, ERROR, Effect, Kind, Next, Rule, SORTS, TestEvent, problem};
 use crate::tally::Counts;
 use crate::tool::{Announced, Apart, Tool, ToolId};
 use serde::Deserialize;
@@ -13,6 +15,7 @@ pub(super) const TOOL: Tool = Tool {
     runs_tests: true,
     apart: Apart::Always,
     announces: Some(Announced::ByHeading),
+    one_total: true,
     rules: RULES,
     records: &[RecordFormat {
         name: "vitest.report",
@@ -29,10 +32,13 @@ struct Report {
     num_total_tests: u64,
     num_passed_tests: u64,
     num_failed_tests: u64,
+    #[serde(default)]
     num_pending_tests: u64,
+    #[serde(default)]
     num_todo_tests: u64,
     #[serde(default = "succeeded")]
     success: bool,
+    #[serde(default)]
     test_results: Vec<TestFile>,
 }
 
@@ -60,22 +66,60 @@ struct TestCase {
 }
 
 fn report(line: &[u8]) -> Option<Vec<Event>> {
-    let report: Report = serde_json::from_slice(line).ok()?;
-    let mut events = vec![Event::Planned(ToolId::Vitest, report.num_total_tests)];
-    let problem = problem(ERROR, Kind::Test, 93).refine(js_place);
+    report_of(ToolId::Vitest, " > ", line)
+}
+
+/// Events of a report in the format that jest and vitest share.
+pub(super) fn report_of(tool: ToolId, separator: &str, line: &[u8]) -> Option<Vec<Event>> {
+    let first = line.split(|byte| *byte == b'"').nth(1)?;
+    let is_of_jest = first == b"numFailedTestSuites";
+    let report: Report =
+        serde_json::from_slice(line).ok().filter(|_| is_of_jest == (tool == ToolId::JestJson))?;
+    let mut events = vec![Event::Planned(tool, report.num_total_tests)];
+    let problem = problem(ERROR, Kind::Test, 93);
+    let failure = |file: &TestFile, names: Vec<&str>, message: &str| {
+        let name = names.iter().filter(|name| !name.is_empty()).copied().collect::<Vec<_>>().join(separator);
+        let name = match (tool, name.is_empty()) {
+            (_, true) => file.name.clone(),
+            (ToolId::Vitest, false) => format!("{}{separator}{name}", file.name),
+            (_, false) => name,
+        };
+        let lines = message.lines().map(str::trim_end).filter(|line| !line.is_empty());
+        let mut diagnostic = Diagnostic {
+            lines: std::iter::once(name.as_str()).chain(lines).map(str::to_owned).collect(),
+            test: Some(name.clone()),
+            ..Diagnostic::default()
+        };
+        js_place(&mut diagnostic);
+        if diagnostic.line.is_none() {
+            diagnostic.file = Some(file.name.clone());
+            reread(&mut diagnostic);
+        }
+        Event::Problem(problem, Box::new(diagnostic))
+    };
     for file in &report.test_results {
         for test in file.assertion_results.iter().filter(|test| test.status == "failed") {
-            let names = test.ancestor_titles.iter().chain([&test.title]).filter(|name| !name.is_empty());
-            let name: String = names.map(|name| format!(" > {name}")).collect();
-            let messages = test.failure_messages.as_deref().unwrap_or_default().join("\n");
-            events.push(failed_test(problem, &format!("{}{name}", file.name), &messages));
+            let names = test.ancestor_titles.iter().chain([&test.title]).map(String::as_str).collect();
+            let message = test.failure_messages.as_deref().unwrap_or_default().join("\n");
+            events.push(failure(file, names, &message));
         }
         if file.assertion_results.is_empty() && file.status == "failed" {
-            events.push(failed_test(problem, &file.name, &format!("Error: {}", file.message)));
+            let message = file.message.trim_start();
+            let says = message.lines().next().is_some_and(is_message);
+            if tool == ToolId::JestJson {
+                let lines = file.message.lines().map(str::to_owned).collect();
+                let file = Some(file.name.clone());
+                let mut diagnostic = Diagnostic { lines, file, ..Diagnostic::default() };
+                jest_console(&mut diagnostic);
+                events.push(Event::Problem(problem, Box::new(diagnostic)));
+                continue;
+            }
+            let prefix = if says { "" } else { "Error: " };
+            events.push(failure(file, Vec::new(), &format!("{prefix}{message}")));
         }
     }
     if !report.success || report.test_results.iter().any(|file| file.status == "failed") {
-        events.push(Event::Failed(ToolId::Vitest, "vitest reports a run that failed".to_owned()));
+        events.push(Event::Failed(tool, format!("{} reports a run that failed", tool.name)));
     }
     let counts = Counts {
         passed: report.num_passed_tests,
@@ -85,7 +129,7 @@ fn report(line: &[u8]) -> Option<Vec<Event>> {
     };
     let Counts { passed, failed, skipped, .. } = counts;
     let text = format!("Tests  {failed} failed | {passed} passed | {skipped} skipped");
-    events.push(Event::Total(ToolId::Vitest, counts, text));
+    events.push(Event::Total(tool, counts, text));
     Some(events)
 }
 
@@ -125,8 +169,14 @@ fn printed(so_far: &[String], line: &str) -> Next {
 /// A heading with a file and no test, `a.spec.mjs [ a.spec.mjs ]`, does not contain the error.
 fn vitest_failure(diagnostic: &mut Diagnostic) {
     js_place(diagnostic);
-    if diagnostic.test.as_deref().is_some_and(|test| !test.contains(" > ") && test.ends_with(" ]")) {
+    let file = diagnostic.test.as_deref().filter(|test| !test.contains(" > "));
+    if let Some((file, _)) = file.and_then(|test| test.strip_suffix(" ]")?.split_once(" [ ")) {
+        let file = file.rsplit(' ').next().unwrap_or(file).to_owned();
         diagnostic.head = diagnostic.lines.iter().position(|line| is_message(line));
+        if diagnostic.line.is_none() {
+            diagnostic.file = Some(file);
+            reread(diagnostic);
+        }
     }
 }
 
@@ -150,21 +200,21 @@ const RULES: &[Rule] = &[
         name: "vitest.tap_failed",
         pattern: r"^ +not ok \d+ - (?P<t>.*?) # time=[\d.]+ms$",
         effects: &[
-            Effect::Test(ToolId::Tap, TestEvent::Failed),
+            Effect::Of(ToolId::Tap, &[Effect::Test(TestEvent::Failed)]),
             Effect::Problem(problem(ERROR, Kind::Test, 90).follow(tap_lines).refine(tap_place)),
-            Effect::Marker(Marker::Failure(ToolId::Tap)),
+            Effect::Of(ToolId::Tap, &[Effect::Failure]),
             Effect::Alone,
         ],
     },
     Rule {
         name: "vitest.tap_passed",
         pattern: r"^ +ok \d+ - (?P<t>.*?) # time=[\d.]+ms$",
-        effects: &[Effect::Test(ToolId::Tap, TestEvent::Passed), Effect::Alone],
+        effects: &[Effect::Of(ToolId::Tap, &[Effect::Test(TestEvent::Passed)]), Effect::Alone],
     },
     Rule {
         name: "vitest.tap_skipped",
         pattern: r"^ {4,}ok \d+ - (?P<t>.*?) # (?:SKIP|TODO)$",
-        effects: &[Effect::Test(ToolId::Tap, TestEvent::Skipped), Effect::Alone],
+        effects: &[Effect::Of(ToolId::Tap, &[Effect::Test(TestEvent::Skipped)]), Effect::Alone],
     },
     Rule {
         name: "vitest.heading",
@@ -187,26 +237,18 @@ const RULES: &[Rule] = &[
     Rule {
         name: "vitest.tests",
         pattern: r"^\s*Tests  +(?:(?:(?P<failed>\d+) failed|(?P<passed>\d+) passed|(?P<expected>\d+) expected fail|(?P<skipped>\d+) skipped|(?P<skipped2>\d+) todo)(?: \| )?)+ \(\d+\)",
-        effects: &[Effect::Counts(ToolId::Vitest, SORTS), Effect::Summary],
+        effects: &[Effect::Counts(SORTS), Effect::Summary],
     },
-    Rule {
-        name: "vitest.run",
-        pattern: r"^\s*(?:RUN|DEV) +v\d",
-        effects: &[Effect::Marker(Marker::Begins(ToolId::Vitest))],
-    },
-    Rule {
-        name: "vitest.files",
-        pattern: r"^\s*Test Files  +\d+ ",
-        effects: &[Effect::Heading(ToolId::Vitest)],
-    },
+    Rule { name: "vitest.run", pattern: r"^\s*(?:RUN|DEV) +v\d", effects: &[BEGINS] },
+    Rule { name: "vitest.files", pattern: r"^\s*Test Files  +\d+ ", effects: &[Effect::Heading] },
     Rule {
         name: "vitest.bad",
         pattern: r"^\s*Test Files  +[1-9]\d* failed",
-        effects: &[Effect::OtherFailure(ToolId::Vitest)],
+        effects: &[Effect::Own(|line| line.tally.other_failure(line.tool)), Effect::Failure],
     },
     Rule {
         name: "vitest.errors",
         pattern: r"^\s*(?:Errors  +[1-9]\d* errors?|Type Errors  +[1-9]\d* failed|Vitest caught \d+ unhandled errors? during the test run.*)$",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Vitest)), Effect::Summary],
+        effects: &[Effect::Failure, Effect::Summary],
     },
 ];

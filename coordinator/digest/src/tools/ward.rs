@@ -1,9 +1,10 @@
 //! Output of ward.
 
 use crate::rules::{ERROR, Effect, Kind, Rule, SORTS, problem};
-use crate::tool::{Tool, ToolId};
+use crate::tool::Tool;
 
-pub(super) const TOOL: Tool = Tool { totals_begin: true, rules: RULES, ..Tool::named("ward") };
+pub(super) const TOOL: Tool =
+    Tool { runs_tests: true, totals_begin: true, rules: RULES, ..Tool::named("ward") };
 
 const RULES: &[Rule] = &[
     Rule {
@@ -15,11 +16,11 @@ const RULES: &[Rule] = &[
     Rule {
         name: "ward.encountered",
         pattern: r"^\xe2\x94\x82 +\d+ +Tests? Encountered +\xe2\x94\x82$",
-        effects: &[Effect::Session(ToolId::Ward), Effect::Partial(ToolId::Ward, SORTS)],
+        effects: &[Effect::Session, Effect::Partial(SORTS)],
     },
     Rule {
         name: "ward.sorts",
         pattern: r"^\xe2\x94\x82 +(?:(?P<passed>\d+) +Pass(?:es)?|(?P<failed>\d+) +(?:Failures?|Unexpected Pass(?:es)?)|(?P<skipped>\d+) +Skips?|(?P<expected>\d+) +Expected Failures?) +\([\d.]+%\) +\xe2\x94\x82$",
-        effects: &[Effect::Adds(ToolId::Ward, SORTS), Effect::Summary, Effect::Harmless],
+        effects: &[Effect::Adds(SORTS), Effect::Summary, Effect::Harmless],
     },
 ];

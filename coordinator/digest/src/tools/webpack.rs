@@ -1,10 +1,43 @@
 //! Output of webpack.
 
-use crate::rules::{ERROR, Effect, Kind, Marker, Rule, paragraph, problem};
-use crate::tool::{Apart, Tool, ToolId};
+use crate::rules::{
+    Diagnostic, ERROR, Effect, Fails, Kind, Next, Rule, paragraph, pointed, problem, set_place,
+};
+use crate::tool::{Apart, Tool};
 
 pub(super) const TOOL: Tool =
     Tool { apart: Apart::Always, builds: true, rules: RULES, ..Tool::named("webpack") };
+
+/// Next.js. Node prints lines that begin with the same word.
+pub(super) const NEXT: Tool = Tool { builds: true, rules: NEXT_RULES, ..Tool::named("next build") };
+
+/// The parts of Next.js's report: for each file its name, the message and an excerpt.
+fn of_file(so_far: &[String], line: &str) -> Next {
+    let ends = line.starts_with("> ") || line.starts_with("https://") || so_far.len() > 30;
+    match (ends, line.trim().is_empty()) {
+        (true, _) => Next::Beyond,
+        (false, true) => Next::Maybe,
+        (false, false) => Next::Part,
+    }
+}
+
+/// The file is named above the message: `./app/page.js`, `./app/page.tsx:3:5`.
+fn in_file(diagnostic: &mut Diagnostic) {
+    let at = diagnostic.lines.iter().position(|line| line.starts_with("./"));
+    let Some(at) = at else { return };
+    let named = diagnostic.lines[at].clone();
+    if !set_place(diagnostic, &named) {
+        diagnostic.file = Some(named);
+    }
+    diagnostic.head = Some(at + 1).filter(|head| *head < diagnostic.lines.len());
+    pointed(diagnostic);
+}
+
+/// The pages that Next.js could not export.
+fn pages(so_far: &[String], line: &str) -> Next {
+    let is_page = line.starts_with([' ', '\t']) && line.trim_start().starts_with('/');
+    if is_page && so_far.len() < 40 { Next::Part } else { Next::Beyond }
+}
 
 const RULES: &[Rule] = &[
     Rule {
@@ -13,13 +46,41 @@ const RULES: &[Rule] = &[
         effects: &[Effect::Problem(problem(ERROR, Kind::Build, 93).follow(paragraph))],
     },
     Rule {
+        name: "webpack.cli",
+        pattern: r"^\[webpack-cli\] (?:\xe2\x9c\x96 )?(?P<m>(?:Invalid|Failed|Error|Cannot|Unable|Unknown|[A-Z]\w*Error)\b.*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 90).follow(paragraph)), Effect::Failure],
+    },
+    Rule {
+        // Next.js ends with it, below the errors.
+        name: "webpack.next",
+        pattern: r"^> Build (?:failed|error occurred)\b.*",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 60)), Effect::Failure, Effect::Summary],
+    },
+    Rule {
+        // Next.js: the file, then the message.
+        name: "webpack.next_file",
+        pattern: r"^Failed to compile\.$",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 92).follow(of_file).owning().refine(in_file))],
+    },
+    Rule {
         name: "webpack.compiled",
         pattern: r"^webpack(?: [\d.]+)? compiled with (?P<n>[1-9]\d*) errors?",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::Webpack)), Effect::Summary],
+        effects: &[Effect::Failure, Effect::Summary],
     },
     Rule {
         name: "webpack.compiled_ok",
         pattern: r"^webpack(?: [\d.]+)? compiled (?:successfully|with \d+ warnings?)",
-        effects: &[Effect::Marker(Marker::Success(ToolId::Webpack)), Effect::Summary],
+        effects: &[Effect::Success, Effect::Summary],
+    },
+    Rule {
+        name: "webpack.storybook",
+        pattern: r"^WARN Broken build, fix the error above\.$",
+        effects: &[Effect::Failure],
     },
 ];
+
+const NEXT_RULES: &[Rule] = &[Rule {
+    name: "next.pages",
+    pattern: r"^(?:Error: )?(?P<m>Export encountered (?:an error|errors) on (?:the )?following paths?:)$",
+    effects: &[Effect::Problem(problem(ERROR, Kind::Build, 86).follow(pages).owning().fails(Fails::Always))],
+}];

@@ -3,9 +3,10 @@
 mod actions;
 
 use crate::rules::{
-    ERROR, Effect, FATAL, Indicator, Kind, Marker, Next, Rule, WARNING, indented, indented_or_blank, problem,
+    BEGINS, Diagnostic, ERROR, Effect, FATAL, Fails, Indicator, Kind, Next, RUNS, Rule, WARNING, indented,
+    indented_or_blank, problem,
 };
-use crate::tool::{ReportFormat, Stage, Tool, ToolId};
+use crate::tool::{ReportFormat, Stage, Tool};
 
 pub(super) const TOOL: Tool = Tool {
     selects_tests: |words| words.iter().any(|word| word.starts_with("-only-testing:")),
@@ -43,66 +44,84 @@ fn stage(line: &str) -> Stage {
     }
 }
 
-/// `The following build commands failed:` and the indented list after it.
+/// `The following build commands failed:` and the indented list after it. A formatter removes the indentation.
 fn failed_commands(so_far: &[String], line: &str) -> Next {
-    if line.starts_with('(') && line.ends_with(')') { Next::Last } else { indented(so_far, line) }
+    let is_count = line.starts_with('(') && line.ends_with(')');
+    let is_indented = so_far.get(1).map_or(line, String::as_str).starts_with([' ', '\t']);
+    if is_count {
+        Next::Last
+    } else if is_indented || line.trim().is_empty() || so_far.len() > 20 {
+        indented(so_far, line)
+    } else {
+        Next::Maybe
+    }
+}
+
+/// Other runners print the same heading without an indented list.
+fn has_entries(diagnostic: &mut Diagnostic) {
+    diagnostic.spurious = diagnostic.lines.len() == 1;
+}
+
+/// A missing certificate or profile is not a fault of the code.
+fn of_signing(diagnostic: &mut Diagnostic) {
+    let words =
+        ["Provisioning profile", "No profiles for", "signing certificate", "requires a development team"];
+    if words.iter().any(|word| diagnostic.first().contains(word)) {
+        diagnostic.kind = Some(Kind::Infrastructure);
+    }
+}
+
+/// A simulator that did not boot is not a failed test.
+fn of_machine(diagnostic: &mut Diagnostic) {
+    let words =
+        ["Unable to boot the Simulator", "launchd_sim", "Failed to prepare device", "Timed out waiting"];
+    if diagnostic.lines.iter().any(|line| words.iter().any(|word| line.contains(word))) {
+        diagnostic.kind = Some(Kind::Infrastructure);
+    }
 }
 
 const RULES: &[Rule] = &[
     Rule {
         name: "xcodebuild.succeeded",
         pattern: r"^\*\* (?P<u>BUILD|TEST|TEST BUILD|TEST EXECUTE|ARCHIVE|CLEAN|ANALYZE|INSTALL|EXPORT|DOCBUILD) SUCCEEDED \*\*",
-        effects: &[
-            Effect::Own(actions::result),
-            Effect::Marker(Marker::Success(ToolId::Xcodebuild)),
-            Effect::Marker(Marker::Tool(ToolId::Xcodebuild)),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Own(actions::result), Effect::Success, RUNS, Effect::Summary],
     },
     Rule {
         name: "xcodebuild.failed",
         pattern: r"^\*\* (?P<u>BUILD|TEST|TEST BUILD|TEST EXECUTE|ARCHIVE|CLEAN|ANALYZE|INSTALL|EXPORT|DOCBUILD) (?:FAILED|INTERRUPTED) \*\*",
-        effects: &[
-            Effect::Own(actions::result),
-            Effect::Marker(Marker::Failure(ToolId::Xcodebuild)),
-            Effect::Marker(Marker::Tool(ToolId::Xcodebuild)),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Own(actions::result), Effect::Failure, RUNS, Effect::Summary],
     },
     Rule {
         // As xcpretty and xcbeautify have it. Their words of success may follow a failure of Swift Testing.
         name: "xcodebuild.formatted_failed",
         pattern: r"^(?:\xe2\x96\xb8 )?(?:Test|Build|Archive|Analyze|Clean) Failed$",
-        effects: &[
-            Effect::Marker(Marker::Failure(ToolId::Xcodebuild)),
-            Effect::Marker(Marker::Tool(ToolId::Xcodebuild)),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Failure, RUNS, Effect::Summary],
     },
     Rule {
         name: "xcpretty.error",
-        pattern: r"^\xe2\x9d\x8c +(?P<f>/[^:]+):(?P<l>\d+):(?P<c>\d+): (?P<m>.*)",
+        pattern: r"^(?:\xe2\x9d\x8c|\[x\]) +(?P<f>/[^:]+):(?P<l>\d+):(?P<c>\d+): (?P<m>.*)",
         effects: &[Effect::Problem(problem(ERROR, Kind::Build, 94).follow(indented_or_blank))],
+    },
+    Rule {
+        name: "xcpretty.unplaced",
+        pattern: r"^(?:\xe2\x9d\x8c  |(?:\xe2\x9d\x8c|\[x\]) +(?:error|ld|clang): |\[x\] )(?P<m>\S.*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 92).refine(of_signing))],
     },
     Rule {
         name: "xcodebuild.error",
         pattern: r"^(?:\S+ )?xcodebuild(?:\[[\d:]+\])?:? ?error: (?P<m>.*)",
         effects: &[
             Effect::Problem(problem(ERROR, Kind::Build, 95).follow(indented_or_blank)),
-            Effect::Marker(Marker::Failure(ToolId::Xcodebuild)),
-            Effect::Marker(Marker::Tool(ToolId::Xcodebuild)),
+            Effect::Failure,
+            RUNS,
         ],
     },
     Rule {
         name: "xcodebuild.tool",
         pattern: r"^(?:Command line invocation:|Build settings from command line:|User defaults from command line:|\S+ xcodebuild\[\d+:\d+\])",
-        effects: &[Effect::Marker(Marker::Tool(ToolId::Xcodebuild))],
+        effects: &[RUNS],
     },
-    Rule {
-        name: "xcodebuild.begins",
-        pattern: r"^Command line invocation:$",
-        effects: &[Effect::Marker(Marker::Begins(ToolId::Xcodebuild))],
-    },
+    Rule { name: "xcodebuild.begins", pattern: r"^Command line invocation:$", effects: &[BEGINS] },
     Rule {
         name: "xcodebuild.invocation",
         pattern: r"^\s+(?:/\S+/)?xcodebuild (?P<m>\S.*)$",
@@ -117,16 +136,12 @@ const RULES: &[Rule] = &[
         // The command's own words are above it.
         name: "xcodebuild.command",
         pattern: r"^Command (?P<m>\S+) (?:failed with a nonzero exit code|emitted errors but did not return)",
-        effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 60))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 60).fails(Fails::Always))],
     },
     Rule {
         name: "xcodebuild.no_archive",
         pattern: r"^(?:xcodebuild: )?error: archive not found at path ",
-        effects: &[
-            Effect::Problem(problem(ERROR, Kind::Consequence, 60)),
-            Effect::Marker(Marker::Failure(ToolId::Xcodebuild)),
-            Effect::Summary,
-        ],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 60)), Effect::Failure, Effect::Summary],
     },
     Rule {
         name: "xcodebuild.commands",
@@ -136,7 +151,9 @@ const RULES: &[Rule] = &[
     Rule {
         name: "xcodebuild.failing_tests",
         pattern: r"^Failing tests:",
-        effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 69).follow(indented))],
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Consequence, 69).follow(indented).refine(has_entries),
+        )],
     },
     Rule {
         name: "xcodebuild.database_locked",
@@ -152,8 +169,8 @@ const RULES: &[Rule] = &[
         name: "xcodebuild.testing_failed",
         pattern: r"^Testing failed:",
         effects: &[
-            Effect::Problem(problem(ERROR, Kind::Test, 75).follow(indented)),
-            Effect::Marker(Marker::Failure(ToolId::Xcodebuild)),
+            Effect::Problem(problem(ERROR, Kind::Test, 75).follow(indented).refine(of_machine)),
+            Effect::Failure,
         ],
     },
     Rule {
@@ -161,7 +178,7 @@ const RULES: &[Rule] = &[
         pattern: r"^.*(?:Failed to install or launch the test runner|Failed to background test runner|Timed out registering for testing event|Failed to launch app|Unable to (?:boot|lookup in current state)|The device .* (?:could not be|is not available))",
         effects: &[
             Effect::Problem(problem(ERROR, Kind::Infrastructure, 85)),
-            Effect::Marker(Marker::Crash(Indicator::RunnerNotLaunched)),
+            Effect::Crash(Indicator::RunnerNotLaunched),
         ],
     },
     Rule {
@@ -169,7 +186,7 @@ const RULES: &[Rule] = &[
         pattern: r"^.*(?:Failed to boot simulator|Simulator (?:device )?failed to boot|\bSimulator(?: .{0,60})? timed out\b|Unable to boot (?:the )?[Ss]imulator)",
         effects: &[
             Effect::Problem(problem(ERROR, Kind::Infrastructure, 85)),
-            Effect::Marker(Marker::Crash(Indicator::SimulatorBootTimeout)),
+            Effect::Crash(Indicator::SimulatorBootTimeout),
         ],
     },
     Rule {
@@ -177,7 +194,7 @@ const RULES: &[Rule] = &[
         pattern: r"^.*\*\*\* Terminating app due to uncaught exception",
         effects: &[
             Effect::Problem(problem(FATAL, Kind::Crash, 95).follow(indented_or_blank)),
-            Effect::Marker(Marker::Crash(Indicator::UncaughtException)),
+            Effect::Crash(Indicator::UncaughtException),
         ],
     },
     Rule {
@@ -200,4 +217,5 @@ const RULES: &[Rule] = &[
         pattern: r"^(?P<f>[^:\s][^:]*):(?P<l>\d+): runtime: (?P<m>.*)",
         effects: &[Effect::Problem(problem(WARNING, Kind::Runtime, 50))],
     },
+    Rule { name: "xcodebuild.failures", pattern: r"^\([1-9]\d* failures?\)$", effects: &[Effect::Failure] },
 ];

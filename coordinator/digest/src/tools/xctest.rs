@@ -1,13 +1,13 @@
 //! Output of XCTest.
 
-use crate::rules::{Count, Diagnostic, ERROR, Effect, Fails, Kind, Marker, Next, Rule, TestEvent, problem};
+use crate::rules::{BEGINS, Count, Diagnostic, ERROR, Effect, Fails, Kind, Next, Rule, TestEvent, problem};
 use crate::tally::Counts;
-use crate::tool::{Tool, ToolId};
+use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool {
-    only_in_test_runs: true,
     one_name: Some(class_and_method),
     by_test: true,
+    reports_its_end: true,
     nests_totals: true,
     rules: RULES,
     ..Tool::named("XCTest")
@@ -47,32 +47,37 @@ fn class_and_method(test: &str) -> String {
     let bare = test.trim_start_matches("-[").trim_end_matches(']').trim_end_matches("()");
     let mut parts = bare.rsplit([' ', '.', '/']);
     match (parts.next(), parts.next()) {
-        (Some(name), Some(class)) => format!("{class}.{name}"),
+        (Some(name), Some(class)) => [class, ".", name].concat(),
         _ => bare.to_owned(),
     }
 }
 
 const RULES: &[Rule] = &[
     Rule {
+        name: "xctest.begun",
+        pattern: r"^Test Suite '(?:All tests|Selected tests)' started at ",
+        effects: &[BEGINS],
+    },
+    Rule {
         name: "xctest.started",
         pattern: r"^.*Test [Cc]ase '(?P<t>[^']+)' started(?: at .*|\.)?$",
-        effects: &[Effect::Test(ToolId::XcTest, TestEvent::Started)],
+        effects: &[Effect::Test(TestEvent::Started)],
     },
     Rule {
         name: "xctest.passed",
         pattern: r"^.*Test [Cc]ase '(?P<t>[^']+)' passed (?:on '|\()",
-        effects: &[Effect::Test(ToolId::XcTest, TestEvent::Passed)],
+        effects: &[Effect::Test(TestEvent::Passed)],
     },
     Rule {
         name: "xctest.skipped",
         pattern: r"^.*Test [Cc]ase '(?P<t>[^']+)' skipped (?:on '|\()",
-        effects: &[Effect::Test(ToolId::XcTest, TestEvent::Skipped)],
+        effects: &[Effect::Test(TestEvent::Skipped)],
     },
     Rule {
         name: "xctest.failed",
         pattern: r"^.*Test [Cc]ase '(?P<t>[^']+)' failed (?:on '|\()",
         effects: &[
-            Effect::Test(ToolId::XcTest, TestEvent::Failed),
+            Effect::Test(TestEvent::Failed),
             Effect::Problem(problem(ERROR, Kind::Test, 90).bare().refine(xctest_name)),
         ],
     },
@@ -96,21 +101,21 @@ const RULES: &[Rule] = &[
     Rule {
         name: "xctest.executed",
         pattern: r"^\s*Executed (?P<n>\d+) tests?, with (?:(?P<skipped>\d+) tests? skipped and )?(?P<failed>\d+) failures?",
-        effects: &[Effect::Partial(ToolId::XcTest, EXECUTED)],
+        effects: &[Effect::Partial(EXECUTED)],
     },
     Rule {
         name: "xctest.executed_failed",
         pattern: r"^\s*Executed \d+ tests?, with (?:\d+ tests? skipped and )?[1-9]\d* failures?",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::XcTest)), Effect::Summary],
+        effects: &[Effect::Failure, Effect::Summary],
     },
     Rule {
         name: "xctest.all_passed",
         pattern: r"^Test Suite '(?:All tests|Selected tests)' passed",
-        effects: &[Effect::Marker(Marker::Success(ToolId::XcTest)), Effect::Summary],
+        effects: &[Effect::Success, Effect::Summary],
     },
     Rule {
         name: "xctest.all_failed",
         pattern: r"^Test Suite '(?:All tests|Selected tests|.*\.xctest)' failed",
-        effects: &[Effect::Marker(Marker::Failure(ToolId::XcTest))],
+        effects: &[Effect::Failure],
     },
 ];

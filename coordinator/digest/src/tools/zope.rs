@@ -1,7 +1,7 @@
 //! Output of zope.testrunner.
 
 use crate::rules::{Effect, Rule, TOTAL};
-use crate::tool::{Tool, ToolId};
+use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("zope.testrunner") };
 
@@ -10,12 +10,12 @@ const RULES: &[Rule] = &[
         // One of each layer.
         name: "zope.layer",
         pattern: r"^  Ran (?P<n>\d+) tests with (?P<failed>\d+) failures(?:, | and )(?P<errors>\d+) errors(?: and (?P<skipped>\d+) skipped)? in (?:\d+ \w+ )*[\d.]+ seconds\.$",
-        effects: &[Effect::Adds(ToolId::Zope, TOTAL), Effect::Summary],
+        effects: &[Effect::Adds(TOTAL), Effect::Summary],
     },
     Rule {
         // Of all layers, where there were more than one.
         name: "zope.total",
         pattern: r"^Total: (?P<n>\d+) tests, (?P<failed>\d+) failures(?:, | and )(?P<errors>\d+) errors(?: and (?P<skipped>\d+) skipped)? in (?:\d+ \w+ )*[\d.]+ seconds\.$",
-        effects: &[Effect::Counts(ToolId::Zope, TOTAL), Effect::Session(ToolId::Zope), Effect::Summary],
+        effects: &[Effect::Counts(TOTAL), Effect::Session, Effect::Summary],
     },
 ];

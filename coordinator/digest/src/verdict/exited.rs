@@ -58,6 +58,17 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
             ),
         );
     }
+    if let (Some(runner), None, LogResult::Silent, None) =
+        (case.unreported, &case.tests.counts, case.log, case.tests.none())
+    {
+        return contradiction(
+            VerdictRow::ZeroUnreported,
+            format!(
+                "The command exited 0, but the exit code of {runner} is not known, and the log has no result of it{}.",
+                pipe(case)
+            ),
+        );
+    }
     if let Some(problem) = &case.errors.report_problem {
         // A failure of the machine is not a failure of the command, so the result is unknown.
         let (verdict, crash_type) = match problem.is_infrastructure {
@@ -128,10 +139,12 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
         decision.crash_type = CrashType::TestFailure;
         return decision;
     }
-    // The remaining words of a crash are not taken back by a later success. Other signs count only
-    // if the run did not end with success.
+    // The remaining words of a crash, and the signs of a dead test host, are not taken back by a later success. Other signs count
+    // only if the run did not end with success.
     let stands = |what: Indicator| what.is_word() || !case.log.is_success() || what == Indicator::Sanitizer;
-    let is_death = |what| is_death(what, case.tests.panics_are_tests) && stands(what);
+    let is_death = |what: Indicator| {
+        what.is_of_test_host() || is_death(what, case.tests.panics_are_tests) && stands(what)
+    };
     if let Some(seen) = case.crashes.iter().find(|seen| is_death(seen.what)) {
         let mut decision = contradiction(
             VerdictRow::ZeroDeathMarker,
@@ -151,6 +164,10 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
         decision.crash_type = failure_type(case);
         return decision;
     }
+    if let (Some(end), LogResult::Silent) = (&case.bad_end, case.log) {
+        let text = format!("The command exited 0, but the log ends {end}{}", pipe(case));
+        return contradiction(VerdictRow::ZeroBadEnd, text);
+    }
     if let (Some(memory), false) = (case.out_of_memory(), case.log.is_success()) {
         let text = format!(
             "The command exited 0, but the kernel ended a process of the job for its memory: {memory}."
@@ -159,7 +176,7 @@ pub(super) fn exited_zero(case: &VerdictInput<'_>) -> Decision {
         return decision(VerdictRow::ZeroOutOfMemory, inconclusive, killed, KnownFrom::WaitStatus, text);
     }
     if let Some(unread) = case.errors.unread {
-        let text = format!("The command exited 0, but a report could not be read: {unread}");
+        let text = format!("The command exited 0, but not all evidence could be read: {unread}");
         let (inconclusive, unknown) = (Verdict::Inconclusive, CrashType::Unknown);
         return decision(VerdictRow::ZeroReportUnread, inconclusive, unknown, KnownFrom::Report, text);
     }
@@ -328,7 +345,10 @@ fn without_errors(code: i32, kind: CrashType, case: &VerdictInput<'_>) -> Decisi
         Some(line) => format!(" No known error message was found. The last line is: {line}"),
     };
     let text = format!("The command exited with code {code}{}{meaning}.{said}", doing(case));
-    decision(VerdictRow::CodeUnexplained, Verdict::Failed, kind, KnownFrom::WaitStatus, text)
+    // An answer always shows a guess.
+    let is_guess = code == crate::exit_codes::TIMEOUT_CODE;
+    let known_from = if is_guess { KnownFrom::ShellConvention } else { KnownFrom::WaitStatus };
+    decision(VerdictRow::CodeUnexplained, Verdict::Failed, kind, known_from, text)
 }
 
 /// Phrase that names the running test if the exit code stands for a signal.

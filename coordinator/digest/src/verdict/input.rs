@@ -28,6 +28,10 @@ pub(crate) struct VerdictInput<'a> {
     pub(crate) action_left: Option<String>,
     /// Tool that printed its start and not its end.
     pub(crate) cut_short: Option<ToolId>,
+    /// Test runner whose exit code the command hides, and which reported no result.
+    pub(crate) unreported: Option<ToolId>,
+    /// Sign of a failure at the end of the log, if the exit code of the program that printed it is hidden.
+    pub(crate) bad_end: Option<String>,
     /// The command has a pipe, which hides the exit codes of all programs except the last.
     pub(crate) has_pipe: bool,
     /// Tools whose lines are in the log.
@@ -160,7 +164,7 @@ pub(crate) struct TestEvidence {
     pub(crate) none: Option<(String, KnownFrom)>,
     /// A runner found no tests and fails for it.
     pub(crate) fails_without: bool,
-    /// The total is of a tool that counts tests only in a test run, never in a build.
+    /// A tool printed the total whose tests are not part of a build.
     pub(crate) only_in_test_runs: bool,
     /// A panic is a failed test.
     pub(crate) panics_are_tests: bool,

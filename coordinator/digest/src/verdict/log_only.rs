@@ -3,8 +3,11 @@
 use super::death::death;
 use super::exited::says_tested;
 use super::{
-    Decision, Doubt, LogResult, VerdictInput, VerdictRow, decision, failed_tests, failure_type, unfinished,
+    Decision, Doubt, FirstFinding, LogResult, VerdictInput, VerdictRow, decision, failed_tests, failure_type,
+    unfinished,
 };
+use crate::markers::MarkerLine;
+use crate::tool::ToolId;
 use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::{KnownFrom, Verdict};
 
@@ -51,69 +54,14 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
         );
     }
     if let LogResult::Succeeded { success, doubt, .. } = case.log {
-        if case.errors.build || case.errors.test || case.errors.report_problem.is_some() {
-            return decision(
-                VerdictRow::LogContradiction,
-                Verdict::Inconclusive,
-                kind,
-                KnownFrom::Marker,
-                format!(
-                    "{} reported success (`{}`), but {} has errors{}; no exit code was given.",
-                    success.what,
-                    success.line.trim(),
-                    if case.errors.report_problem.is_some() { "a report" } else { "the log" },
-                    case.errors.first_error().map_or(String::new(), |error| format!(": {error}"))
-                ),
-            );
-        }
-        if let Some(Doubt::Line(line)) = doubt {
-            let text = format!(
-                "{} reported success (`{}`), but an earlier step failed: {}; no exit code was given.",
-                success.what,
-                success.line.trim(),
-                line.trim()
-            );
-            let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
-            return decision(VerdictRow::LogContradiction, inconclusive, kind, marker, text);
-        }
-        if let Some(Doubt::Unended(driver)) = doubt {
-            let text = format!(
-                "{} reported success (`{}`), but {driver}, which ran it, reported no result; no exit code was given.",
-                success.what,
-                success.line.trim()
-            );
-            let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
-            return decision(VerdictRow::LogUnended, inconclusive, CrashType::Unknown, marker, text);
-        }
-        if let Some(line) = &case.tests.without_total {
-            let text = format!(
-                "{} reported success (`{}`), but no total follows the test results `{line}`.",
-                success.what,
-                success.line.trim()
-            );
-            let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
-            return decision(VerdictRow::LogWithoutTotal, inconclusive, CrashType::Unknown, marker, text);
-        }
-        if let (true, Some((source, _))) = (says_tested(case), case.tests.none()) {
-            let text = format!(
-                "{} reported success (`{}`), but no tests ran, by {source}.",
-                success.what,
-                success.line.trim()
-            );
-            let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
-            return decision(VerdictRow::LogNoTests, inconclusive, CrashType::Unknown, marker, text);
-        }
-        if let Some(action) = &case.action_left {
-            let text = format!(
-                "{} reported success (`{}`), but the log has no result of `{action}`.",
-                success.what,
-                success.line.trim()
-            );
-            let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
-            return decision(VerdictRow::LogActionLeft, inconclusive, CrashType::Unknown, marker, text);
+        if let Some((row, crash_type, reason)) = against_success(case, success, doubt.as_ref()) {
+            let said = success.line.trim();
+            let text = format!("{} reported success (`{said}`), but {reason}", success.what);
+            return decision(row, Verdict::Inconclusive, crash_type, KnownFrom::Marker, text);
         }
         if let Some(unread) = case.errors.unread {
-            let text = format!("{} reported success, but a report could not be read: {unread}", success.what);
+            let text =
+                format!("{} reported success, but not all evidence could be read: {unread}", success.what);
             let (inconclusive, unknown) = (Verdict::Inconclusive, CrashType::Unknown);
             return decision(VerdictRow::LogReportUnread, inconclusive, unknown, KnownFrom::Report, text);
         }
@@ -148,4 +96,43 @@ pub(super) fn log_only(case: &VerdictInput<'_>) -> Decision {
             "No exit code was given, and no known tool reported a result.",
         ),
     }
+}
+
+/// Reason in the log against a tool's success: the row, the type of the failure, and the rest of the sentence.
+fn against_success(
+    case: &VerdictInput<'_>,
+    success: &MarkerLine<ToolId>,
+    doubt: Option<&Doubt<'_>>,
+) -> Option<(VerdictRow, CrashType, String)> {
+    let unknown = CrashType::Unknown;
+    let contradiction = |reason: String| {
+        let text = format!("{reason}; no exit code was given.");
+        Some((VerdictRow::LogContradiction, failure_type(case), text))
+    };
+    if case.errors.build || case.errors.test || case.errors.report_problem.is_some() {
+        let place = if case.errors.report_problem.is_some() { "a report" } else { "the log" };
+        let error = case.errors.first_error().map_or(String::new(), |error| format!(": {error}"));
+        return contradiction(format!("{place} has errors{error}"));
+    }
+    if let (true, FirstFinding::Error { line, .. } | FirstFinding::Remark(line)) =
+        (success.what.only_installs, &case.errors.first)
+    {
+        return contradiction(format!("it only installs packages, and the log has errors: {line}"));
+    }
+    if let Some(Doubt::Line(line)) = doubt {
+        return contradiction(format!("an earlier step failed: {}", line.trim()));
+    }
+    Some(if let Some(Doubt::Unended(driver)) = doubt {
+        let text = format!("{driver}, which ran it, reported no result; no exit code was given.");
+        (VerdictRow::LogUnended, unknown, text)
+    } else if let Some(line) = &case.tests.without_total {
+        (VerdictRow::LogWithoutTotal, unknown, format!("no total follows the test results `{line}`."))
+    } else if let (true, Some((source, _))) =
+        (says_tested(case) || case.tests.fails_without, case.tests.none())
+    {
+        (VerdictRow::LogNoTests, unknown, format!("no tests ran, by {source}."))
+    } else {
+        let action = case.action_left.as_ref()?;
+        (VerdictRow::LogActionLeft, unknown, format!("the log has no result of `{action}`."))
+    })
 }

@@ -417,6 +417,10 @@ fn zero_passes_only_with_nothing_against_it() {
     check(&case, "zero_standing_error", Verdict::Inconclusive, CrashType::Unknown);
     let case = VerdictInput { cut_short: Some(ToolId::Scons), ..zero.clone() };
     check(&case, "zero_cut_short", Verdict::Inconclusive, CrashType::Unknown);
+    let case = VerdictInput { unreported: Some(ToolId::Jest), ..zero.clone() };
+    check(&case, "zero_unreported", Verdict::Inconclusive, CrashType::Unknown);
+    let case = VerdictInput { bad_end: Some("inside a stack trace: at f (a.js:1:2)".into()), ..zero.clone() };
+    check(&case, "zero_bad_end", Verdict::Inconclusive, CrashType::Unknown);
     let case = VerdictInput { action_left: Some("xcodebuild archive".to_owned()), ..good };
     check(&case, "zero_action_left", Verdict::Inconclusive, CrashType::Unknown);
 }

@@ -108,10 +108,29 @@ pub(crate) const FRAMEWORKS: &[Run] = &[
     Run {
         what: "ExUnit, all excluded",
         log: "Excluding tags: [:test]\n\nAll tests have been excluded.\n\nFinished in 0.00 seconds (0.00s async, 0.00s sync)\n1 test, 0 failures, 1 excluded\n\nRandomized with seed 510861\n",
-        verdicts: [Passed, Inconclusive],
+        verdicts: [Inconclusive, Inconclusive],
         tests: Some([0, 0, 0, 0]),
         ..RUN
     },
+    Run {
+        what: "CTest without tests",
+        log: "Internal ctest changing into directory: /w/b\nTest project /w/b\nNo tests were found!!!\n",
+        verdicts: [Inconclusive, Inconclusive],
+        ..RUN
+    },
+    Run {
+        what: "go, no package has tests",
+        log: "?   \tx\t[no test files]\n?   \tx/a\t[no test files]\n",
+        verdicts: [Inconclusive, Inconclusive],
+        ..RUN
+    },
+    Run {
+        what: "go, one package has tests",
+        log: "?   \tx\t[no test files]\nok  \tx/a\t0.010s\n",
+        verdicts: [Passed, Passed],
+        ..RUN
+    },
+    Run { what: "bats without tests", log: "1..0\n", verdicts: [Passed, Inconclusive], ..RUN },
     Run {
         what: "ExUnit, no requested test exists",
         log: "Excluding tags: [:test]\nIncluding tags: [:zz]\n\nAll tests have been excluded.\n\nFinished in 0.00 seconds (0.00s async, 0.00s sync)\n1 test, 0 failures, 1 excluded\n\nRandomized with seed 612576\nThe --only option was given to \"mix test\" but no test was executed\n",

@@ -22,8 +22,18 @@ pub(crate) const GOOD_WITH_WORDS: &[Run] = &[
         ..RUN
     },
     Run {
+        what: "bazel, a word",
+        log: "INFO: Analyzed 2 targets (1 packages loaded, 3 targets configured).\nKilled\nINFO: Build completed successfully, 5 total actions\n",
+        ..RUN
+    },
+    Run {
+        what: "sbt, a word",
+        log: "[info] welcome to sbt 1.9.7 (Debian Java 17)\nKilled\n[success] Total time: 1 s, completed 1 Jan 2026, 00:00:00\n",
+        ..RUN
+    },
+    Run {
         what: "dotnet, a word",
-        log: "Fatal error: simulated\nKilled\nPassed!  - Failed:     0, Passed:     5, Skipped:     0, Total:     5, Duration: 30 ms - A.dll\n",
+        log: "Test run for /w/A.dll (.NETCoreApp,Version=v8.0)\nFatal error: simulated\nKilled\nPassed!  - Failed:     0, Passed:     5, Skipped:     0, Total:     5, Duration: 30 ms - A.dll\n",
         tests: Some([5, 0, 0, 0]),
         ..RUN
     },

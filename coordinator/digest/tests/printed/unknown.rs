@@ -6,16 +6,11 @@ pub(crate) const CODE_ONLY: Run = Run { verdicts: [Failed, Inconclusive], ..RUN_
 /// Tools with few matching recognizers.
 pub(crate) const UNKNOWN_TOOLS: &[Run] = &[
     Run {
-        what: "tasty",
-        log: "Tests\n  adds:  FAIL (0.01s)\n    expected: 3\n     but got: 4\n  subs:  OK\n1 out of 2 tests failed (0.01s)\n",
-        told: &["adds:  FAIL & expected: 3"],
-        ..CODE_ONLY
-    },
-    Run {
         what: "QtTest",
         log: "PASS   : TestMath::initTestCase()\nFAIL!  : TestMath::adds() Compared values are not the same\n   Actual   (a): 3\n   Expected (b): 4\n   Loc: [math.cpp(12)]\nTotals: 2 passed, 1 failed, 0 skipped\n",
         told: &["TestMath::adds() & Actual   (a): 3"],
-        ..CODE_ONLY
+        tests: Some([2, 1, 0, 0]),
+        ..RUN_FAILED
     },
     Run {
         what: "meson",

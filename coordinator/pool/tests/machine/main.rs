@@ -9,6 +9,7 @@ mod losing;
 mod placing;
 mod restarting;
 mod scene;
+mod sealing;
 mod submitting;
 mod trusting;
 mod upgrading;

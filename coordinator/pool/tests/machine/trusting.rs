@@ -1,6 +1,6 @@
 //! Workers that accept some submitters only, tokens that may use some workers only, and warm workspaces of other classes.
 
-use crate::scene::{Scene, granted, grants, register, snapshot, spec, submit};
+use crate::scene::{Scene, granted, grants, job, register, snapshot, spec, submit};
 use buildpool_pool::Submit;
 use buildpool_protocol::report::Verdict;
 use buildpool_protocol::spec::{Access, JobSpec};
@@ -38,6 +38,30 @@ fn a_worker_runs_jobs_of_those_whom_it_accepts_and_of_no_other() {
     assert!(scene.reason(4).starts_with("the one worker that fits is busy (jobs there: "));
     assert_eq!(granted(&scene.pass_job(scene.lease(2))), [0; 0], "eve's job waits, although a slot is free");
     assert_eq!(granted(&scene.send(sent(5, access(&["grace", "core"])))), [5], "and holds up nobody");
+}
+
+#[test]
+fn a_token_that_reads_its_own_jobs_learns_no_other_id() {
+    let mut scene = Scene::new();
+    scene.join(register(1, 2));
+    let own = |number, name: &str| {
+        let access = Access { reads_own: true, ..access(&[name]) };
+        let spec = JobSpec { concurrency_group: Some("g".into()), access, ..spec() };
+        submit(number, name, if number < 5 { JobSpec { concurrency_group: None, ..spec } } else { spec })
+    };
+    scene.send(own(1, "ada"));
+    scene.send(own(2, "bob"));
+    scene.send(own(3, "ada"));
+    let known = format!("the one worker that fits is busy (jobs there: {} on `", job(1));
+    assert!(
+        scene.reason(3).starts_with(&known) && scene.reason(3).ends_with(", 1 of others)"),
+        "{}",
+        scene.reason(3)
+    );
+    scene.join(register(2, 2));
+    scene.send(own(5, "ada"));
+    scene.send(own(6, "bob"));
+    assert_eq!(scene.reason(6), "a job of the same concurrency group is running");
 }
 
 #[test]

@@ -7,9 +7,10 @@ use super::{Caller, Path, call};
 use crate::transfer;
 use axum::Json;
 use axum::extract::Request;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use buildpool_protocol::client_link::View;
+use buildpool_protocol::error::ErrorCode;
 use buildpool_protocol::report::ArtifactEntry;
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -40,7 +41,7 @@ pub(super) async fn list(caller: Caller, Path(id): Path<String>) -> Result<Json<
         (status = 200, content_type = "application/octet-stream", body = FileBytes),
         (status = 206, description = "The part that `Range` selects", content_type = "application/octet-stream",
             body = FileBytes),
-        (status = 416, description = "`Range` selects nothing"),
+        (status = 416, description = "`Range` selects nothing", content_type = "application/problem+json", body = super::problem::Details),
         Refused))]
 pub(super) async fn get(
     caller: Caller,
@@ -50,8 +51,15 @@ pub(super) async fn get(
     caller.shared.rates.within(&caller.principal.name, Instant::now())?;
     let job = caller.shared.resolve(&caller.principal, &job)?;
     let file = transfer::artifact_file(&caller.shared, job, &path)?;
+    let range = request.headers().get(header::RANGE).cloned();
     let served = ServeFile::new(file).oneshot(request).await;
     let mut response = served.unwrap_or_else(|error| match error {}).into_response();
+    if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
+        let whole = response.headers().get(header::CONTENT_RANGE);
+        let problem = out_of_range(range.as_ref(), whole);
+        let whole = whole.map(|whole| [(header::CONTENT_RANGE, whole.clone())]);
+        return Ok((whole, problem).into_response());
+    }
     if response.status().is_success() {
         // The bytes come from a job, so a browser must not take them for a page.
         let headers = response.headers_mut();
@@ -59,4 +67,21 @@ pub(super) async fn get(
         headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
     }
     Ok(response)
+}
+
+/// Returns the problem of a `Range` that selects nothing. `whole` is the header with the length of the file: `bytes */LENGTH`.
+fn out_of_range(range: Option<&HeaderValue>, whole: Option<&HeaderValue>) -> Problem {
+    let text = |value: Option<&HeaderValue>| {
+        value.and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+    };
+    let (range, whole) = (text(range), text(whole));
+    let length = whole.rsplit('/').next().unwrap_or_default();
+    Problem::new(
+        StatusCode::RANGE_NOT_SATISFIABLE,
+        ErrorCode::Invalid,
+        format!(
+            "range: `{}`: the artifact has {length} bytes; valid is bytes=FROM-TO below that",
+            range.escape_debug()
+        ),
+    )
 }

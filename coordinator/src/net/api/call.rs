@@ -3,10 +3,10 @@
 use super::Caller;
 use crate::net::client_conn::{ClientConnection, ClientQueues};
 use crate::net::outbox::Queued;
-use axum::extract::ws::Message;
+use crate::net::websocket::Message;
 use buildpool_protocol::client_link::{Cursor, FromClient, JobQuery, ToClient, View};
 use buildpool_protocol::error::{ErrorCode, LinkError};
-use buildpool_protocol::frame::{self, BINARY_HEADER_BYTES, BinaryHeader};
+use buildpool_protocol::frame::{self, BinaryHeader};
 use buildpool_protocol::report::JobResult;
 use bytes::Bytes;
 use std::time::Duration;
@@ -127,9 +127,9 @@ impl Following {
 
 fn part_of(message: Message) -> Result<FollowedPart, LinkError> {
     match message {
-        Message::Binary(frame) => {
-            let (header, _) = BinaryHeader::decode(&frame)?;
-            Ok(FollowedPart::Chunks { position: header.position, bytes: frame.slice(BINARY_HEADER_BYTES..) })
+        Message::Headed(header, bytes) => {
+            let (header, _) = BinaryHeader::decode(&header)?;
+            Ok(FollowedPart::Chunks { position: header.position, bytes })
         }
         Message::Text(text) => match frame::decode_control::<ToClient>(&text)? {
             ToClient::Attempt { attempt, .. } => Ok(FollowedPart::Attempt(attempt)),

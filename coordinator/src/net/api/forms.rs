@@ -29,7 +29,10 @@ pub(super) struct LogPlace(#[expect(dead_code, reason = "only its schema is used
 
 /// Place in a log: `next_cursor` of an earlier answer, or the id of an event.
 #[derive(ToSchema)]
-#[schema(value_type = String, pattern = "^[0-9]{1,9}:[0-9]{1,15}(:[0-9]{1,9})?$")]
+#[schema(
+    value_type = String,
+    pattern = "^[0-9]{1,9}:[0-9]{1,15}(:[0-9]{1,9}(:[0-9]{1,9}(:[0-9]{1,15}:[0-9]{1,9}:[0-9]{1,9})?)?)?(-[0-9]{1,15}:[0-9]{1,9}-[0-9]{1,15}:[0-9]{1,9})?$"
+)]
 pub(super) struct LogCursor(#[expect(dead_code, reason = "only its schema is used")] String);
 
 /// Key of a request that must not take effect twice.

@@ -5,11 +5,13 @@ use super::document::{JobResultSchema, Refused};
 use super::forms::{BuildText, JobText, ListCursor, Name, RequestKey};
 use super::new_job::NewJob;
 use super::problem::Problem;
-use super::{BASE, Caller, JsonBody, Path, Query};
+use super::{BASE, Caller, JsonBody, Path, Query, repeated};
 use axum::Json;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use buildpool_protocol::client_link::{FromClient, JobCursor, JobQuery, JobSummary, Role, ToClient, View};
+use buildpool_protocol::client_link::{
+    FromClient, JobCursor, JobQuery, JobSummary, Role, SubmitMessage, ToClient, View,
+};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits::STDIN_TEXT_BYTES_MAX;
@@ -166,7 +168,8 @@ pub(super) async fn list(caller: Caller, Query(filter): Query<JobFilter>) -> Res
 
 /// Submits a job. A repeated request with the same `Idempotency-Key` creates no second job.
 #[utoipa::path(post, operation_id = "submit_job", path = "/jobs", tag = "jobs", request_body = NewJob,
-    params(("idempotency-key" = Option<RequestKey>, Header, description = "The same key of the same token is the same job"),
+    params(("idempotency-key" = Option<RequestKey>, Header,
+            description = "The same key of the same token is the same job; another body with the key is refused"),
         ("traceparent" = Option<String>, Header, description = "The trace that the job continues (W3C Trace Context)")),
     responses(
         (status = 201, description = "The job is stored", body = JobResultSchema, headers(("location" = String))),
@@ -186,16 +189,27 @@ pub(super) async fn submit(
     }
     let mut submit = Box::new(job.message(&caller, key(&headers)?, trace(&headers)).await?);
     let Some(text) = stdin else {
-        return accepted(&caller, FromClient::Submit { request: REQUEST, submit }).await;
+        let (job, status) = submitted(&caller, submit).await?;
+        return state(&caller, job, status).await;
     };
     let (inputs, new) = (caller.shared.inputs.clone(), submit.job);
     submit.spec.stdin = Some(Stdin { seal: Some(stored(&caller, new, &text)?) });
-    let answer = created(&caller, FromClient::Submit { request: REQUEST, submit }).await;
+    let answer = submitted(&caller, submit).await;
     if !matches!(answer, Ok((job, _)) if job == new) {
         inputs.discard(new);
     }
     let (job, status) = answer?;
     state(&caller, job, status).await
+}
+
+/// Submits a job, or finds the one that an earlier request with the same key and the same body created.
+async fn submitted(caller: &Caller, submit: Box<SubmitMessage>) -> Result<(JobId, StatusCode), Problem> {
+    let sent = submit.client_request_id.clone().map(|key| (key, submit.spec.clone()));
+    let (job, status) = created(caller, FromClient::Submit { request: REQUEST, submit }).await?;
+    if let Some((key, spec)) = sent.filter(|_| status == StatusCode::OK) {
+        repeated::check(caller, &key, job, &spec).await?;
+    }
+    Ok((job, status))
 }
 
 /// Stores the standard input of a job.

@@ -5,6 +5,7 @@ use super::document::Refused;
 use super::forms::{JobText, LogCursor, LogPlace};
 use super::problem::Problem;
 use super::{Caller, Path, Query};
+use crate::logtext;
 use crate::store::each_chunk;
 use axum::Json;
 use axum::body::Body;
@@ -21,6 +22,7 @@ use futures_util::stream;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
+use std::time::Instant;
 use utoipa::{IntoParams, ToSchema};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -35,7 +37,7 @@ pub(super) struct LogParameters {
     /// Streams: `stdout`, `stderr`, `both` (default), or `interleaved` (one text in the order of the output).
     #[serde(default)]
     stream: Option<StreamChoice>,
-    /// Only this many last lines.
+    /// Only this many last lines: of each stream in JSON, of all requested output otherwise.
     tail: Option<u64>,
     /// `next_cursor` of an earlier answer. Only for JSON.
     #[param(value_type = Option<LogCursor>)]
@@ -116,13 +118,30 @@ pub(super) async fn get(
             format!("{field}: valid only with `Accept: application/json`"),
         )));
     }
+    let cursor = match wanted.tail {
+        Some(lines) if cursor.is_none() => {
+            caller.shared.rates.within(&caller.principal.name, Instant::now())?;
+            let job = caller.shared.resolve(&caller.principal, &job)?;
+            logtext::tail_start(
+                &caller.shared,
+                &caller.principal.name,
+                job,
+                wanted.attempt,
+                lines,
+                stream.only(),
+            )
+            .await
+            .map_err(Problem::unusable)?
+        }
+        _ => cursor,
+    };
     let follow = FromClient::Follow {
         request: REQUEST,
         job,
         cursor,
         attempt: wanted.attempt,
         to_end: !wanted.follow && !accepts(EVENTS),
-        tail: wanted.tail,
+        tail: None,
         stream,
     };
     let mut following = Following::begin(caller, follow).await?;
@@ -131,6 +150,7 @@ pub(super) async fn get(
     let reader = LogParts {
         following,
         stream,
+        from: cursor,
         attempt: wanted.attempt,
         next: VecDeque::from([first]),
         is_over: false,
@@ -172,6 +192,8 @@ async fn text(
 struct LogParts {
     following: Following,
     stream: StreamChoice,
+    /// Start of the requested part. Its chunk may begin earlier.
+    from: Option<Cursor>,
     /// Attempt of the current chunks, if it is known.
     attempt: Option<u32>,
     next: VecDeque<FollowedPart>,
@@ -188,7 +210,15 @@ impl LogParts {
             None => self.following.next().await,
         };
         self.is_over = matches!(part, Ok(FollowedPart::End(_)) | Err(_));
+        if matches!(part, Ok(FollowedPart::Attempt(_))) {
+            self.from = None;
+        }
         Some(part)
+    }
+
+    /// Returns the bytes at the beginning of the chunk at this position that are not requested.
+    fn before_start(&self, position: u64) -> usize {
+        self.from.filter(|from| from.position == position).map_or(0, |from| from.within as usize)
     }
 }
 
@@ -196,21 +226,21 @@ impl LogParts {
 fn bytes(reader: LogParts) -> impl stream::Stream<Item = Result<Bytes, LinkError>> {
     stream::unfold(reader, async |mut reader| {
         let part = reader.next().await?;
-        let stream = reader.stream;
         let bytes = part.map(|part| match part {
-            FollowedPart::Chunks { bytes, .. } => selected(&bytes, stream),
+            FollowedPart::Chunks { position, bytes } => selected(&reader, position, &bytes),
             FollowedPart::Attempt(_) | FollowedPart::End(_) => Bytes::new(),
         });
         Some((bytes, reader))
     })
 }
 
-fn selected(chunks: &[u8], stream: StreamChoice) -> Bytes {
+fn selected(reader: &LogParts, position: u64, chunks: &[u8]) -> Bytes {
     let mut text = Vec::with_capacity(chunks.len());
-    let _all: ControlFlow<()> = each_chunk(chunks, |_, header, payload| {
+    let _all: ControlFlow<()> = each_chunk(chunks, |at, header, payload| {
+        let before = reader.before_start(position + at as u64);
         match header.kind {
-            _ if !stream.wants(header.stream) => {}
-            ChunkKind::Data => text.extend_from_slice(payload),
+            _ if !reader.stream.wants(header.stream) => {}
+            ChunkKind::Data => text.extend_from_slice(payload.get(before..).unwrap_or_default()),
             ChunkKind::Gap => {
                 let missing = missing_bytes(payload);
                 let line = format!("\n[buildpool: {missing} bytes of the log are missing here]\n");
@@ -241,7 +271,7 @@ fn events(reader: LogParts) -> impl stream::Stream<Item = Result<Event, axum::Er
                     ready.push_back(Ok(Event::default().event("end").id(cursor.to_string()).data("")));
                 }
                 Ok(FollowedPart::Chunks { position, bytes }) => {
-                    ready.extend(outputs(reader.stream, reader.attempt, position, &bytes));
+                    ready.extend(outputs(&reader, position, &bytes));
                 }
                 Err(error) => ready.push_back(Event::default().event("error").json_data(&error)),
             }
@@ -250,27 +280,24 @@ fn events(reader: LogParts) -> impl stream::Stream<Item = Result<Event, axum::Er
     })
 }
 
-fn outputs(
-    wanted: StreamChoice,
-    attempt: Option<u32>,
-    position: u64,
-    chunks: &[u8],
-) -> Vec<Result<Event, axum::Error>> {
+fn outputs(reader: &LogParts, position: u64, chunks: &[u8]) -> Vec<Result<Event, axum::Error>> {
     let mut events = Vec::new();
     let _all: ControlFlow<()> = each_chunk(chunks, |at, header, payload| {
-        if wanted.wants(header.stream) {
+        if reader.stream.wants(header.stream) {
+            let before = reader.before_start(position + at as u64).min(payload.len());
+            let after = position + (at + CHUNK_HEADER_BYTES + payload.len()) as u64;
+            let payload = &payload[before..];
             let text = std::str::from_utf8(payload).ok().filter(|_| header.kind == ChunkKind::Data);
             let is_binary = text.is_none() && header.kind == ChunkKind::Data;
             let output = Output {
                 stream: header.stream.name(),
-                offset: header.offset,
+                offset: header.offset + before as u64,
                 text: text.map(str::to_owned),
                 base64: is_binary.then(|| BASE64_STANDARD.encode(payload)),
                 gap_bytes: (header.kind == ChunkKind::Gap).then(|| missing_bytes(payload)),
             };
-            let after = position + (at + CHUNK_HEADER_BYTES + payload.len()) as u64;
-            let cursor =
-                Cursor { attempt: attempt.unwrap_or(header.attempt.number), position: after, within: 0 };
+            let attempt = reader.attempt.unwrap_or(header.attempt.number);
+            let cursor = Cursor { attempt, position: after, within: 0 };
             events.push(Event::default().event("output").id(cursor.to_string()).json_data(&output));
         }
         ControlFlow::Continue(())

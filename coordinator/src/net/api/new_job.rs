@@ -6,10 +6,14 @@ use super::problem::Problem;
 use buildpool_protocol::client_link::{Secret, SubmitMessage};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
-use buildpool_protocol::spec::{Command, JobSpec, Network, OnLost, Purpose, Selector, Source, Verbosity};
+use buildpool_protocol::spec::{
+    Command, JobSpec, Network, OnLost, Purpose, Selector, Source, Verbosity, check_given_variable,
+};
 use buildpool_protocol::transfer::{Manifest, ObjectId};
-use serde::Deserialize;
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -26,11 +30,39 @@ pub(super) enum Arguments {
     Argv(Vec<String>),
 }
 
+/// Deserializes a command. The derived form does not state what is valid.
+fn command<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arguments, D::Error> {
+    deserializer.deserialize_any(ArgumentsVisitor)
+}
+
+struct ArgumentsVisitor;
+
+impl<'de> Visitor<'de> for ArgumentsVisitor {
+    type Value = Arguments;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text for `sh -c`, or a list of texts: the program and its arguments")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Arguments, E> {
+        Ok(Arguments::Shell(text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Arguments, A::Error> {
+        let mut argv = Vec::new();
+        while let Some(argument) = list.next_element()? {
+            argv.push(argument);
+        }
+        Ok(Arguments::Argv(argv))
+    }
+}
+
 /// A job to run.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewJob {
     /// The command.
+    #[serde(deserialize_with = "command")]
     command: Arguments,
     /// Id of a snapshot that this token's class has uploaded, as `snapshot.id` of an earlier job. Without it, the job runs
     /// in an empty directory.
@@ -125,6 +157,9 @@ impl NewJob {
             Arguments::Shell(text) => Command::Shell(text),
             Arguments::Argv(argv) => Command::Argv(argv),
         };
+        for name in self.env.keys() {
+            check_given_variable("env", name).map_err(|error| unusable(error.to_string()))?;
+        }
         let source = match self.snapshot {
             Some(id) => snapshot(caller, &id, self.cwd).await?,
             None if self.cwd.is_empty() => Source::Empty,

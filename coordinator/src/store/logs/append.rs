@@ -87,6 +87,18 @@ impl LogWriter {
     /// [`LogError`]; [`LogError::is_senders_fault`] is true if the sender caused it. After an error
     /// no part of the content counts as stored, and the same content may be sent again.
     pub fn append(&mut self, position: u64, content: &[u8]) -> Result<Appended, LogError> {
+        self.store(position, content, None)
+    }
+
+    /// Appends content as [`LogWriter::append`] does. Readers at the end of the log get the same memory.
+    ///
+    /// # Errors
+    /// As [`LogWriter::append`].
+    pub fn append_shared(&mut self, position: u64, content: &Bytes) -> Result<Appended, LogError> {
+        self.store(position, content, Some(content))
+    }
+
+    fn store(&mut self, position: u64, content: &[u8], shared: Option<&Bytes>) -> Result<Appended, LogError> {
         let mut appender = self.check()?;
         if let Some(unstored) = &mut appender.unstored {
             return unstored.take(self.shared.attempt, position, content);
@@ -120,6 +132,11 @@ impl LogWriter {
         };
         if !short {
             self.shared.write(&appender, new)?;
+            if let Some(content) = shared {
+                // A slice would keep all of the frame in memory, also the part that is known.
+                let part = if known == 0 { content.clone() } else { Bytes::copy_from_slice(new) };
+                self.shared.recent().push(end, part);
+            }
         }
         if let Some(hashers) = &mut appender.hashers {
             hash(hashers, new);
@@ -230,6 +247,7 @@ impl LogWriter {
             return Err(LogError::Sealed);
         }
         *shared.layout() = Layout::default();
+        shared.recent().clear();
         shared.directory_dirty.store(true, Ordering::Release);
         shared.place.remove_all(&shared.disk)?;
         *appender = Appender { opened: true, hashers: Some(Default::default()), ..Appender::default() };

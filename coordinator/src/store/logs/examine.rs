@@ -5,6 +5,7 @@ use super::layout::LogFiles;
 use super::open_log::OpenLog;
 use super::pack::Growth;
 use super::read::{LogReader, each_chunk};
+use super::recent::RecentTotal;
 use crate::store::disk::Disk;
 use crate::store::limits::READ_BYTES_MAX;
 use crate::store::ring::CompletedLog;
@@ -99,7 +100,8 @@ pub(in crate::store) fn stored_attempts(root: &Path) -> HashSet<AttemptId> {
 fn look(root: &Path, attempt: AttemptId, length: u64) -> Result<LogReader, LogError> {
     let mut longest: Option<LogReader> = None;
     for _ in 0..LOOKS {
-        let shared = OpenLog::new(attempt, LogFiles::new(root, attempt), Disk::default());
+        let shared =
+            OpenLog::new(attempt, LogFiles::new(root, attempt), Disk::default(), RecentTotal::default());
         shared.open(false)?;
         let reader = LogReader::live(Arc::new(shared));
         if longest.as_ref().is_none_or(|longest| longest.length() < reader.length()) {

@@ -10,7 +10,7 @@ use super::pack::Growth;
 use super::registry::Logs;
 use crate::priority::{Niceness, give_way};
 use crate::store::database;
-use crate::store::limits::{INLINE_FOR, PACK_BYTES_MIN};
+use crate::store::limits::{BLOCK_BYTES_MAX, INLINE_FOR, PACK_BYTES_MIN};
 use buildpool_protocol::AttemptId;
 use std::collections::VecDeque;
 use std::os::unix::fs::FileExt;
@@ -179,11 +179,15 @@ fn pack_segment(shared: &OpenLog, raw: &RawSegment, growth: Option<Growth>) -> R
         Some(growth) => growth,
         None => Growth::create(&shared.place.pack(), disk)?,
     };
-    let length =
-        usize::try_from(raw.end - raw.start.position).expect("a segment fits into memory: SEGMENT_BYTES");
-    let mut chunks = vec![0; length];
-    raw.file.read_exact_at(&mut chunks, 0).map_err(LogError::file("read", &raw.path))?;
-    growth.append(&chunks, disk)?;
+    let length = raw.end - raw.start.position;
+    let mut chunks = vec![0; BLOCK_BYTES_MAX.min(usize::try_from(length).unwrap_or(usize::MAX))];
+    let mut taken = 0;
+    while taken < length {
+        let rest = usize::try_from(length - taken).unwrap_or(usize::MAX);
+        chunks.truncate(rest);
+        raw.file.read_exact_at(&mut chunks, taken).map_err(LogError::file("read", &raw.path))?;
+        taken += growth.append_first(&chunks, disk)? as u64;
+    }
     growth.sync(disk)?;
     if is_new {
         let directory = &shared.place.directory;

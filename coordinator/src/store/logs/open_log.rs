@@ -3,6 +3,7 @@
 use super::error::LogError;
 use super::layout::{Layout, LogFiles, RawSegment};
 use super::read::Progress;
+use super::recent::{RecentChunks, RecentTotal};
 use super::unstored::Unstored;
 use crate::store::disk::Disk;
 use crate::store::limits::SEGMENT_BYTES;
@@ -21,6 +22,8 @@ pub(super) struct OpenLog {
     /// Held only briefly, never during file I/O. If both locks are needed, lock `appender` first.
     layout: Mutex<Layout>,
     appender: Mutex<Appender>,
+    /// Held only briefly. It may be locked while `appender` is.
+    recent: Mutex<RecentChunks>,
     pub(super) progress: watch::Sender<Progress>,
     /// Length of an ended log by its record. 0 if the record does not have it yet.
     declared: AtomicU64,
@@ -55,13 +58,14 @@ impl Appender {
 }
 
 impl OpenLog {
-    pub(super) fn new(attempt: AttemptId, place: LogFiles, disk: Disk) -> Self {
+    pub(super) fn new(attempt: AttemptId, place: LogFiles, disk: Disk, recent: RecentTotal) -> Self {
         Self {
             attempt,
             place,
             disk,
             layout: Mutex::new(Layout::default()),
             appender: Mutex::new(Appender::default()),
+            recent: Mutex::new(RecentChunks::new(recent)),
             progress: watch::Sender::new(Progress::default()),
             declared: AtomicU64::new(0),
             packing: Mutex::new(()),
@@ -96,6 +100,10 @@ impl OpenLog {
 
     pub(super) fn appender(&self) -> MutexGuard<'_, Appender> {
         self.appender.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn recent(&self) -> MutexGuard<'_, RecentChunks> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn progress(&self) -> watch::Receiver<Progress> {

@@ -162,23 +162,27 @@ impl Growth {
     pub(super) fn append(&mut self, chunks: &[u8], disk: &Disk) -> Result<(), LogError> {
         let mut rest = chunks;
         while !rest.is_empty() {
-            let mut after = self.state;
-            let mut taken = 0;
-            while taken < BLOCK_BYTES && taken < rest.len() {
-                let position = after.position;
-                let malformed = |reason| LogError::Malformed { position, reason };
-                let (header, payload) = ChunkHeader::decode(&rest[taken..])
-                    .map_err(|_| malformed("a stored segment does not end with a whole chunk"))?;
-                after
-                    .append(&header, payload)
-                    .map_err(|_| malformed("stored chunks do not follow each other"))?;
-                taken +=
-                    usize::try_from(header.size()).expect("a chunk that was decoded from memory fits there");
-            }
-            self.append_block(&rest[..taken], after, disk)?;
-            rest = &rest[taken..];
+            rest = &rest[self.append_first(rest, disk)?..];
         }
         Ok(())
+    }
+
+    /// Appends the first chunks as one block, and returns their length. A chunk may be cut behind [`BLOCK_BYTES`].
+    pub(super) fn append_first(&mut self, chunks: &[u8], disk: &Disk) -> Result<usize, LogError> {
+        let mut after = self.state;
+        let mut taken = 0;
+        while taken < BLOCK_BYTES && taken < chunks.len() {
+            let position = after.position;
+            let malformed = |reason| LogError::Malformed { position, reason };
+            let (header, payload) = ChunkHeader::decode(&chunks[taken..])
+                .map_err(|_| malformed("a stored segment does not end with a whole chunk"))?;
+            after
+                .append(&header, payload)
+                .map_err(|_| malformed("stored chunks do not follow each other"))?;
+            taken += usize::try_from(header.size()).expect("a chunk that was decoded from memory fits there");
+        }
+        self.append_block(&chunks[..taken], after, disk)?;
+        Ok(taken)
     }
 
     fn append_block(&mut self, raw: &[u8], after: LogState, disk: &Disk) -> Result<(), LogError> {

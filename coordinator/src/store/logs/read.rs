@@ -11,7 +11,7 @@ use bytes::Bytes;
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -110,11 +110,15 @@ impl LogReader {
         }
     }
 
-    /// Returns true if all of the log is in memory. Reading then does not block on the disk, so
+    /// Returns true if a read at this position needs no file. It does not block on the disk, so
     /// moving the thread's other tasks to another thread is not worth its cost.
-    pub fn is_in_memory(&self) -> bool {
+    pub fn is_in_memory(&self, position: u64) -> bool {
         match &self.source {
-            Source::Live { shared, .. } => !shared.layout().has_files(),
+            Source::Live { shared, .. } => {
+                position >= self.length()
+                    || shared.recent().from(position).is_some()
+                    || !shared.layout().has_files()
+            }
             Source::Whole(_) => true,
         }
     }
@@ -150,16 +154,18 @@ impl LogReader {
     pub fn read(&mut self, position: u64, bytes_max: usize) -> Result<Bytes, LogError> {
         let bytes_max = bytes_max.clamp(CHUNK_HEADER_BYTES, READ_BYTES_MAX);
         let attempt = self.attempt();
+        let generation = self.shared().map_or(0, |shared| shared.recent().generation());
         let available = match self.piece(position)? {
             Piece::Nothing => return self.end_at(position),
             Piece::Memory(bytes) if bytes.is_empty() => return self.end_at(position),
             Piece::Memory(bytes) => bytes,
-            Piece::Packed { pack, block } => self.unpacked(&pack, &block, position)?,
+            Piece::Packed { pack, block } => self.unpacked(generation, (&pack, &block), position)?,
             Piece::Raw { file, path, offset, available } => {
-                let bytes = read_raw(&file, &path, offset, available.min(bytes_max as u64))?;
+                let read = |length: u64| self.read_raw(generation, position, (&file, &path), offset, length);
+                let bytes = read(available.min(bytes_max as u64))?;
                 match first_chunk(&bytes, attempt, position)? {
                     // This is only the beginning of a chunk that is longer than `bytes_max`.
-                    size if size > bytes.len() => read_raw(&file, &path, offset, available.min(size as u64))?,
+                    size if size > bytes.len() => read(available.min(size as u64))?,
                     _ => bytes,
                 }
             }
@@ -217,7 +223,7 @@ impl LogReader {
 
     /// Returns the position of the first chunk that has at most `bytes_max` bytes up to the end.
     /// Returns the end if there is no such chunk.
-    pub(super) fn start_within(&mut self, bytes_max: u64) -> Result<u64, LogError> {
+    pub(crate) fn start_within(&mut self, bytes_max: u64) -> Result<u64, LogError> {
         let end = self.length();
         if end <= bytes_max {
             return Ok(0);
@@ -276,6 +282,9 @@ impl LogReader {
             Source::Live { shared, .. } => shared,
             Source::Whole(log) => return log.from(position).map(Piece::Memory),
         };
+        if let Some(bytes) = shared.recent().from(position) {
+            return Ok(Piece::Memory(bytes));
+        }
         let layout = shared.layout();
         if let Some(pack) = &layout.pack
             && let Some(block) = pack.block_at(position)
@@ -297,13 +306,55 @@ impl LogReader {
         Ok(head.map_or(Piece::Nothing, |rest| Piece::Memory(Bytes::copy_from_slice(rest))))
     }
 
-    fn unpacked(&mut self, pack: &PackFile, block: &Block, position: u64) -> Result<Bytes, LogError> {
+    /// Reads a raw segment, or shares what another reader of the log has read there.
+    fn read_raw(
+        &self,
+        generation: u64,
+        position: u64,
+        (file, path): (&File, &Path),
+        offset: u64,
+        length: u64,
+    ) -> Result<Bytes, LogError> {
+        let length = usize::try_from(length).expect("a read is bounded by READ_BYTES_MAX or one chunk");
+        let shared = self.shared();
+        if let Some(bytes) =
+            shared.and_then(|shared| shared.recent().read_before(generation, position, length))
+        {
+            return Ok(bytes);
+        }
+        let mut bytes = vec![0; length];
+        file.read_exact_at(&mut bytes, offset).map_err(LogError::file("read", path))?;
+        Ok(match shared {
+            Some(shared) => shared.recent().share(generation, position, bytes),
+            None => bytes.into(),
+        })
+    }
+
+    fn unpacked(
+        &mut self,
+        generation: u64,
+        (pack, block): (&PackFile, &Block),
+        position: u64,
+    ) -> Result<Bytes, LogError> {
         let raw = match &self.block {
             Some((start, raw)) if *start == block.start && raw.len() == block.raw_length as usize => {
                 raw.clone()
             }
             _ => {
-                let raw = Bytes::from(pack.read(block)?);
+                let length = block.raw_length as usize;
+                let shared = self.shared();
+                let raw = match shared
+                    .and_then(|shared| shared.recent().read_before(generation, block.start, length))
+                {
+                    Some(raw) => raw,
+                    None => {
+                        let raw = pack.read(block)?;
+                        match shared {
+                            Some(shared) => shared.recent().share(generation, block.start, raw),
+                            None => raw.into(),
+                        }
+                    }
+                };
                 self.block = Some((block.start, raw.clone()));
                 raw
             }
@@ -311,14 +362,6 @@ impl LogReader {
         let at = usize::try_from(position - block.start).map_err(|_| LogError::NotAPosition { position })?;
         Ok(raw.slice(at..))
     }
-}
-
-fn read_raw(file: &File, path: &std::path::Path, offset: u64, length: u64) -> Result<Bytes, LogError> {
-    let length = usize::try_from(length).expect("a read is bounded by READ_BYTES_MAX or one chunk");
-    let mut bytes = vec![0; length.max(1)];
-    bytes.truncate(length);
-    file.read_exact_at(&mut bytes, offset).map_err(LogError::file("read", path))?;
-    Ok(Bytes::from(bytes))
 }
 
 /// Returns the size of the first chunk, including its header. It may exceed the available bytes.

@@ -6,6 +6,7 @@ use super::keep::Keeper;
 use super::layout::LogFiles;
 use super::open_log::OpenLog;
 use super::read::LogReader;
+use super::recent::RecentTotal;
 use crate::store::disk::Disk;
 use crate::store::limits::{READ_BYTES_MAX, RING_LOG_BYTES_MAX};
 use crate::store::objects::Objects;
@@ -30,6 +31,7 @@ pub(super) struct LogRegistry {
     pub(super) reader: Reader,
     registry: Mutex<Registry>,
     ring: Ring,
+    recent: RecentTotal,
     pub(super) keeper: Keeper,
 }
 
@@ -64,6 +66,7 @@ impl Logs {
             reader,
             registry: Mutex::default(),
             ring: Ring::default(),
+            recent: RecentTotal::default(),
             keeper: Keeper::start(checkpointed)?,
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -194,7 +197,8 @@ impl Logs {
                 Some(shared) => shared,
                 None => {
                     let place = LogFiles::new(&self.inner.root, attempt);
-                    let shared = Arc::new(OpenLog::new(attempt, place, self.inner.disk.clone()));
+                    let (disk, recent) = (self.inner.disk.clone(), self.inner.recent.clone());
+                    let shared = Arc::new(OpenLog::new(attempt, place, disk, recent));
                     registry.insert(attempt, &shared);
                     shared
                 }

@@ -127,7 +127,7 @@ impl Produced {
     }
 
     /// Produces lines like those of a build: this many bytes in total, in chunks of this size.
-    pub(super) fn lines(attempt: AttemptId, bytes: usize, chunk: usize) -> Self {
+    pub(crate) fn lines(attempt: AttemptId, bytes: usize, chunk: usize) -> Self {
         let mut log = Self::new(attempt);
         let mut text = Vec::with_capacity(bytes + 128);
         let mut number = 0_u64;
@@ -146,14 +146,14 @@ impl Produced {
         log
     }
 
-    pub(super) fn seals(&self) -> [Seal; 2] {
+    pub(crate) fn seals(&self) -> [Seal; 2] {
         Stream::ALL.map(|stream| Seal {
             length: self.state.stream_lengths[stream.index()],
             blake3: self.hashers[stream.index()].finalize().to_hex().to_string(),
         })
     }
 
-    pub(super) fn length(&self) -> u64 {
+    pub(crate) fn length(&self) -> u64 {
         self.bytes.len() as u64
     }
 }

@@ -149,6 +149,7 @@ pub fn choose(
         if let Some((file, command)) = configuration.command(goal.name()) {
             return configured(file, configuration.root(), command, goal);
         }
+        unfit.extend(configuration.notes());
     } else if let Some(file) = configuration.file() {
         unfit.push(format!("{}: its commands are for the directory above the project", file.display()));
     }

@@ -12,6 +12,8 @@ use std::time::SystemTime;
 
 /// Maximum size of a configuration file, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 10;
+/// Limit on the problems of a file that a submitter is told with each job.
+const PROBLEMS_TOLD_MAX: usize = 5;
 /// Limit on directories with a cached configuration.
 const CACHED_MAX: usize = 256;
 
@@ -179,11 +181,15 @@ impl Configuration {
         Some((self.file.as_deref()?, self.commands.get(name)?))
     }
 
-    /// Returns the concurrency group for tests and builds.
+    /// Returns the concurrency group of the project in this directory: of its jobs, one runs at a time. A file above the
+    /// project is not its own.
     ///
     /// # Errors
     /// If the configured value is invalid.
-    pub fn concurrency_group(&self) -> Result<Option<&str>, ConfigProblem> {
+    pub fn concurrency_group_of(&self, project: &Path) -> Result<Option<&str>, ConfigProblem> {
+        if !self.is_below(project) {
+            return Ok(None);
+        }
         match self.problems.iter().find(|problem| problem.key == GROUP_KEY) {
             Some(problem) => Err(problem.clone()),
             None => Ok(self.commands.get(GROUP_KEY).map(String::as_str)),
@@ -214,6 +220,12 @@ impl Configuration {
     /// Returns the problem of a command; also if the file can't be read at all.
     pub fn problem_of_command(&self, name: &str) -> Option<&ConfigProblem> {
         self.problems.iter().find(|problem| problem.key.is_empty() || problem.key == name)
+    }
+
+    /// Returns the problems for a submitter, the first ones. The valid parts of the file apply, so a wrong key stops no
+    /// job, except the concurrency group: jobs of a device must not run at the same time.
+    pub fn notes(&self) -> impl Iterator<Item = String> {
+        self.problems.iter().take(PROBLEMS_TOLD_MAX).map(ToString::to_string)
     }
 
     /// Returns all problems of the commands.
@@ -369,12 +381,18 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join(".buildpool/config.yaml");
         write(&file, "{test: make check, concurrency_group: device}");
-        assert_eq!(Configuration::load(directory.path()).concurrency_group(), Ok(Some("device")));
+        assert_eq!(
+            Configuration::load(directory.path()).concurrency_group_of(directory.path()),
+            Ok(Some("device"))
+        );
+        let inner = directory.path().join("project");
+        assert_eq!(Configuration::load(&inner).concurrency_group_of(&inner), Ok(None), "a file above it");
         write(&file, "concurrency_group: [device]");
-        let problem = Configuration::load(directory.path()).concurrency_group().unwrap_err();
+        let problem =
+            Configuration::load(directory.path()).concurrency_group_of(directory.path()).unwrap_err();
         assert!(problem.to_string().contains("concurrency_group: invalid value [\"device\"]"), "{problem}");
         write(&file, "");
-        assert_eq!(Configuration::load(directory.path()).concurrency_group(), Ok(None));
+        assert_eq!(Configuration::load(directory.path()).concurrency_group_of(directory.path()), Ok(None));
     }
 
     #[test]

@@ -172,6 +172,9 @@ pub fn take(options: &Options) -> Result<Snapshot, SnapshotError> {
     let mut snapshot = take_from(options, false)?;
     let configuration = Configuration::load(&snapshot.top.join(&snapshot.directory));
     snapshot.setup = configured_setup(&configuration, &snapshot.top).map_err(SnapshotError::Configuration)?;
+    if configuration.is_below(&snapshot.top) {
+        snapshot.notes.extend(configuration.notes());
+    }
     if let Err(error) = snapshot.look_for_missing() {
         snapshot.notes.push(format!("files that stayed behind could not be listed: {error}"));
     }

@@ -8,7 +8,7 @@ mod transfers;
 use buildpool_client::{
     Client, ClientError, Endpoint, FollowQuery, JobEvent, JobEvents, Target, chain, new_job_id,
 };
-use buildpool_protocol::client_link::{Cursor, FromClient, Role, SubmitMessage, ToClient};
+use buildpool_protocol::client_link::{Cursor, FromClient, JobCursor, Role, SubmitMessage, ToClient};
 use buildpool_protocol::frame::{BinaryHeader, BinaryKind, decode_control, encode_control};
 use buildpool_protocol::ids::{AttemptId, JobId};
 use buildpool_protocol::limits::{CHUNK_BYTES_MAX, FOLLOW_WINDOW_BYTES};
@@ -329,6 +329,21 @@ async fn a_consumer_that_leaves_stops_only_its_own_output() {
     peer.output(request, 0, &[chunk(1, 0, b"late")]).await;
     let (jobs, ()) = tokio::join!(client.jobs(None, None, 5), async {
         let FromClient::Jobs { request, limit: 5, .. } = peer.receive().await else { panic!("no jobs") };
+        peer.send(&ToClient::Jobs { request, jobs: Vec::new(), next_cursor: None }).await;
+    });
+    assert_eq!(jobs.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_list_of_jobs_continues_where_the_coordinator_stopped_its_search() {
+    let (coordinator, endpoint) = TestCoordinator::new().await;
+    let (client, mut peer) = connect(&coordinator, endpoint).await;
+    let cursor: JobCursor = "5:0198c0de-0000-7000-8000-000000000001".parse().unwrap();
+    let (jobs, ()) = tokio::join!(client.jobs(None, None, 5), async {
+        let FromClient::Jobs { request, limit: 5, .. } = peer.receive().await else { panic!("no jobs") };
+        peer.send(&ToClient::Jobs { request, jobs: Vec::new(), next_cursor: Some(cursor) }).await;
+        let FromClient::Jobs { request, limit: 5, query } = peer.receive().await else { panic!("no jobs") };
+        assert_eq!(query.cursor, Some(cursor));
         peer.send(&ToClient::Jobs { request, jobs: Vec::new(), next_cursor: None }).await;
     });
     assert_eq!(jobs.unwrap(), []);

@@ -1,10 +1,14 @@
 //! Lists fit, and count the entries that they omit.
 
-use super::super::{Answer, Budget, JobsQuery, jobs as jobs_answer, templates as templates_answer};
+use super::super::{
+    Answer, Budget, JobsQuery, jobs as jobs_answer, templates as templates_answer, workers as workers_answer,
+};
 use super::laws::{assert_same_facts, assert_unforged};
-use buildpool_protocol::client_link::JobSummary;
-use buildpool_protocol::report::JobState;
+use buildpool_protocol::client_link::{JobSummary, WorkerSummary};
+use buildpool_protocol::report::{JobState, Verdict};
 use buildpool_protocol::spec::TemplateSpec;
+use serde_json::json;
+use std::collections::BTreeMap;
 
 /// Checks that a list fits, that both forms agree, and that omissions are counted.
 fn assert_list(answer: &Answer, client: &str, name: &str, count: usize) {
@@ -19,27 +23,72 @@ fn assert_list(answer: &Answer, client: &str, name: &str, count: usize) {
     assert_eq!(listed as u64 + cut(name), count as u64, "{}", answer.text);
 }
 
+fn running(n: u32) -> JobSummary {
+    JobSummary {
+        job_id: format!("0198c0de-0000-7000-8000-{n:012}"),
+        command: "x".repeat(60_000),
+        state: JobState::Running,
+        verdict: None,
+        exit_code: None,
+        worker: Some("w".into()),
+        submitter: "s".into(),
+        created_at: "2026-11-22T04:00:00+00:00".into(),
+        duration_secs: None,
+        waiting: None,
+        project: None,
+        started_at: None,
+        request_id: None,
+        headline: None,
+        labels: Vec::new(),
+    }
+}
+
+#[test]
+fn texts_have_short_ids_and_json_has_whole_ones_and_success() {
+    let id = "0198c0de-0000-7000-8000-000000000007";
+    let rejected = JobSummary {
+        command: "true".into(),
+        state: JobState::Done,
+        verdict: Some(Verdict::Rejected),
+        ..running(7)
+    };
+    let query = JobsQuery { state: None, limit: 20, has_more: false };
+    let answer = jobs_answer(&[rejected], &query, &Budget::of_lists("x"));
+    let job = &answer.structured["jobs"][0];
+    assert_eq!((&job["job_id"], &job["success"]), (&json!(id), &json!(false)));
+    assert!(job.as_object().unwrap().contains_key("exit_code"), "{job}");
+    assert!(answer.text.contains("- 0198c0de0000 done rejected"), "{}", answer.text);
+    let worker = WorkerSummary {
+        name: "w".into(),
+        worker_id: "1".into(),
+        token: None,
+        connected: true,
+        draining: false,
+        quarantined: None,
+        slots: 2,
+        busy: 1,
+        labels: BTreeMap::new(),
+        resources: BTreeMap::new(),
+        accepts: Vec::new(),
+        jobs: vec![id.into()],
+        last_seen: None,
+        version: "1".into(),
+        disk_free_bytes: None,
+        disk_total_bytes: None,
+        upgrade_target: None,
+        upgrade: None,
+    };
+    let idle = WorkerSummary { connected: false, busy: 0, jobs: Vec::new(), ..worker.clone() };
+    let answer = workers_answer(&[idle, worker], &Budget::of_lists("x"));
+    assert!(answer.text.ends_with("runs 0198c0de0000"), "{}", answer.text);
+    let workers = &answer.structured["workers"];
+    assert_eq!(workers[1]["jobs"], json!([id]));
+    assert_eq!(workers[0], json!({"name": "w", "connected": false, "slots": 2, "version": "1"}));
+}
+
 #[test]
 fn a_list_of_jobs_fits_and_names_calls_however_long_the_commands_are() {
-    let jobs: Vec<JobSummary> = (0..100)
-        .map(|n| JobSummary {
-            job_id: format!("0198c0de-0000-7000-8000-{n:012}"),
-            command: "x".repeat(60_000),
-            state: JobState::Running,
-            verdict: None,
-            exit_code: None,
-            worker: Some("w".into()),
-            submitter: "s".into(),
-            created_at: "2026-11-22T04:00:00+00:00".into(),
-            duration_secs: None,
-            waiting: None,
-            project: None,
-            started_at: None,
-            request_id: None,
-            headline: None,
-            labels: Vec::new(),
-        })
-        .collect();
+    let jobs: Vec<JobSummary> = (0..100).map(running).collect();
     for client in ["x", "codex"] {
         for count in [1, 20, 100] {
             let asked =
@@ -59,11 +108,12 @@ fn a_list_of_jobs_fits_and_names_calls_however_long_the_commands_are() {
                     .map(|cut| cut["get"].as_str().unwrap().to_owned())
             };
             assert!(get("long texts").unwrap().starts_with("get_job {\"job_id\":\"0198"), "{omitted:?}");
-            let more =
-                (count < 100).then(|| format!("list_jobs {{\"limit\":{},\"state\":\"running\"}}", 2 * count));
-            assert_eq!(get("older jobs, at least"), more);
-            // No call returns jobs that do not fit into one answer.
-            assert!(get("jobs").is_none_or(|get| get.starts_with("a person has them")), "{omitted:?}");
+            let after = |last: usize| {
+                let cursor = format!("1795320000000:{}", jobs[last].job_id);
+                format!("list_jobs {{\"cursor\":\"{cursor}\",\"limit\":{count},\"state\":\"running\"}}")
+            };
+            assert_eq!(get("older jobs, at least"), (count < 100).then(|| after(count - 1)));
+            assert_eq!(get("jobs"), (listed < count).then(|| after(listed - 1)));
         }
     }
 }

@@ -95,7 +95,7 @@ impl Submission {
             options.env.clone()
         };
         spec.selectors.clone_from(&options.selectors);
-        spec.concurrency_group.clone_from(&task.concurrency_group);
+        spec.concurrency_group.clone_from(&options.concurrency_group);
         spec.timeout = Some(options.timeout.unwrap_or(Duration::from_secs(TIMEOUT_SECS)));
         spec.timeout_is_default = options.timeout.is_none();
         spec.verbosity = options.verbosity;

@@ -222,6 +222,7 @@ impl Coordinator {
         let Some(attempt) = published.map(|(attempt, _)| *attempt) else { return };
         if matches!(answer, Answer::Written) {
             if let Some(publishing) = leading.publishing.remove(&attempt) {
+                running.inbox.push_back(Input::LogArrived { lease: publishing.completed.lease });
                 running.inbox.push_back(Input::Completed(Box::new(publishing.completed)));
             }
         } else if let Some(publishing) = leading.publishing.get_mut(&attempt) {

@@ -127,7 +127,8 @@ impl Coordinator {
 
     fn carry_out_one(&mut self, effect: Effect, now: Time, truth: &mut Truth) {
         match effect {
-            Effect::Persist(_) | Effect::Note(_) | Effect::Changed { .. } => {}
+            // Digests take no time here.
+            Effect::Persist(_) | Effect::Note(_) | Effect::Changed { .. } | Effect::CutDigest { .. } => {}
             Effect::Accepted { client, job, .. } => {
                 if !truth.disk.jobs.contains_key(&job) && !truth.is_forgotten(job) {
                     truth.fail(format!("liveness: job {job} is accepted and not on disk"));

@@ -1,8 +1,9 @@
 //! Tests of the limit on the evidence of one attempt.
 
-use super::{EVIDENCE_BYTES_MAX, Evidence, ISSUES_MAX, TestReport, bounded};
+use super::{Context, EVIDENCE_BYTES_MAX, Ending, Evidence, ISSUES_MAX, TestReport, bounded, collect};
 use buildpool_protocol::evidence::ReportIssue;
 use buildpool_protocol::report::Severity;
+use std::path::Path;
 
 fn limited(test_reports: Vec<TestReport>, issues: Vec<ReportIssue>) -> Evidence {
     let evidence = bounded(Evidence { test_reports, issues, ..Evidence::default() });
@@ -43,5 +44,27 @@ fn the_most_severe_problems_are_kept() {
         assert_eq!((last.issues[0].severity, last.unread), (Severity::Error, None), "{bytes}");
         let unread = limited(vec![], vec![issue(Severity::Error, bytes); ISSUES_MAX + 1]).unread;
         assert!(unread.expect("an error is missing").contains("of 401 problems"), "{bytes}");
+    }
+}
+
+#[test]
+fn a_success_without_requested_reports_has_no_sources() {
+    let (directory, command) = (Path::new("/nowhere"), ["true".to_owned()]);
+    let exited = |code| Ending::Exited { code };
+    let (passed, failed) = (exited(0), exited(1));
+    let context = |ending| Context::new(directory, &command, ending);
+    assert!(context(&passed).has_no_sources());
+    assert_eq!(collect(&context(&passed)), Evidence::default());
+    let bundled = ["xcodebuild".to_owned(), "-resultBundlePath".to_owned(), "r.xcresult".to_owned()];
+    let patterns = ["r.xml".to_owned()];
+    for with_sources in [
+        context(&failed),
+        Context { report_patterns: &patterns, ..context(&passed) },
+        Context { result_bundle: Some("r.xcresult".into()), ..context(&passed) },
+        Context { memory_exclusive: true, ..context(&passed) },
+        Context { crash_directories: vec!["/nowhere".into()], ..context(&passed) },
+        Context::new(directory, &bundled, &passed),
+    ] {
+        assert!(!with_sources.has_no_sources(), "{with_sources:?}");
     }
 }

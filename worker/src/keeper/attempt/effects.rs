@@ -27,6 +27,7 @@ impl RunningAttempt {
                     // On a full disk, the keeper still has it in memory and writes it with the
                     // outcome.
                     let _ = self.write_state(Durability::Power);
+                    self.state_at = None;
                 }
                 Effect::NoteLeaked => {
                     self.leaked =

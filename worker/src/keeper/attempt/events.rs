@@ -35,6 +35,7 @@ impl RunningAttempt {
         // next decision.
         self.handle(now, Input::Tick);
         self.observe(now);
+        self.write_due_state(now);
     }
 
     /// Performs the kill after a grace period without waiting for other work.

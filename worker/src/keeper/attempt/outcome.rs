@@ -1,11 +1,12 @@
 //! The end of an attempt: its outcome and its state on disk.
 
 use super::super::log_tail::tail_in_order;
+use super::super::messages::EndAccount;
 use super::super::spool::Sealed;
 use super::super::stdin::Stdin;
 use super::{RunningAttempt, shorter_text, wall_clock_ms};
 use crate::limits::DISK_FULL_RETRY;
-use crate::platform::Now;
+use crate::platform::{self, Now};
 use crate::records::{self, Durability, StateRecord};
 use crate::supervisor::Input;
 use buildpool_protocol::evidence::Evidence;
@@ -122,20 +123,43 @@ impl RunningAttempt {
             return Ok(true);
         }
         self.retry_at = Some(now.running + DISK_FULL_RETRY);
-        if self.has_new_processes {
+        // A success has no evidence that names its processes.
+        let is_success = outcome.ending == Ending::Exited { code: 0 };
+        if self.has_new_processes || self.state_at.take().is_some() && !is_success {
             // An error is ignored, because this record only helps to find evidence.
             let _ = self.write_state(Durability::Process);
             self.has_new_processes = false;
         }
+        let Some(outcome) = &self.outcome else { return Ok(false) };
         records::write(&self.outcome_directory, records::OUTCOME, outcome, Durability::Power)?;
         Ok(true)
     }
 
-    pub(super) fn write_state(&self, durability: Durability) -> io::Result<()> {
-        let (Some(process), Some(started_at_ms)) = (&self.process, self.started_at_ms) else { return Ok(()) };
+    /// Returns the content of the written records, for the worker.
+    pub(in crate::keeper) fn account(&self) -> Option<Box<EndAccount>> {
+        let pids = self.process.as_ref().map(|process| process.tree.pids()).unwrap_or_default();
+        self.outcome.clone().map(|outcome| Box::new(EndAccount { outcome, pids }))
+    }
+
+    /// Writes the record of the process if it is due.
+    pub(super) fn write_due_state(&mut self, now: Now) {
+        if self.state_at.take_if(|at| *at <= now.running).is_some() {
+            // An error is ignored: a restarted worker can also find the tree by the ids in its environment.
+            let _ = self.write_state(Durability::Process);
+        }
+    }
+
+    pub(super) fn write_state(&mut self, durability: Durability) -> io::Result<()> {
+        let (Some(process), Some(started_at_ms)) = (&mut self.process, self.started_at_ms) else {
+            return Ok(());
+        };
+        if process.started.is_none() && self.ending.is_none() {
+            // Until it is reaped, even an ended process is in the process table, and no other one has its id.
+            process.started = platform::process(process.pid).map(|process| process.started);
+        }
         let state = StateRecord {
             pid: process.pid,
-            process_started: process.started,
+            process_started: process.started.unwrap_or(0),
             started_at_ms,
             acted: self.acted.clone(),
             pids: process.tree.pids(),

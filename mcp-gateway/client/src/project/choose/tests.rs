@@ -188,6 +188,14 @@ fn the_nearest_marker_decides_and_the_search_ends_at_the_repository() {
 }
 
 #[test]
+fn a_wrong_key_is_named_where_no_command_is_known() {
+    let directory = project(&[(".buildpool/config.yaml", "tset: make check"), ("a", "")]);
+    let place = directory.path();
+    let error = choose(&Configuration::load(place), place, place, TEST, None).unwrap_err().to_string();
+    assert!(error.contains("config.yaml: tset: unknown key; valid are test,"), "{error}");
+}
+
+#[test]
 fn nothing_above_the_top_decides_what_runs() {
     let up = project(&[(".buildpool/config.yaml", "test: make theirs"), ("Cargo.toml", "")]);
     let own = up.path().join("own");

@@ -196,6 +196,14 @@ fn a_repository_names_no_file_outside_of_it_whose_content_travels() {
 }
 
 #[test]
+fn a_wrong_key_of_the_configuration_is_a_note() {
+    let project = Project::new();
+    project.write(".buildpool/config.yaml", "tset: make check\n");
+    let [note] = project.take().notes.try_into().expect("one note");
+    assert!(note.contains(".buildpool/config.yaml: tset: unknown key; valid are test"), "{note}");
+}
+
+#[test]
 fn no_pipe_that_is_named_like_an_ignore_file_is_waited_for() {
     let project = Project::new();
     nix::unistd::mkfifo(&project.path(".buildpoolignore"), nix::sys::stat::Mode::S_IRWXU).unwrap();
