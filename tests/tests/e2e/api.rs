@@ -157,6 +157,10 @@ fn an_idempotency_key_makes_one_job_of_repeated_requests() {
     assert!(other(&different[0]).contains("another `command`"), "also of a job that is done");
     send(&pool, "POST", "jobs", &headers, &job).expect(200);
     assert_eq!(get(&pool, "jobs")["jobs"].as_array().map(Vec::len), Some(1));
+    for invalid in ["", "two\twords", "two words"] {
+        let header = format!("Idempotency-Key: {invalid}");
+        send(&pool, "POST", "jobs", &[&*bearer, "Content-Type: application/json", &header], &job).expect(400);
+    }
     let again = [&*bearer, "Idempotency-Key: again-1"];
     let retry = format!("jobs/{id}/retry");
     let new = send(&pool, "POST", &retry, &again, &Value::Null).expect(201).json();

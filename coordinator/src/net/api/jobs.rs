@@ -234,7 +234,10 @@ fn trace(headers: &HeaderMap) -> Option<String> {
 
 fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let Some(value) = headers.get(&IDEMPOTENCY_KEY) else { return Ok(None) };
-    let is_valid = |text: &&str| (1..=REQUEST_KEY_BYTES_MAX).contains(&text.len()) && !text.contains(' ');
+    // `to_str` alone would also allow spaces and tabs.
+    let is_valid = |text: &&str| {
+        (1..=REQUEST_KEY_BYTES_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+    };
     let text = value.to_str().ok().filter(is_valid).ok_or_else(|| {
         let text =
             format!("idempotency-key: 1 to {REQUEST_KEY_BYTES_MAX} visible ASCII characters are valid");
