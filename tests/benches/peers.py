@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""Compares `buildpool run` with ssh and HyperQueue, interleaved in one run: tests/benches/peers.py [ROUNDS] [MIB]
+"""Compares buildpool with ssh and HyperQueue, interleaved in one run: tests/benches/peers.py [ROUNDS] [MIB] [JOBS]
 
-Each round runs `true` once through each of them, then the stream round copies a file of MIB mebibytes. The yardstick
-is the same command as a child of this script, and `cat` into a pipe. A command includes the start of its own client.
+Each round runs `true` once through each of them, then the stream round copies a file of MIB mebibytes, and the last
+rounds run JOBS jobs `true`, two at a time. The yardsticks are the same command as a child of this script, `cat` into a
+pipe, and `xargs -P 2`. A command includes the start of its own client.
 
 buildpool: BUILDPOOL, or target/release/buildpool, with a coordinator and a worker of its own on 127.0.0.1.
 ssh:       a server of its own on 127.0.0.1, with a multiplexed connection. It is skipped if sshd(8) is missing.
-hq:        a server and a worker of its own, if `hq` is on PATH.
+hq:        a server and a worker of its own, if `hq` is on PATH. The rounds of many jobs need its Python package
+           (`pip install hyperqueue`) instead. It keeps no record of its jobs on the disk.
 """
 
+import http.client
+import json
 import os
 import shutil
 import socket
@@ -21,7 +25,10 @@ from pathlib import Path
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 100
 MIB = int(sys.argv[2]) if len(sys.argv) > 2 else 256
+JOBS = int(sys.argv[3]) if len(sys.argv) > 3 else 2000
 STREAM_ROUNDS = 3
+MANY_ROUNDS = 3
+SLOTS = 2
 START_WITHIN = 60
 
 
@@ -50,7 +57,7 @@ def succeeds(command, environment):
 
 
 class Pool:
-    """A coordinator and a worker with one slot."""
+    """A coordinator and a worker with two slots."""
 
     name = "buildpool run"
 
@@ -64,18 +71,44 @@ class Pool:
         listen = ["--data-dir", data, "--listen", f"127.0.0.1:{port}"]
         start([program, "coordinator", *listen], self.environment)
         wait_until("the coordinator listens", lambda: accepts(port))
-        for role in ("submit", "worker"):
+        for role in ("admin", "submit", "worker"):
             create = [program, "token", "create", "--role", role, "--name", role, "--data-dir", data]
             token = subprocess.run(create, env=self.environment, check=True, capture_output=True, text=True)
             self.environment["BUILDPOOL_TOKEN"] = token.stdout.strip()
-            if role == "submit":
+            if role == "admin":
+                admin = token.stdout.strip()
+            elif role == "submit":
                 submit = dict(self.environment)
-        start([program, "worker", "--slots", "1", "--data-dir", place / "worker"], self.environment)
+        worker = [program, "worker", "--name", "peer", "--slots", str(SLOTS), "--data-dir", place / "worker"]
+        start(worker, self.environment)
         self.environment = submit
         wait_until("the worker joins", lambda: succeeds(self.command("true"), submit))
+        self.link, self.admin = http.client.HTTPConnection("127.0.0.1", port), admin
 
     def command(self, *command):
         return [self.program, "run", "--no-snapshot", "--", *command]
+
+    def call(self, method, path, body=None):
+        headers = {"Authorization": f"Bearer {self.admin}", "Content-Type": "application/json"}
+        self.link.request(method, f"/api/v1/{path}", body and json.dumps(body), headers)
+        answer = self.link.getresponse()
+        text = answer.read()
+        if answer.status >= 300:
+            sys.exit(f"peers.py: {method} {path}: {answer.status} {text.decode(errors='replace')}")
+        return json.loads(text)
+
+    def many(self):
+        """Runs jobs that wait for a drained worker, from its resume until the last one is done."""
+        self.call("POST", "workers/peer/drain")
+        for _ in range(JOBS):
+            self.call("POST", "jobs", {"command": ["true"]})
+        began = time.monotonic()
+        self.call("POST", "workers/peer/resume")
+        # Jobs of one priority run in their order, so few are left when none is queued.
+        for state in ("queued", "preparing", "running", "sealing"):
+            while self.call("GET", f"jobs?state={state}&limit=1")["jobs"]:
+                time.sleep(0.02)
+        return time.monotonic() - began
 
 
 class Ssh:
@@ -127,6 +160,35 @@ class HyperQueue:
         return ["hq", "submit", "--wait", "--stdout", "none", "--stderr", "none", *command]
 
 
+class HyperQueueCluster:
+    """A server and a worker with two slots, in a process of their own."""
+
+    name = "hq job of many tasks"
+
+    SCRIPT = """
+import sys, time
+from hyperqueue import Job, LocalCluster
+from hyperqueue.cluster import WorkerConfig
+with LocalCluster() as cluster:
+    cluster.start_worker(WorkerConfig(cores=int(sys.argv[1])))
+    client, job = cluster.client(), Job()
+    for _ in range(int(sys.argv[2])):
+        job.program(["true"], stdout=None, stderr=None)
+    began = time.monotonic()
+    client.wait_for_jobs([client.submit(job)])
+    print("took", time.monotonic() - began)
+"""
+
+    def __init__(self):
+        if subprocess.run([sys.executable, "-c", "import hyperqueue"], capture_output=True, check=False).returncode != 0:
+            raise FileNotFoundError("its Python package")
+
+    def many(self):
+        command = [sys.executable, "-c", self.SCRIPT, str(SLOTS), str(JOBS)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        return float(done.stdout.rsplit("took", 1)[1])
+
+
 class Child:
     """The yardstick: a child of this script."""
 
@@ -135,6 +197,12 @@ class Child:
 
     def command(self, *command):
         return list(command)
+
+    def many(self):
+        began = time.monotonic()
+        numbers = "\n".join(map(str, range(JOBS)))
+        subprocess.run(["xargs", "-P", str(SLOTS), "-I", "{}", "true"], input=numbers, text=True, check=True)
+        return time.monotonic() - began
 
 
 def timed(peer, *command):
@@ -179,6 +247,18 @@ def compare(peers, place):
         print(f"stream   {name:18} {size / median / 1e6:7.0f} MB/s  {100 * yardstick / median:5.0f} % of the pipe")
 
 
+def compare_many(peers):
+    times = {peer: [] for peer in peers}
+    for _ in range(MANY_ROUNDS):
+        for peer in peers:
+            times[peer].append(peer.many() / JOBS)
+    yardstick = statistics.median(times[peers[0]])
+    for peer, series in times.items():
+        name = "xargs -P 2" if isinstance(peer, Child) else peer.name
+        median = statistics.median(series)
+        print(f"many     {name:18} {median * 1e6:7.0f} us a job  {median / yardstick:6.1f} x")
+
+
 def main():
     children = []
 
@@ -195,6 +275,12 @@ def main():
                 except FileNotFoundError as missing:
                     print(f"SKIPPED, NOT MEASURED: {kind.name}: {missing} is not on this machine")
             compare(peers, place)
+            many = [peer for peer in peers if isinstance(peer, (Child, Pool))]
+            try:
+                many.append(HyperQueueCluster())
+            except FileNotFoundError as missing:
+                print(f"SKIPPED, NOT MEASURED: {HyperQueueCluster.name}: {missing} is not on this machine")
+            compare_many(many)
         finally:
             for peer in peers:
                 if isinstance(peer, Ssh):
