@@ -1,7 +1,9 @@
 //! The OpenAPI document. It is made from the handlers; the schema of a result is that of the answers over MCP.
 
 use super::events::{EventData, EventPlace, Kinds};
-use super::forms::{BuildText, JobText, ListCursor, LogCursor, LogPlace, RequestKey, TestCursor};
+use super::forms::{
+    BuildText, FindingText, JobText, ListCursor, LogCursor, LogPlace, RequestKey, TestCursor,
+};
 use super::lines::Offsets;
 use super::problem::Details;
 use super::webhooks::WebhookText;
@@ -24,7 +26,7 @@ const RESULT_SCHEMA: &str = include_str!("../../../../docs/mcp-job.schema.json")
     ),
     modifiers(&Token),
     security(("token" = [])),
-    components(schemas(Details, StreamChoice, EventData, EventPlace, WebhookText, BuildText, JobText, Kinds, ListCursor, LogCursor, LogPlace, Offsets, RequestKey, TestCursor))
+    components(schemas(Details, StreamChoice, EventData, EventPlace, WebhookText, BuildText, FindingText, JobText, Kinds, ListCursor, LogCursor, LogPlace, Offsets, RequestKey, TestCursor))
 )]
 pub(super) struct Api;
 

@@ -40,6 +40,11 @@ pub(super) struct LogCursor(#[expect(dead_code, reason = "only its schema is use
 #[schema(value_type = String, pattern = "^[!-~]{1,255}$")]
 pub(super) struct RequestKey(#[expect(dead_code, reason = "only its schema is used")] String);
 
+/// Id of a finding: `id` in the lists of findings.
+#[derive(ToSchema)]
+#[schema(value_type = String, pattern = "^[!-~]{1,128}$")]
+pub(super) struct FindingText(#[expect(dead_code, reason = "only its schema is used")] String);
+
 /// Id of a snapshot: `snapshot.id` of a job.
 #[derive(ToSchema)]
 #[schema(value_type = String, pattern = "^([0-9a-f]{40}|[0-9a-f]{64})$")]

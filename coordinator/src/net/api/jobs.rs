@@ -2,7 +2,7 @@
 
 use super::call::{self, REQUEST, ask, unexpected};
 use super::document::{JobResultSchema, Refused};
-use super::forms::{BuildText, JobText, ListCursor, Name, RequestKey};
+use super::forms::{BuildText, FindingText, JobText, ListCursor, Name, RequestKey};
 use super::new_job::NewJob;
 use super::problem::Problem;
 use super::{BASE, Caller, JsonBody, Path, Query, repeated};
@@ -336,7 +336,7 @@ pub(super) async fn findings(
 
 /// Returns a finding of a finished job, whole and uncompressed.
 #[utoipa::path(get, operation_id = "get_finding", path = "/jobs/{id}/findings/{finding}", tag = "jobs",
-    params(("id" = JobText, Path, description = "The id, or a unique prefix of it"), ("finding" = String, Path)),
+    params(("id" = JobText, Path, description = "The id, or a unique prefix of it"), ("finding" = FindingText, Path)),
     responses((status = 200, body = Finding), Refused))]
 pub(super) async fn finding(
     caller: Caller,
