@@ -54,6 +54,18 @@ impl Digest {
         characters_max: Option<usize>,
         into: &mut JobResult,
     ) {
+        self.render_form(verbosity, template, characters_max, false, into);
+    }
+
+    /// Renders an answer whose text form fits. `is_json`: its JSON form is used.
+    fn render_form(
+        &self,
+        verbosity: Verbosity,
+        template: Option<&TemplateSpec>,
+        characters_max: Option<usize>,
+        is_json: bool,
+        into: &mut JobResult,
+    ) {
         let (lines, chars) = verbosity.budget();
         // A short log is shown whole, also if its lines are short (SPEC section 4, "What an answer shows", rule 2).
         let lines = if self.whole.is_some() { lines.max(WHOLE_LOG_CHARS) } else { lines };
@@ -63,7 +75,7 @@ impl Digest {
         let most = Budget { lines, chars: chars.saturating_sub(pool_chars) };
         let mut budget = most;
         for _ in 0..FITTINGS_MAX {
-            self.render_within(budget, verbosity, template, into);
+            self.render_within(budget, verbosity, template, is_json, into);
             let text = crate::answer_text::text(into);
             let lines = text.lines().count().saturating_sub(most.lines);
             let chars = text.chars().count().saturating_sub(most.chars);
@@ -93,7 +105,7 @@ impl Digest {
         let most = verbosity.budget().1.min(characters_max.unwrap_or(usize::MAX)).saturating_sub(reserved);
         let mut chars = most;
         for _ in 0..FITTINGS_MAX {
-            self.render(verbosity, template, Some(chars), into);
+            self.render_form(verbosity, template, Some(chars), true, into);
             let length = json_chars(into);
             if length <= most {
                 return;
@@ -117,6 +129,7 @@ impl Digest {
         budget: Budget,
         verbosity: Verbosity,
         template: Option<&TemplateSpec>,
+        is_json: bool,
         into: &mut JobResult,
     ) {
         self.facts_into(into);
@@ -128,6 +141,7 @@ impl Digest {
             reserved: Budget::default(),
             seen: Seen::default(),
             shown: Default::default(),
+            is_json,
             is_view: false,
             whole_end: false,
             is_compressed: false,
@@ -260,6 +274,8 @@ struct Page<'a> {
     seen: Seen,
     /// The shown part of each stream.
     shown: [Shown; 2],
+    /// The answer's JSON form is used.
+    is_json: bool,
     /// The answer has the output of a template, which counts the rest of both streams.
     is_view: bool,
     /// The shown part of a stream is its end, without gaps.

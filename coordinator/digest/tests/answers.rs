@@ -111,3 +111,42 @@ fn a_test_run_without_tests_proves_nothing_whoever_chose_the_command() {
     assert_eq!(of_command("go test ./... -run TestA", some, 0).verdict, Verdict::Passed);
     assert_eq!(of_command("cat log.txt", unittest, 0).verdict, Verdict::Passed, "no test runner ran");
 }
+
+/// A program may read only the findings of the JSON form. Next to a complete log they contain the reason too. The text form
+/// does not repeat the log.
+#[test]
+fn findings_next_to_a_complete_log_have_the_reason() {
+    let log = "\
+Adds                                    | FAIL |
+1 != 2
+-----------------------------------------------
+Missing                                 | FAIL |
+No keyword with name 'Nope Keyword' found.
+-----------------------------------------------
+3 tests, 1 passed, 2 failed
+";
+    let digest = of_command("robot a.robot", log, 2);
+    let mut result = JobResult::default();
+    digest.render_json(Verbosity::Minimal, None, None, 0, &mut result);
+    assert_eq!(result.filtered_output.as_deref(), Some(log.trim_end()), "the log is complete");
+    let messages: Vec<&str> = result.tier_1_findings.iter().map(|finding| finding.message.as_str()).collect();
+    assert!(messages.iter().any(|message| message.ends_with("\n1 != 2")), "{messages:?}");
+    assert!(messages.iter().any(|message| message.contains("\nNo keyword with name")), "{messages:?}");
+    assert_eq!(minimal(&digest).matches("1 != 2").count(), 1, "the text repeats the log");
+    let long = format!("src/a.ts:1:1 - error TS1: {}the last words", "a long type, ".repeat(14));
+    let mut result = JobResult::default();
+    of_command("tsc", &long, 2).render_json(Verbosity::Minimal, None, None, 0, &mut result);
+    let message = &result.tier_1_findings[0].message;
+    assert!(message.contains("…\n…") && message.ends_with("the last words"), "{message}");
+}
+
+/// The fields of many findings next to a complete log stay within the budget.
+#[test]
+fn many_findings_next_to_a_complete_log_keep_the_budget() {
+    let log: String =
+        (0..20).map(|n| format!("src/a.c:{n}:1: error: no {n}\n  12 | x = {n};\n     | ^\n")).collect();
+    let mut result = JobResult::default();
+    of_command("make", &log, 2).render_json(Verbosity::Minimal, None, None, 0, &mut result);
+    let length = result.to_json().to_string().chars().count();
+    assert!(length <= Verbosity::Minimal.budget().1, "{length}");
+}

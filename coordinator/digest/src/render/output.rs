@@ -3,6 +3,7 @@
 use super::Page;
 use super::budget::Budget;
 use crate::answer_text::{counted, thousands};
+use crate::findings::RawFinding;
 use crate::transcript::StreamEnds;
 use buildpool_protocol::limits::TIER_1_FINDINGS_MAX;
 use buildpool_protocol::output::Stream;
@@ -12,6 +13,12 @@ use buildpool_protocol::spec::{Purpose, Verbosity};
 
 /// Maximum length of a pointer into a complete log, in characters.
 const POINTER_CHARS_MAX: usize = 160;
+/// Budget of the lines below a pointer. Only the JSON form has them.
+const BELOW_POINTER_MAX: Budget = Budget { lines: 7, chars: 420 };
+/// Minimum space for such lines, in characters. In less, nothing is readable.
+const BELOW_POINTER_CHARS_MIN: usize = 60;
+/// Characters of a pointer's other fields in the JSON form.
+const POINTER_FIELDS_CHARS: usize = 240;
 /// Budget of a finding that is in a report but not in the log.
 const UNSEEN_MAX: Budget = Budget { lines: 14, chars: 600 };
 /// Budget reserved for parts of an answer other than output and findings.
@@ -100,6 +107,10 @@ impl Page<'_> {
         let share = |left: usize, most: usize| (left / unseen.max(1)).min(most);
         let (left, most) = (self.budget.less(FRAME), UNSEEN_MAX);
         let unseen = (share(left.lines, most.lines), share(left.chars, most.chars));
+        let count = self.digest.findings.len().clamp(1, POINTERS_MAX);
+        let each = left.chars.saturating_sub(self.notes_chars()) / count;
+        let below =
+            each.saturating_sub(POINTER_CHARS_MAX + POINTER_FIELDS_CHARS).min(BELOW_POINTER_MAX.chars);
         let pointer = |(ranked, finding): (&crate::ranking::RankedFinding, &Finding)| {
             let mut pointer =
                 Finding { pre_context: Vec::new(), post_context: Vec::new(), ..finding.clone() };
@@ -117,6 +128,9 @@ impl Page<'_> {
             };
             let lines_of: Vec<String> = pointer.message.lines().map(str::to_owned).collect();
             pointer.message = super::cut::cut_lines(&lines_of, 0, lines, chars);
+            if self.is_json && finding.stream.is_some() {
+                below_pointer(&mut pointer.message, &ranked.found, roots, below);
+            }
             pointer
         };
         let pointers = self.digest.ranked.iter().zip(&self.digest.findings).take(POINTERS_MAX).map(pointer);
@@ -128,6 +142,25 @@ impl Page<'_> {
         self.into.filtered_output = Some(text).filter(|text| !text.is_empty());
         self.into.complete_log = true;
         true
+    }
+}
+
+/// Adds the most important lines of a finding below its pointer: a program that reads only the findings of the JSON form
+/// needs the reason and the values too. The text form shows the first line of a pointer only.
+fn below_pointer(message: &mut String, found: &RawFinding, roots: &[String], chars: usize) {
+    if chars < BELOW_POINTER_CHARS_MIN {
+        return;
+    }
+    let lines: Vec<String> =
+        found.lines.iter().map(|line| crate::compress::relative(line, roots).into_owned()).collect();
+    let kept = super::cut::cut_lines(&lines, found.head, BELOW_POINTER_MAX.lines, chars);
+    let head = message.clone();
+    let start = head.strip_suffix('…').unwrap_or(&head);
+    for line in kept.lines().filter(|line| !super::cut::is_rule(line) && !head.contains(line.trim())) {
+        // The line of the pointer itself was too long for it.
+        let rest = line.trim_start().strip_prefix(start).map(|rest| format!("…{rest}"));
+        message.push('\n');
+        message.push_str(rest.as_deref().unwrap_or(line));
     }
 }
 
