@@ -40,6 +40,7 @@ const WORDS: &[&str] = &[
     "rejected",
     "aborted",
     "not found",
+    "not formatted",
     "not installed",
     "no such",
     "no space",
@@ -123,6 +124,7 @@ pub(crate) const TEXTS: &[&str] = &[
     "abort",
     "Abort",
     "not found",
+    "not formatted",
     "NOT FOUND",
     "not installed",
     "o such",
@@ -321,6 +323,7 @@ mod tests {
             "Files a and b differ",
             "--foo is not recognized",
             "Too many open files",
+            "2 files are not formatted",
         ] {
             assert!(says_that_something_is_wrong(line), "{line}");
         }

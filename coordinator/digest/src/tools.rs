@@ -18,6 +18,7 @@ mod behave;
 mod biome;
 mod bloop;
 mod boost;
+mod buck;
 mod bun;
 mod bundler;
 mod busted;
@@ -264,6 +265,7 @@ tools! {
     Vet => go::VET,
     BazelTest => bazel::TEST,
     Bazel => bazel::TOOL,
+    Buck => buck::TOOL,
     CargoTest => libtest::TOOL,
     Cocotb => cocotb::TOOL,
     ShUnit2 => shunit2::TOOL,

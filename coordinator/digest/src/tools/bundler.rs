@@ -1,7 +1,7 @@
 //! Output of bundler.
 
 use crate::rules::{
-    Diagnostic, ERROR, Effect, Kind, Next, Rule, indented_or_blank, paragraph, problem, set_place,
+    Diagnostic, ERROR, Effect, Fails, Kind, Next, Rule, indented_or_blank, paragraph, problem, set_place,
 };
 use crate::tool::{Apart, Tool};
 
@@ -39,7 +39,31 @@ fn framed(diagnostic: &mut Diagnostic) {
     diagnostic.head = head.filter(|_| diagnostic.lines.get(1).is_some_and(|first| first.ends_with(':')));
 }
 
+/// The excerpt that Metro draws below its message, with the place of the import.
+fn metro_excerpt(so_far: &[String], line: &str) -> Next {
+    let is_row = line.contains(" | ") && line.starts_with([' ', '>']);
+    if (is_row || line.starts_with("     ")) && so_far.len() < 12 { Next::Part } else { Next::Beyond }
+}
+
+fn metro_row(diagnostic: &mut Diagnostic) {
+    let row = diagnostic.lines.iter().find_map(|line| line.strip_prefix('>')?.split_once(" | "));
+    diagnostic.line = row.and_then(|(number, _)| number.trim().parse().ok());
+}
+
 const RULES: &[Rule] = &[
+    Rule {
+        // Metro, of React Native.
+        name: "bundler.metro",
+        pattern: r#"^(?:Error: |error: )?(?P<m>Unable to resolve (?:module )?"[^"]+" from )"(?P<f>[^"]+)""#,
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Build, 90).follow(metro_excerpt).refine(metro_row).fails(Fails::Always),
+        )],
+    },
+    Rule {
+        name: "bundler.metro_failed",
+        pattern: r"^(?:Android|iOS|Web|Server|\S{1,4}) Bundling failed \d+ms\b",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 60)), Effect::Failure],
+    },
     Rule {
         name: "bundler.failed",
         pattern: r"^error during build:$",

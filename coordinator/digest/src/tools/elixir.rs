@@ -71,6 +71,23 @@ fn says_below(diagnostic: &mut Diagnostic) {
     diagnostic.head = Some(1);
 }
 
+/// The files that `mix format` would change, below their heading.
+fn listed_files(so_far: &[String], line: &str) -> Next {
+    let is_heading = so_far.len() == 1 && line.ends_with(':');
+    if line.trim().is_empty() {
+        Next::Maybe
+    } else if (is_heading || line.starts_with("  * ")) && so_far.len() < 40 {
+        Next::Part
+    } else {
+        Next::Beyond
+    }
+}
+
+fn first_file(diagnostic: &mut Diagnostic) {
+    let mut files = diagnostic.lines.iter().filter_map(|line| line.trim_start().strip_prefix("* "));
+    diagnostic.file = files.next().map(str::to_owned);
+}
+
 /// A script that `elixir` runs ends with an exception.
 fn is_of_script(diagnostic: &Diagnostic) -> bool {
     diagnostic.lines.iter().any(|line| line.contains("Code.require_file/2"))
@@ -95,6 +112,22 @@ const RULES: &[Rule] = &[
         name: "elixir.logged",
         pattern: r"^\s{0,5}\*\* \(CompileError\) .*\(errors have been logged\)$",
         effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 60)), Effect::Alone],
+    },
+    Rule {
+        name: "elixir.format",
+        pattern: r"^\*\* \(Mix\) (?P<m>mix format failed due to --(?:check-formatted|dry-run).*)",
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Lint, 90)
+                .follow(listed_files)
+                .owning()
+                .refine(first_file)
+                .fails(Fails::Always),
+        )],
+    },
+    Rule {
+        name: "elixir.warnings",
+        pattern: r"^Compilation failed due to warnings while using the --warnings-as-errors option$",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 60).fails(Fails::Always))],
     },
     Rule {
         name: "elixir.exception",

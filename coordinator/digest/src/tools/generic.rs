@@ -418,6 +418,12 @@ const RULES: &[Rule] = &[
         effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 60).refine(worded).role(Role::Vague))],
     },
     Rule {
+        // As charmbracelet/log prints them.
+        name: "generic.short_level",
+        pattern: r"^(?:ERRO|FATA) (?P<m>\S.*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 60).refine(worded).role(Role::Vague))],
+    },
+    Rule {
         // `cp: cannot stat 'a': …`, `gzip: stdin: not in gzip format`
         name: "generic.tool_says",
         pattern: r"^[a-z][\w.+-]*:(?: [^:]{1,60}:)? +(?:\[\w+\] )?(?P<m>(?:[\w]+ \x22[^\x22]*\x22 failed: |[Cc]annot|[Cc]an't|[Cc]ould ?n[o']t|[Uu]nable to|[Ff]ailed to|not in |[Ii]nvalid|[Uu]nrecognized|[Uu]nknown|[Uu]nterminated|[Uu]nmatched|[Ii]llegal|[Nn]o such\b).*)",

@@ -1,6 +1,6 @@
 //! Output of linter.
 
-use crate::rules::{ERROR, Effect, Fails, Kind, Level, Next, Rule, WARNING, problem};
+use crate::rules::{Diagnostic, ERROR, Effect, Fails, Kind, Level, Next, Rule, WARNING, problem};
 use crate::tool::{Apart, Tool};
 
 pub(super) const TOOL: Tool = Tool {
@@ -70,6 +70,18 @@ fn listed(so_far: &[String], line: &str) -> Next {
     }
 }
 
+fn says_something(line: &str) -> bool {
+    !line.trim().is_empty()
+}
+
+/// The message is the line above the place.
+fn above(diagnostic: &mut Diagnostic) {
+    let place = diagnostic.lines.len() - 1;
+    diagnostic.spurious = place == 0;
+    diagnostic.lines.drain(..place.saturating_sub(1));
+    diagnostic.head = Some(0);
+}
+
 const RULES: &[Rule] = &[
     Rule {
         name: "lint.bracketed_place",
@@ -84,9 +96,17 @@ const RULES: &[Rule] = &[
         )],
     },
     Rule {
+        // erb-lint prints the message above the place.
+        name: "lint.erb",
+        pattern: r"^In file: (?P<f>\S+):(?P<l>\d+)$",
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Lint, 88).lead(says_something).refine(above).fails(Fails::Always),
+        )],
+    },
+    Rule {
         // Totals of linters that fail after each remark.
         name: "lint.total",
-        pattern: r"^(?:Total: (?:[1-9]\d* warnings? / \d+|\d+ warnings? / [1-9]\d*) errors? in \d+ files?|Total (?:accumulated )?errors(?: found)?(?::| =) [1-9]\d*|CSpell: .*Issues found: [1-9]\d* in .*|[1-9]\d* hints?(?: \(\d+ ignored\))?|Found [1-9]\d* dependency issues?\.|Contracts: \d+ kept, [1-9]\d* broken\.|Analysis failed with [1-9]\d* (?:weighted )?issues?\.|\xe2\x9c\x96 {3}found [1-9]\d* problems, \d+ warnings|error: [1-9]\d* vulnerabilit(?:y|ies) found!|Failed: [1-9]\d* failure\(s\), \d+ warning\(s\) .*|\xe2\x9c\x96 Found [1-9]\d* circular dependenc(?:y|ies)!|[1-9]\d* issues:|\d+ files? inspected, [1-9]\d* lints? detected|(?:\w+ ok, )*(?:advisories|bans|licenses|sources) FAILED(?:, \w+ (?:ok|FAILED))*)$",
+        pattern: r"^(?:Total: (?:[1-9]\d* warnings? / \d+|\d+ warnings? / [1-9]\d*) errors? in \d+ files?|Total (?:accumulated )?errors(?: found)?(?::| =) [1-9]\d*|CSpell: .*Issues found: [1-9]\d* in .*|[1-9]\d* hints?(?: \(\d+ ignored\))?|Found [1-9]\d* dependency issues?\.|Contracts: \d+ kept, [1-9]\d* broken\.|Analysis failed with [1-9]\d* (?:weighted )?issues?\.|\xe2\x9c\x96 {3}found [1-9]\d* problems, \d+ warnings|error: [1-9]\d* vulnerabilit(?:y|ies) found!|Failed: [1-9]\d* failure\(s\), \d+ warning\(s\) .*|\xe2\x9c\x96 Found [1-9]\d* circular dependenc(?:y|ies)!|[1-9]\d* issues:|[1-9]\d* error\(s\) were found in ERB files|\d+ files? inspected, [1-9]\d* lints? detected|(?:\w+ ok, )*(?:advisories|bans|licenses|sources) FAILED(?:, \w+ (?:ok|FAILED))*)$",
         effects: &[Effect::Failure, Effect::Summary, Effect::Harmless],
     },
     Rule {

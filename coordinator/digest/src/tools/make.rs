@@ -16,7 +16,7 @@ pub(super) const RECIPE: Tool = Tool {
 const RULES: &[Rule] = &[
     Rule {
         name: "make.syntax",
-        pattern: r"^(?P<f>[^\s:]*[Mm]akefile[^\s:]*|[^\s:]+\.mk):(?P<l>\d+): \*\*\* (?P<m>.*)",
+        pattern: r"^(?P<f>[^\s:]+):(?P<l>\d+): \*\*\* (?P<m>.*\.  Stop\.)$",
         effects: &[Effect::Problem(problem(ERROR, Kind::Build, 92)), Effect::Failure],
     },
     Rule {

@@ -17,6 +17,12 @@ fn unsolved(so_far: &[String], line: &str) -> Next {
     if is_drawing(line) { Next::Part } else { indented_or_blank(so_far, line) }
 }
 
+/// The causes below an error of uv since 0.10, one in each line: `  cause: dns error`.
+fn causes(so_far: &[String], line: &str) -> Next {
+    let is_cause = line.starts_with("  cause: ") || line.starts_with("  Caused by: ");
+    if (is_cause || line.starts_with("    ")) && so_far.len() < 20 { Next::Part } else { Next::Beyond }
+}
+
 /// The output of the failed step, in a drawn frame.
 fn output(so_far: &[String], line: &str) -> Next {
     if line.trim() == "[end of output]" { Next::Last } else { drawn(so_far, line) }
@@ -74,7 +80,13 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "packages.unsolved",
-        pattern: r"^(?:\xc3\x97 No solution found |PackagesNotFoundError: |ResolvePackageNotFound: |Because .*(?:version solving failed|requirements are unsatisfiable)|Could not find (?:gem|compatible versions) |E: [A-Z])(?P<m>.*)",
+        pattern: r"^(?:\xc3\x97 No solution found |PackagesNotFoundError: |ResolvePackageNotFound: |Because .*(?:version solving failed|requirements are unsatisfiable)|Could not find (?:gem|compatible versions) )(?P<m>.*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 88).follow(unsolved).fails(Fails::Always))],
+    },
+    Rule {
+        // A later command may install what is missing.
+        name: "packages.apt",
+        pattern: r"^E: (?P<m>[A-Z].*)",
         effects: &[Effect::Problem(problem(ERROR, Kind::Build, 88).follow(unsolved))],
     },
     Rule {
@@ -89,8 +101,28 @@ const RULES: &[Rule] = &[
     },
 ];
 
-const BUILD_RULES: &[Rule] = &[Rule {
-    name: "packages.rpm",
-    pattern: r"^error: (?P<m>(?:Bad exit status from .*|Installed \(but unpackaged\) file\(s\) found:|Failed build dependencies:))$",
-    effects: &[Effect::Problem(problem(ERROR, Kind::Build, 86).follow(indented).fails(Fails::Always))],
-}];
+const BUILD_RULES: &[Rule] = &[
+    Rule {
+        name: "packages.rpm",
+        pattern: r"^error: (?P<m>(?:Bad exit status from .*|Installed \(but unpackaged\) file\(s\) found:|Failed build dependencies:))$",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 86).follow(indented).fails(Fails::Always))],
+    },
+    Rule {
+        name: "packages.uv_error",
+        pattern: r"^error: (?P<m>(?:No solution found when resolving|Request failed after \d+ retries|Failed to (?:build|download|fetch|install|parse|prepare|read|resolve|spawn): ?[`/\w]).*)",
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Build, 88).follow(causes).owning().fails(Fails::Always),
+        )],
+    },
+    Rule {
+        // As bun has it.
+        name: "packages.bun",
+        pattern: r#"^error: (?P<m>(?:No version matching .* found for specifier|Script not found "|Workspace dependency ").*)"#,
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 88).fails(Fails::Always))],
+    },
+    Rule {
+        name: "packages.bun_unresolved",
+        pattern: r"^error: \S+@\S+ failed to resolve$",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 60).fails(Fails::Always))],
+    },
+];

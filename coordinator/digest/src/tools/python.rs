@@ -2,7 +2,9 @@
 
 use super::compiler::{CHILD_DIED, DIED};
 use super::pytest::{innermost, set, stack};
-use crate::rules::{Diagnostic, ERROR, Effect, FATAL, Indicator, Kind, Next, Role, Rule, always, problem};
+use crate::rules::{
+    Diagnostic, ERROR, Effect, FATAL, Fails, Indicator, Kind, Next, Role, Rule, always, problem,
+};
 use crate::tool::Tool;
 
 pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("Python") };
@@ -203,6 +205,18 @@ const RULES: &[Rule] = &[
         effects: &[Effect::Problem(
             problem(ERROR, Kind::Build, 80).follow(syntax).refine(syntax_only).ended(always),
         )],
+    },
+    Rule {
+        // The message of an exception alone, as programs print it that catch all of them.
+        name: "python.message",
+        pattern: r"^(?P<m>'[\w.]+' object (?:has no attribute '\w+'|is not (?:callable|iterable|subscriptable)))$",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 70).role(Role::Vague))],
+    },
+    Rule {
+        // Of argparse, click and optparse: the program ends with it.
+        name: "python.arguments",
+        pattern: r"^[\w./-]+: error: (?P<m>(?:argument [^:]+: |the following arguments are required: |unrecognized arguments: |one of the arguments |no such option: ).*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 86).fails(Fails::Always))],
     },
     Rule {
         name: "python.start",

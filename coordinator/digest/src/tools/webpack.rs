@@ -79,8 +79,46 @@ const RULES: &[Rule] = &[
     },
 ];
 
-const NEXT_RULES: &[Rule] = &[Rule {
-    name: "next.pages",
-    pattern: r"^(?:Error: )?(?P<m>Export encountered (?:an error|errors) on (?:the )?following paths?:)$",
-    effects: &[Effect::Problem(problem(ERROR, Kind::Build, 86).follow(pages).owning().fails(Fails::Always))],
-}];
+/// The error of a page, its frames and the excerpt.
+fn of_page(so_far: &[String], line: &str) -> Next {
+    let is_error = so_far.len() == 1 && line.contains("rror: ");
+    let is_excerpt = line.starts_with([' ', '>', '}']);
+    if (is_error || is_excerpt) && so_far.len() < 30 { Next::Part } else { Next::Beyond }
+}
+
+/// The frame of the project's own is the place, and the error below the heading is the message.
+fn at_page(diagnostic: &mut Diagnostic) {
+    let has_error = diagnostic.lines.get(1).is_some_and(|line| line.contains("rror: "));
+    diagnostic.head = has_error.then_some(1);
+    let frames = diagnostic.lines.iter().filter_map(|line| line.trim_start().strip_prefix("at "));
+    let places: Vec<String> = frames
+        .filter(|frame| !frame.contains("node:") && !frame.contains(".next/"))
+        .filter_map(|frame| Some(frame.rsplit_once('(')?.1.trim_end_matches(')').to_owned()))
+        .collect();
+    let _found = places.iter().any(|place| set_place(diagnostic, place));
+}
+
+const NEXT_RULES: &[Rule] = &[
+    Rule {
+        name: "next.pages",
+        pattern: r"^(?:Error: )?(?P<m>Export encountered (?:an error|errors) on (?:the )?following paths?:)$",
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Build, 86).follow(pages).owning().fails(Fails::Always),
+        )],
+    },
+    Rule {
+        name: "next.prerender",
+        pattern: r#"^Error occurred prerendering page "(?P<m>[^"]*)""#,
+        effects: &[Effect::Problem(
+            problem(ERROR, Kind::Build, 90).follow(of_page).owning().refine(at_page).fails(Fails::Always),
+        )],
+    },
+    Rule {
+        name: "next.ended",
+        pattern: r"^(?:Export encountered an error on \S+, exiting the build\.|\S+ Next\.js build worker exited with code: [1-9].*|Failed to type check\.)$",
+        effects: &[
+            Effect::Problem(problem(ERROR, Kind::Consequence, 60).fails(Fails::Always)),
+            Effect::Failure,
+        ],
+    },
+];
