@@ -1,13 +1,13 @@
 //! Tests evidence from files together with the log and the exit code.
 
-use buildpool_digest::{Digest, Digester, Facts, Options};
+use buildpool_digest::{Digest, Digester, Facts, Options, text};
 use buildpool_protocol::evidence::{
     Evidence, MemoryEvidence, ReportIssue, TestArguments, TestCase, TestReport, TestStatus,
 };
 use buildpool_protocol::outcome::{CrashType, Ending};
 use buildpool_protocol::output::Stream;
-use buildpool_protocol::report::{CrashReport, KnownFrom, Location, Severity, Verdict};
-use buildpool_protocol::spec::Purpose;
+use buildpool_protocol::report::{CrashReport, JobResult, KnownFrom, Location, Severity, Verdict};
+use buildpool_protocol::spec::{Purpose, Verbosity};
 
 fn digest(log: &str, code: Option<i32>, evidence: Evidence) -> Digest {
     let mut digester = Digester::new(Options::default());
@@ -97,6 +97,26 @@ fn a_crash_report_of_the_job_is_a_death_by_itself() {
         let cause = found.cause.expect("there is a cause");
         assert_eq!(cause.known_from, KnownFrom::CrashReport);
         assert_eq!(cause.text, "`App` crashed with SIGTRAP.");
+    }
+}
+
+/// The heading of failed tests belongs to findings that name a test.
+#[test]
+fn a_crash_of_a_plain_command_is_not_below_the_heading_of_failed_tests() {
+    let crash = CrashReport {
+        process_name: "App".into(),
+        signal: Some("SIGTRAP".into()),
+        matched_by: Some("pid".into()),
+        file_path: "/r/App.ips".into(),
+        ..CrashReport::default()
+    };
+    let evidence = Evidence { crash_reports: vec![crash], ..Evidence::default() };
+    let found = digest("starting\n", None, evidence);
+    for verbosity in [Verbosity::Minimal, Verbosity::Normal, Verbosity::Full] {
+        let mut result = JobResult::default();
+        found.render(verbosity, None, None, &mut result);
+        let shown = text(&result);
+        assert!(shown.contains("App") && !shown.contains("Failed Tests"), "{shown}");
     }
 }
 

@@ -15,10 +15,7 @@ const POINTED_LINES_MIN: usize = 12;
 pub(super) fn pointers(page: &mut TextPage, result: &JobResult) {
     let is_in_log = |finding: &&Finding| finding.stream.is_some();
     let (in_log, unseen): (Vec<_>, Vec<_>) = result.tier_1_findings.iter().partition(is_in_log);
-    if !unseen.is_empty() {
-        page.line(HIDDEN_TESTS_HEADING);
-    }
-    unseen.iter().for_each(|finding| page.finding(finding, &result.job_id));
+    with_hidden_tests_last(page, &unseen, result);
     let rows = result.filtered_output.as_deref().unwrap_or_default().lines().count();
     if rows < POINTED_LINES_MIN {
         return;
@@ -37,13 +34,18 @@ pub(super) fn pointers(page: &mut TextPage, result: &JobResult) {
 
 /// Adds the findings of an answer without a complete log.
 pub(super) fn findings(page: &mut TextPage, result: &JobResult) {
-    let (hidden, shown): (Vec<_>, Vec<_>) =
-        result.tier_1_findings.iter().partition(|finding| finding.is_hidden_test());
+    with_hidden_tests_last(page, &result.tier_1_findings.iter().collect::<Vec<_>>(), result);
+    result.other_findings.iter().for_each(|finding| page.finding_line(finding, &result.job_id));
+    page.quoted("failed tests:", &result.failed_tests);
+}
+
+/// Adds these findings. The tests that only a report names come last, below their heading.
+fn with_hidden_tests_last(page: &mut TextPage, findings: &[&Finding], result: &JobResult) {
+    let (hidden, shown): (Vec<&Finding>, Vec<&Finding>) =
+        findings.iter().partition(|finding| finding.is_hidden_test());
     shown.iter().for_each(|finding| page.finding(finding, &result.job_id));
     if !hidden.is_empty() {
         page.line(HIDDEN_TESTS_HEADING);
     }
     hidden.iter().for_each(|finding| page.finding(finding, &result.job_id));
-    result.other_findings.iter().for_each(|finding| page.finding_line(finding, &result.job_id));
-    page.quoted("failed tests:", &result.failed_tests);
 }
