@@ -461,6 +461,21 @@ async fn a_revocation_cuts_a_peer_that_takes_no_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revocation_names_the_tokens_that_it_revoked() {
+    let pool = Pool::start().await;
+    let create = |role, name| pool.tokens.create(role, name, None, None, "test").expect("a token");
+    let (admin, first) = (create(Role::Admin, "root").token, create(Role::Submit, "ci").id);
+    let mut client = pool.client_with(&admin).await;
+    let mut second = None;
+    for token in [first.to_string(), "ci".to_owned()] {
+        client.send(&FromClient::TokenRevoke { request: 1, token, keep_jobs: false }).await;
+        let ToClient::Tokens { revoked, .. } = client.receive().await else { panic!("no tokens") };
+        assert_eq!(revoked, [second.unwrap_or(first)]);
+        second = Some(create(Role::Submit, "ci").id);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_without_a_valid_token_ends_its_connection() {
     let pool = Pool::start().await;
     for request in [

@@ -7,7 +7,7 @@ use crate::failure::{Failure, REFUSED};
 use crate::settings;
 use crate::terminal;
 use crate::terminal::table::Table;
-use buildpool_client::PoolUrl;
+use buildpool_client::{PoolUrl, RevokedTokens};
 use buildpool_coordinator::auth::{JobsAfter, TOKENS_FILE, Tokens};
 use buildpool_coordinator::tls::{Tls, TlsSource};
 use buildpool_coordinator::{Config, Protection};
@@ -50,8 +50,8 @@ pub(crate) fn run(arguments: TokenArguments) -> Result<ExitCode, Failure> {
             }
             TokenAction::List { place, form } => show(&list(&place).await?, form),
             TokenAction::Revoke { place, which, keep_jobs, form } => {
-                let tokens = revoke(&place, &which, keep_jobs).await?;
-                terminal::warn(&revoked(&tokens, &which));
+                let RevokedTokens { tokens, revoked } = revoke(&place, &which, keep_jobs).await?;
+                terminal::warn(&revoked_text(&revoked, &which));
                 show(&tokens, form)
             }
         }
@@ -255,27 +255,26 @@ async fn list(place: &TokenPlace) -> Result<Vec<TokenSummary>, Failure> {
     }
 }
 
-async fn revoke(place: &TokenPlace, token: &str, keep_jobs: bool) -> Result<Vec<TokenSummary>, Failure> {
+async fn revoke(place: &TokenPlace, token: &str, keep_jobs: bool) -> Result<RevokedTokens, Failure> {
     let Some(config) = files(place)? else {
         return Ok(settings::connect_to_running(&place.pool).await?.token_revoke(token, keep_jobs).await?);
     };
     let tokens = open(&config)?;
-    tokens
+    let revoked = tokens
         .revoke(token, jobs_after(keep_jobs), BY_FILES)
         .map_err(|error| Failure::from_error(REFUSED, &error))?;
-    tokens.list().map_err(|error| Failure::from_error(REFUSED, &error))
+    let tokens = tokens.list().map_err(|error| Failure::from_error(REFUSED, &error))?;
+    Ok(RevokedTokens { tokens, revoked })
 }
 
-/// Returns a text that names the tokens that were revoked just now, of all tokens.
-fn revoked(tokens: &[TokenSummary], which: &str) -> String {
-    let id: Option<TokenId> = which.parse().ok();
-    let is_meant = |token: &&TokenSummary| token.name == which || Some(token.id) == id;
-    // All tokens of one call have the same time.
-    let last = tokens.iter().filter(is_meant).filter_map(|token| token.revoked_at.as_ref()).max();
-    let these = tokens.iter().filter(is_meant).filter(|token| token.revoked_at.as_ref() == last);
-    let ids: Vec<String> = these.map(|token| token.id.to_string()).collect();
-    let count = counted(ids.len() as u64, "token");
-    format!("revoked {count} by `{}`: {}", terminal::one_line(which), ids.join(", "))
+/// Returns a text that names the revoked tokens. An earlier coordinator does not send their ids.
+fn revoked_text(revoked: &[TokenId], which: &str) -> String {
+    let which = terminal::one_line(which);
+    if revoked.is_empty() {
+        return format!("revoked `{which}`");
+    }
+    let ids: Vec<String> = revoked.iter().map(TokenId::to_string).collect();
+    format!("revoked {} by `{which}`: {}", counted(ids.len() as u64, "token"), ids.join(", "))
 }
 
 const fn jobs_after(keep_jobs: bool) -> JobsAfter {
@@ -383,7 +382,7 @@ fn show(tokens: &[TokenSummary], form: Form) -> Result<ExitCode, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::{revoked, state};
+    use super::{revoked_text, state};
     use buildpool_protocol::client_link::{Role, TokenSummary};
     use buildpool_protocol::ids::TokenId;
     use buildpool_protocol::spec::Restriction;
@@ -402,16 +401,13 @@ mod tests {
 
     #[test]
     fn each_token_that_was_revoked_is_named() {
-        let revoked_at =
-            |id, at: Option<&str>| TokenSummary { revoked_at: at.map(str::to_owned), ..token(id) };
-        let (earlier, now) = ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z");
-        let tokens =
-            [revoked_at(1, Some(earlier)), revoked_at(2, Some(now)), revoked_at(3, Some(now)), token(4)];
-        let [first, second] = [&tokens[1], &tokens[2]].map(|token| token.id.to_string());
-        assert_eq!(revoked(&tokens, "ci"), format!("revoked 2 tokens by `ci`: {first}, {second}"));
-        for form in [first.clone(), first.to_uppercase(), first.replace('-', "")] {
-            assert_eq!(revoked(&tokens, &form), format!("revoked 1 token by `{form}`: {first}"));
-        }
+        let [first, second] = [1, 2].map(|id| token(id).id);
+        assert_eq!(
+            revoked_text(&[first, second], "ci"),
+            format!("revoked 2 tokens by `ci`: {first}, {second}")
+        );
+        assert_eq!(revoked_text(&[first], "ci"), format!("revoked 1 token by `ci`: {first}"));
+        assert_eq!(revoked_text(&[], "ci"), "revoked `ci`");
     }
 
     #[test]

@@ -160,11 +160,12 @@ async fn serve_in(context: RequestContext, request: u32, message: FromClient, ro
                 .map(|created| Some(ToClient::Token { request, created }))
         }
         FromClient::TokenList { .. } => {
-            token_list(&context).map(|tokens| Some(ToClient::Tokens { request, tokens }))
+            token_list(&context).map(|tokens| Some(ToClient::Tokens { request, tokens, revoked: Vec::new() }))
         }
         FromClient::TokenRevoke { token, keep_jobs, .. } => {
             let jobs = if keep_jobs { JobsAfter::Continue } else { JobsAfter::End };
-            token_revoke(&context, &token, jobs).map(|tokens| Some(ToClient::Tokens { request, tokens }))
+            token_revoke(&context, &token, jobs)
+                .map(|(tokens, revoked)| Some(ToClient::Tokens { request, tokens, revoked }))
         }
         FromClient::Register { .. }
         | FromClient::Job { .. }

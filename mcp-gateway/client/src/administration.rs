@@ -4,7 +4,7 @@ use super::client::Client;
 use super::error::ClientError;
 use super::request::{
     ApproveWorker, CreateToken, Drain, ForgetWorker, ListTokens, ListWorkers, ReadAudit, RevokeToken,
-    RotateToken, UpgradeWorker,
+    RevokedTokens, RotateToken, UpgradeWorker,
 };
 use buildpool_protocol::client_link::{AuditEntry, Role, TokenCreated, TokenSummary, WorkerSummary};
 use buildpool_protocol::spec::Restriction;
@@ -79,12 +79,12 @@ impl Client {
         self.call(ListTokens {}).await
     }
 
-    /// Revokes a token and returns the remaining tokens. The jobs that were submitted with it end,
-    /// unless `keep_jobs`.
+    /// Revokes a token, or all tokens of a name. The jobs that were submitted with it end, unless
+    /// `keep_jobs`.
     ///
     /// # Errors
     /// `not_found`, `forbidden`, and errors of the link.
-    pub async fn token_revoke(&self, token: &str, keep_jobs: bool) -> Result<Vec<TokenSummary>, ClientError> {
+    pub async fn token_revoke(&self, token: &str, keep_jobs: bool) -> Result<RevokedTokens, ClientError> {
         self.call(RevokeToken { token: token.to_owned(), keep_jobs }).await
     }
 

@@ -4,7 +4,7 @@ use buildpool_protocol::client_link::{
     AuditEntry, FromClient, JobCursor, JobQuery, JobSummary, LogAnswer, LogQuery, Role, ToClient,
     TokenCreated, TokenSummary, View, WorkerSummary,
 };
-use buildpool_protocol::ids::JobId;
+use buildpool_protocol::ids::{JobId, TokenId};
 use buildpool_protocol::report::{Finding, JobResult};
 use buildpool_protocol::spec::Restriction;
 use buildpool_protocol::upgrade::UpgradeOrder;
@@ -49,6 +49,15 @@ pub struct JobsPage {
     pub next_cursor: Option<JobCursor>,
 }
 
+/// The tokens after a revocation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RevokedTokens {
+    /// All tokens, in the order of their creation.
+    pub tokens: Vec<TokenSummary>,
+    /// The tokens that the request revoked. Empty if the coordinator is of an earlier version.
+    pub revoked: Vec<TokenId>,
+}
+
 macro_rules! answers {
     ($($answer:ty: $pattern:pat => $content:expr;)*) => {$(
         impl Answer for $answer {
@@ -72,6 +81,7 @@ answers! {
     WorkersPage: ToClient::Workers { workers, more, .. } => WorkersPage { workers, more };
     TokenCreated: ToClient::Token { created, .. } => created;
     Vec<TokenSummary>: ToClient::Tokens { tokens, .. } => tokens;
+    RevokedTokens: ToClient::Tokens { tokens, revoked, .. } => RevokedTokens { tokens, revoked };
     Vec<AuditEntry>: ToClient::Audit { entries, .. } => entries;
 }
 
@@ -184,7 +194,7 @@ requests! {
     /// The tokens, in the order of their creation.
     ListTokens(TokenList, "token_list", idempotent: true) -> Vec<TokenSummary> {}
     /// The end of a token.
-    RevokeToken(TokenRevoke, "token_revoke", idempotent: true) -> Vec<TokenSummary> {
+    RevokeToken(TokenRevoke, "token_revoke", idempotent: true) -> RevokedTokens {
         /// Id or name of the token.
         token: String,
         /// Whether the jobs of the token continue.

@@ -5,7 +5,7 @@ use super::{
     WorkerSummary,
 };
 use crate::error::LinkError;
-use crate::ids::JobId;
+use crate::ids::{JobId, TokenId};
 use crate::report::{Finding, JobResult};
 use serde::{Deserialize, Serialize};
 
@@ -144,6 +144,9 @@ pub enum ToClient {
         request: u32,
         /// Sorted by creation time.
         tokens: Vec<TokenSummary>,
+        /// The tokens that `token_revoke` revoked. An earlier coordinator does not send them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        revoked: Vec<TokenId>,
     },
     /// Answers `audit`.
     Audit {

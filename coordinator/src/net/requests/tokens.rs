@@ -6,6 +6,7 @@ use crate::auth::{JobsAfter, LOCAL, LOCAL_WORKER, Principal};
 use crate::net::request_context::RequestContext;
 use buildpool_protocol::client_link::{AuditEntry, Role, TokenCreated, TokenSummary};
 use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::ids::TokenId;
 use buildpool_protocol::limits::{CONTROL_MESSAGE_BYTES_MAX, JOBS_PAGE_MAX, TOKEN_LASTS_MAX};
 use buildpool_protocol::spec::Restriction;
 use std::time::Duration;
@@ -95,14 +96,15 @@ fn is_not_the_pools_own(context: &RequestContext, token: &str) -> Result<(), Lin
     Err(LinkError::new(ErrorCode::Invalid, text))
 }
 
+/// Returns all tokens, and the ids of the revoked ones.
 pub(super) fn token_revoke(
     context: &RequestContext,
     token: &str,
     jobs: JobsAfter,
-) -> Result<Vec<TokenSummary>, LinkError> {
+) -> Result<(Vec<TokenSummary>, Vec<TokenId>), LinkError> {
     require_admin(context, "revoking a token")?;
     is_not_the_pools_own(context, token)?;
     let revoked = context.shared.tokens.revoke(token, jobs, context.actor());
-    revoked.map_err(|error| LinkError::from(&error))?;
-    token_list(context)
+    let revoked = revoked.map_err(|error| LinkError::from(&error))?;
+    Ok((token_list(context)?, revoked))
 }

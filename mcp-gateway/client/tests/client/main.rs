@@ -399,7 +399,7 @@ async fn a_rotation_is_not_sent_again_after_the_link_broke() {
     let (tokens, ()) = tokio::join!(client.tokens(), async {
         let mut peer = coordinator.accept().await;
         let FromClient::TokenList { request } = peer.receive().await else { panic!("no token_list") };
-        peer.send(&ToClient::Tokens { request, tokens: Vec::new() }).await;
+        peer.send(&ToClient::Tokens { request, tokens: Vec::new(), revoked: Vec::new() }).await;
     });
     assert_eq!(tokens.unwrap(), []);
 }
