@@ -20,7 +20,7 @@ pub(crate) use build::{BuildAnswer, build, listed};
 pub(crate) use buildpool_protocol::shown::{one_line, printable};
 pub(crate) use finding::finding;
 pub(crate) use job::{Extras, call, job, new_files_note, no_such_test, other_command, reason, short};
-pub(crate) use lists::{JobsQuery, jobs, labels_of, templates, workers};
+pub(crate) use lists::{JobsQuery, JobsRest, jobs, labels_of, templates, workers};
 pub(crate) use logs::{LogCall, logs};
 
 use crate::pictures::Picture;

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::settings;
 use crate::terminal::table::{Cell, Table};
 use crate::terminal::{self, Colour};
+use buildpool_client::JobsPage;
 use buildpool_protocol::client_link::{JobQuery, JobSummary};
 use buildpool_protocol::ids::short_ids;
 use buildpool_protocol::limits::JOBS_PAGE_MAX;
@@ -23,12 +24,17 @@ pub(crate) fn run(arguments: &JobsArguments) -> Result<ExitCode, Failure> {
             ..JobQuery::default()
         };
         let limit = arguments.limit.min(JOBS_PAGE_MAX as u32);
-        let mut jobs = client.query_jobs(query, limit + 1).await?;
+        let JobsPage { mut jobs, next_cursor } = client.query_jobs(query, limit + 1).await?;
         let is_cut = jobs.len() > limit as usize;
         jobs.truncate(limit as usize);
         if is_cut && !arguments.form.json {
             let more = (2 * limit).min(JOBS_PAGE_MAX as u32);
             terminal::warn(&format!("the newest {limit}; `--limit {more}` shows older ones too"));
+        } else if let Some(searched) = next_cursor.filter(|_| !is_cut) {
+            let until = jiff::Timestamp::from_millisecond(searched.created_at_ms).unwrap_or_default();
+            terminal::warn(&format!(
+                "the pool has too many jobs for one search; those created before {until} were not searched"
+            ));
         }
         if arguments.form.json {
             terminal::print_json(&jobs)?;

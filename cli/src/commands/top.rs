@@ -346,7 +346,7 @@ async fn jobs(client: &Client) -> Result<(Vec<JobSummary>, bool), ClientError> {
     let mut is_cut = false;
     for state in [None, Some(JobState::Running), Some(JobState::Queued)] {
         let query = JobQuery { state, ..JobQuery::default() };
-        let found = client.query_jobs(query, JOBS_MAX).await?;
+        let found = client.query_jobs(query, JOBS_MAX).await?.jobs;
         is_cut |= found.len() >= JOBS_MAX as usize;
         for job in found {
             // A later answer has the newer state.

@@ -6,7 +6,9 @@ use super::error::{ClientError, Misbehaviour};
 use super::job_events::JobEvents;
 use super::link::{Command, Link, LinkStatus};
 use super::pending::{self, Call, Pending};
-use super::request::{Answer, Cancel, Explain, GetFinding, GetJob, ListJobs, ReadLogs, Request, Retry};
+use super::request::{
+    Answer, Cancel, Explain, GetFinding, GetJob, JobsPage, ListJobs, ReadLogs, Request, Retry,
+};
 use super::stdin::{Feed, StdinWriter};
 use super::target::Target;
 use super::transfer::Transfer;
@@ -185,23 +187,25 @@ impl Client {
         build: Option<BuildId>,
         limit: u32,
     ) -> Result<Vec<JobSummary>, ClientError> {
-        self.query_jobs(JobQuery { state, build, ..JobQuery::default() }, limit).await
+        Ok(self.query_jobs(JobQuery { state, build, ..JobQuery::default() }, limit).await?.jobs)
     }
 
     /// Returns the newest jobs that match a query. The coordinator stops its search after a number of records that the
-    /// token may not read; this continues it, in at most 50 requests.
+    /// token may not read; this continues it, in at most 50 requests. With fewer jobs than the limit, `next_cursor` states
+    /// where the search stopped, if it is not complete.
     ///
     /// # Errors
     /// Errors of the link.
-    pub async fn query_jobs(&self, mut query: JobQuery, limit: u32) -> Result<Vec<JobSummary>, ClientError> {
+    pub async fn query_jobs(&self, mut query: JobQuery, limit: u32) -> Result<JobsPage, ClientError> {
         let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
-        let mut all = Vec::new();
+        let mut all = JobsPage { jobs: Vec::new(), next_cursor: query.cursor };
         for _ in 0..LIST_PAGES_MAX {
-            let missing = wanted.saturating_sub(all.len());
+            let missing = wanted.saturating_sub(all.jobs.len());
             let limit = u32::try_from(missing).unwrap_or(u32::MAX);
             let page = self.call(ListJobs { query: query.clone(), limit }).await?;
-            all.extend(page.jobs);
-            if page.next_cursor.is_none() || all.len() >= wanted {
+            all.jobs.extend(page.jobs);
+            all.next_cursor = page.next_cursor;
+            if page.next_cursor.is_none() || all.jobs.len() >= wanted {
                 break;
             }
             query.cursor = page.next_cursor;

@@ -45,7 +45,7 @@ pub use error::{ClientError, Misbehaviour};
 pub use job_events::JobEvents;
 pub use link::LinkStatus;
 pub use reader::{Chunk, Output};
-pub use request::{Request, RevokedTokens};
+pub use request::{JobsPage, Request, RevokedTokens};
 pub use stdin::StdinWriter;
 pub use target::Target;
 pub use transfer::{Transfer, TransferEvent};

@@ -135,18 +135,27 @@ fn short(text: &str, most: usize, gone: &mut usize) -> String {
 pub(crate) struct JobsQuery {
     pub(crate) state: Option<JobState>,
     pub(crate) limit: u64,
-    /// Whether more jobs exist.
-    pub(crate) has_more: bool,
+    pub(crate) rest: JobsRest,
+}
+
+/// The jobs after those of a list.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum JobsRest {
+    Nothing,
+    /// At least one older job.
+    Older,
+    /// The coordinator stopped its search at this place.
+    NotSearched(JobCursor),
 }
 
 impl JobsQuery {
-    /// Returns the call that continues the list after a job.
-    fn call_after(&self, job: &JobSummary) -> String {
+    /// Returns the call that continues the list after a place.
+    fn call_after(&self, place: Option<JobCursor>) -> String {
         let mut arguments = json!({"limit": self.limit});
         if let Some(state) = self.state {
             arguments["state"] = json!(state.name());
         }
-        if let Some(cursor) = cursor_after(job) {
+        if let Some(cursor) = place {
             arguments["cursor"] = json!(cursor);
         }
         call("list_jobs", &arguments)
@@ -161,18 +170,26 @@ fn cursor_after(job: &JobSummary) -> Option<JobCursor> {
 
 /// Renders jobs, newest first.
 pub(crate) fn jobs(jobs: &[JobSummary], query: &JobsQuery, budget: &Budget) -> Answer {
-    let next = match jobs.first() {
-        Some(job) => vec![call("get_job", &json!({"job_id": job.job_id}))],
-        None => Vec::new(),
-    };
-    let title = format!("{}, newest first", counted(jobs.len() as u64, "job"));
-    let after: Vec<String> = jobs.iter().map(|job| query.call_after(job)).collect();
-    let further = after.last().filter(|_| query.has_more).map(|get| Omission {
-        what: "older jobs, at least".to_owned(),
-        lines: 1,
-        bytes: 0,
-        get: get.clone(),
-    });
+    let mut next: Vec<String> =
+        jobs.first().map(|job| call("get_job", &json!({"job_id": job.job_id}))).into_iter().collect();
+    let mut title = format!("{}, newest first", counted(jobs.len() as u64, "job"));
+    let after: Vec<String> = jobs.iter().map(|job| query.call_after(cursor_after(job))).collect();
+    let mut further = None;
+    match query.rest {
+        JobsRest::Nothing => {}
+        JobsRest::Older => {
+            further = after.last().map(|get| Omission {
+                what: "older jobs, at least".to_owned(),
+                lines: 1,
+                bytes: 0,
+                get: get.clone(),
+            });
+        }
+        JobsRest::NotSearched(cursor) => {
+            title.push_str("; the search for older ones is not complete");
+            next.insert(0, query.call_after(Some(cursor)));
+        }
+    }
     let rest = Rest { name: "jobs", title, after, next, further, ..Rest::default() };
     let ids = short_ids(jobs.iter().map(|job| job.job_id.as_str()));
     list(|most| jobs.iter().zip(&ids).map(|(job, id)| job_entry(job, id, most)).collect(), rest, budget)

@@ -3,7 +3,8 @@
 use super::arguments::Arguments;
 use super::schema::{self, Effect};
 use super::{Call, Reply, ToolError};
-use crate::render::{self, JobsQuery};
+use crate::render::{self, JobsQuery, JobsRest};
+use buildpool_client::JobsPage;
 use buildpool_protocol::client_link::{JobCursor, JobQuery};
 use buildpool_protocol::{JobState, limits};
 use rmcp::model::Tool;
@@ -53,13 +54,16 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     let cursor = arguments.word::<JobCursor>("cursor")?;
     arguments.finish()?;
     let client = call.client().await?;
-    // Request one more job, to find out whether there are more.
-    let page = (limit + 1).min(limits::JOBS_PAGE_MAX as u64);
     let query = JobQuery { state, cursor, ..JobQuery::default() };
-    let mut jobs = client.query_jobs(query, u32::try_from(page).unwrap_or(u32::MAX)).await?;
-    // A list of the greatest length may end exactly with its page: then the next one is empty.
-    let has_more = jobs.len() as u64 > limit || page == limit && jobs.len() as u64 == limit;
+    // Request one more job, to find out whether there are more.
+    let one_more = u32::try_from(limit + 1).unwrap_or(u32::MAX);
+    let JobsPage { mut jobs, next_cursor } = client.query_jobs(query, one_more).await?;
+    let rest = match next_cursor {
+        _ if jobs.len() as u64 > limit => JobsRest::Older,
+        Some(cursor) => JobsRest::NotSearched(cursor),
+        None => JobsRest::Nothing,
+    };
     jobs.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    let query = JobsQuery { state, limit, has_more };
+    let query = JobsQuery { state, limit, rest };
     Ok(Reply::Answer(render::jobs(&jobs, &query, &call.list_budget())))
 }

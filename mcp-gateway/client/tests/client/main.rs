@@ -6,9 +6,11 @@ mod errors;
 mod transfers;
 
 use buildpool_client::{
-    Client, ClientError, Endpoint, FollowQuery, JobEvent, JobEvents, Target, chain, new_job_id,
+    Client, ClientError, Endpoint, FollowQuery, JobEvent, JobEvents, JobsPage, Target, chain, new_job_id,
 };
-use buildpool_protocol::client_link::{Cursor, FromClient, JobCursor, Role, SubmitMessage, ToClient};
+use buildpool_protocol::client_link::{
+    Cursor, FromClient, JobCursor, JobQuery, Role, SubmitMessage, ToClient,
+};
 use buildpool_protocol::frame::{BinaryHeader, BinaryKind, decode_control, encode_control};
 use buildpool_protocol::ids::{AttemptId, JobId};
 use buildpool_protocol::limits::{CHUNK_BYTES_MAX, FOLLOW_WINDOW_BYTES};
@@ -339,6 +341,14 @@ async fn a_list_of_jobs_continues_where_the_coordinator_stopped_its_search() {
     let (coordinator, endpoint) = TestCoordinator::new().await;
     let (client, mut peer) = connect(&coordinator, endpoint).await;
     let cursor: JobCursor = "5:0198c0de-0000-7000-8000-000000000001".parse().unwrap();
+    // After a limited number of requests, the caller gets the place where the search stopped.
+    let (page, ()) = tokio::join!(client.query_jobs(JobQuery::default(), 5), async {
+        for _ in 0..50 {
+            let FromClient::Jobs { request, .. } = peer.receive().await else { panic!("no jobs") };
+            peer.send(&ToClient::Jobs { request, jobs: Vec::new(), next_cursor: Some(cursor) }).await;
+        }
+    });
+    assert_eq!(page.unwrap(), JobsPage { jobs: Vec::new(), next_cursor: Some(cursor) });
     let (jobs, ()) = tokio::join!(client.jobs(None, None, 5), async {
         let FromClient::Jobs { request, limit: 5, .. } = peer.receive().await else { panic!("no jobs") };
         peer.send(&ToClient::Jobs { request, jobs: Vec::new(), next_cursor: Some(cursor) }).await;

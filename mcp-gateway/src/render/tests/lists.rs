@@ -1,10 +1,11 @@
 //! Lists fit, and count the entries that they omit.
 
 use super::super::{
-    Answer, Budget, JobsQuery, jobs as jobs_answer, templates as templates_answer, workers as workers_answer,
+    Answer, Budget, JobsQuery, JobsRest, jobs as jobs_answer, templates as templates_answer,
+    workers as workers_answer,
 };
 use super::laws::{assert_same_facts, assert_unforged};
-use buildpool_protocol::client_link::{JobSummary, WorkerSummary};
+use buildpool_protocol::client_link::{JobCursor, JobSummary, WorkerSummary};
 use buildpool_protocol::report::{JobState, Verdict};
 use buildpool_protocol::spec::TemplateSpec;
 use serde_json::json;
@@ -52,7 +53,7 @@ fn texts_have_short_ids_and_json_has_whole_ones_and_success() {
         verdict: Some(Verdict::Rejected),
         ..running(7)
     };
-    let query = JobsQuery { state: None, limit: 20, has_more: false };
+    let query = JobsQuery { state: None, limit: 20, rest: JobsRest::Nothing };
     let answer = jobs_answer(&[rejected], &query, &Budget::of_lists("x"));
     let job = &answer.structured["jobs"][0];
     assert_eq!((&job["job_id"], &job["success"]), (&json!(id), &json!(false)));
@@ -91,8 +92,8 @@ fn a_list_of_jobs_fits_and_names_calls_however_long_the_commands_are() {
     let jobs: Vec<JobSummary> = (0..100).map(running).collect();
     for client in ["x", "codex"] {
         for count in [1, 20, 100] {
-            let asked =
-                JobsQuery { state: Some(JobState::Running), limit: count as u64, has_more: count < 100 };
+            let rest = if count < 100 { JobsRest::Older } else { JobsRest::Nothing };
+            let asked = JobsQuery { state: Some(JobState::Running), limit: count as u64, rest };
             let answer = jobs_answer(&jobs[..count], &asked, &Budget::of_lists(client));
             assert_list(&answer, client, "jobs", count);
             let listed = answer.structured["jobs"].as_array().unwrap().len();
@@ -115,6 +116,19 @@ fn a_list_of_jobs_fits_and_names_calls_however_long_the_commands_are() {
             assert_eq!(get("older jobs, at least"), (count < 100).then(|| after(count - 1)));
             assert_eq!(get("jobs"), (listed < count).then(|| after(listed - 1)));
         }
+    }
+}
+
+#[test]
+fn a_list_of_jobs_names_the_call_that_continues_an_incomplete_search() {
+    let cursor: JobCursor = "5:0198c0de-0000-7000-8000-000000000001".parse().unwrap();
+    let query = JobsQuery { state: None, limit: 20, rest: JobsRest::NotSearched(cursor) };
+    for jobs in [Vec::new(), vec![running(1)]] {
+        let answer = jobs_answer(&jobs, &query, &Budget::of_lists("x"));
+        assert_same_facts(&answer);
+        let get = format!("list_jobs {{\"cursor\":\"{cursor}\",\"limit\":20}}");
+        assert_eq!(answer.structured["next"][0], get);
+        assert!(answer.text.contains("not complete") && answer.text.contains(&get), "{}", answer.text);
     }
 }
 
