@@ -2,12 +2,13 @@
 
 use super::queries::run_blocking;
 use crate::app_state::{AppState, internal, rfc3339, wall_ms};
-use crate::store::{JobFilter, JobRecord};
+use crate::store::{JobFilter, JobRecord, Reader};
 use buildpool_protocol::client_link::JobCursor;
 use buildpool_protocol::error::LinkError;
 use buildpool_protocol::limits::JOBS_PAGE_MAX;
 use buildpool_protocol::report::Verdict;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
@@ -17,8 +18,11 @@ use utoipa::ToSchema;
 const PERIOD_MS: i64 = 30 * 60 * 1_000;
 /// Number of periods: a day.
 const PERIODS: i64 = 48;
-/// Limit on the records that are read. Older jobs are then left out of the figures.
+/// Limit on the records that are read: of all jobs, or of the jobs of one submitter. Older jobs are then left out of the
+/// figures.
 const RECORDS_MAX: usize = 20_000;
+/// Limit on the submitters whose own figures are kept.
+const OWN_KEPT_MAX: usize = 64;
 /// Shortest time for which the figures are not made again.
 const KEPT_AT_LEAST: Duration = Duration::from_secs(10);
 /// The figures are kept for this many times the time it took to make them, so that they cost at most 2 % of a processor.
@@ -58,10 +62,12 @@ struct Period {
     busy_secs: f64,
 }
 
-/// The facts that were read last.
+/// The facts that were read last, each until a time.
 #[derive(Default)]
 pub(crate) struct Loads {
     last: Mutex<Option<(Instant, Arc<Facts>)>>,
+    /// Figures by submitter, while the facts about all jobs are not complete.
+    own: Mutex<BTreeMap<String, (Instant, Load)>>,
 }
 
 /// Facts about the jobs of the last 24 hours.
@@ -69,6 +75,8 @@ struct Facts {
     jobs: Vec<Fact>,
     since: i64,
     now: i64,
+    /// False if jobs of the last 24 hours are missing.
+    is_complete: bool,
     /// Figures about all of them.
     all: Load,
 }
@@ -80,11 +88,36 @@ struct Facts {
 pub(super) async fn load(shared: &Arc<AppState>, own: Option<&str>) -> Result<Load, LinkError> {
     let facts = facts(shared).await?;
     let Some(own) = own.map(str::to_owned) else { return Ok(facts.all.clone()) };
+    if !facts.is_complete {
+        return own_load(shared, own).await;
+    }
     run_blocking(move || {
         let own = facts.jobs.iter().filter(|fact| *fact.submitter == *own).collect();
         figures(own, facts.since, facts.now)
     })
     .await
+}
+
+/// Returns figures about one submitter, from its own records.
+async fn own_load(shared: &Arc<AppState>, own: String) -> Result<Load, LinkError> {
+    let mut kept = shared.loads.own.lock().await;
+    kept.retain(|_, (until, _)| Instant::now() < *until);
+    if let Some((_, load)) = kept.get(&own) {
+        return Ok(load.clone());
+    }
+    let begun = Instant::now();
+    let (reading, submitter, now) = (Arc::clone(shared), own.clone(), wall_ms());
+    let facts = run_blocking(move || read(&reading.reader, now, Some(&submitter), RECORDS_MAX)).await??;
+    let load = facts.all;
+    if kept.len() < OWN_KEPT_MAX {
+        kept.insert(own, (kept_until(begun), load.clone()));
+    }
+    Ok(load)
+}
+
+/// Returns the time until which figures are kept that were begun at this time and are ready now.
+fn kept_until(begun: Instant) -> Instant {
+    Instant::now() + KEPT_AT_LEAST.max(KEPT_TIMES * begun.elapsed())
 }
 
 async fn facts(shared: &Arc<AppState>) -> Result<Arc<Facts>, LinkError> {
@@ -97,24 +130,28 @@ async fn facts(shared: &Arc<AppState>) -> Result<Arc<Facts>, LinkError> {
     let begun = Instant::now();
     let reading = Arc::clone(shared);
     let now = wall_ms();
-    let facts = Arc::new(run_blocking(move || read(&reading, now)).await??);
-    *last = Some((Instant::now() + KEPT_AT_LEAST.max(KEPT_TIMES * begun.elapsed()), facts.clone()));
+    let facts = Arc::new(run_blocking(move || read(&reading.reader, now, None, RECORDS_MAX)).await??);
+    *last = Some((kept_until(begun), facts.clone()));
     Ok(facts)
 }
 
-fn read(shared: &AppState, now: i64) -> Result<Facts, LinkError> {
+/// Reads the newest jobs of the last 24 hours, of all submitters or of one, until there are at least `records_max`.
+fn read(reader: &Reader, now: i64, principal: Option<&str>, records_max: usize) -> Result<Facts, LinkError> {
     let since = (now / PERIOD_MS - PERIODS + 1) * PERIOD_MS;
-    let mut filter = JobFilter { done: Some(true), since_ms: Some(since), ..JobFilter::default() };
+    let mut filter = JobFilter { done: Some(true), since_ms: Some(since), principal, ..JobFilter::default() };
     let mut jobs: Vec<Fact> = Vec::new();
     loop {
-        let records = shared.reader.jobs(&filter, JOBS_PAGE_MAX).map_err(internal)?;
+        let records = reader.jobs(&filter, JOBS_PAGE_MAX).map_err(internal)?;
         jobs.extend(records.iter().map(Fact::of));
         let last =
             records.last().map(|record| JobCursor { created_at_ms: record.created_at_ms, job: record.job });
         filter.after = last;
-        if records.len() < JOBS_PAGE_MAX || jobs.len() >= RECORDS_MAX {
+        let is_complete = records.len() < JOBS_PAGE_MAX;
+        if is_complete || jobs.len() >= records_max {
+            let oldest = jobs.last().filter(|_| !is_complete);
+            let since = oldest.map_or(since, |oldest| oldest.created_ms / PERIOD_MS * PERIOD_MS);
             let all = figures(jobs.iter().collect(), since, now);
-            return Ok(Facts { jobs, since, now, all });
+            return Ok(Facts { jobs, since, now, is_complete, all });
         }
     }
 }
@@ -194,7 +231,11 @@ fn percentile(sorted: &[f64], percent: usize) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fact, PERIOD_MS, figures, percentile};
+    use super::{Fact, PERIOD_MS, PERIODS, figures, percentile, read};
+    use crate::store::tests::support::{done, granted, job, scratch};
+    use crate::store::{Record, Store};
+    use buildpool_protocol::limits::JOBS_PAGE_MAX;
+    use buildpool_protocol::report::Verdict;
 
     #[test]
     fn a_percentile_is_one_of_the_values() {
@@ -218,5 +259,27 @@ mod tests {
         assert_eq!((load.jobs, load.failed, load.wait_p90_secs), (3, 1, Some(2.0)));
         let periods: Vec<_> = load.periods.iter().map(|one| (one.jobs, one.failed, one.busy_secs)).collect();
         assert_eq!(periods, [(2, 1, 6.0), (1, 0, 3.0)]);
+    }
+
+    #[test]
+    fn the_limit_on_records_of_one_submitter_is_not_spent_on_others() {
+        let directory = scratch();
+        let store = Store::open(directory.path()).unwrap();
+        let mut writer = store.writer().unwrap();
+        let now = 3 * PERIODS * PERIOD_MS;
+        let of = |principal: &str, created_ms: i64| {
+            let mut job = done(granted(job(created_ms)), Verdict::Failed, 0);
+            job.principal = principal.to_owned();
+            Record::Job(Box::new(job))
+        };
+        let others = (1..=JOBS_PAGE_MAX as i64).map(|number| of("others", now - number));
+        let mut records: Vec<Record> = others.collect();
+        records.extend([of("ada", now - PERIOD_MS), of("ada", now - 2 * PERIOD_MS)]);
+        writer.commit(&records).unwrap();
+        let reader = store.reader();
+        let all = read(&reader, now, None, 10).unwrap();
+        assert_eq!((all.all.jobs, all.all.periods.len(), all.is_complete), (JOBS_PAGE_MAX as u32, 2, false));
+        let own = read(&reader, now, Some("ada"), 10).unwrap();
+        assert_eq!((own.all.jobs, own.all.failed, own.is_complete), (2, 2, true));
     }
 }

@@ -298,7 +298,8 @@ fn own_name(principal: &Principal, wanted: Option<String>) -> Result<String, Lin
 /// Returns the newest finished jobs that match. If the limit on records ends the search, also returns where it ended.
 fn finished(shared: &AppState, wanted: &ListQuery) -> Result<(Vec<JobRecord>, Option<JobCursor>), LinkError> {
     let JobQuery { build, since_ms, .. } = wanted.query;
-    let mut filter = JobFilter { done: Some(true), build, since_ms, after: wanted.after() };
+    let mut filter =
+        JobFilter { done: Some(true), build, since_ms, after: wanted.after(), ..JobFilter::default() };
     // Most lists select all jobs, and then one page is enough.
     let page = if wanted.is_decided_by_store() { wanted.limit } else { JOBS_PAGE_MAX };
     let mut found: Vec<JobRecord> = Vec::new();

@@ -123,13 +123,14 @@ impl Reader {
     ///
     /// # Errors
     /// If the database can't be read.
-    pub fn jobs(&self, filter: &JobFilter, limit: usize) -> Result<Vec<JobRecord>, StoreError> {
+    pub fn jobs(&self, filter: &JobFilter<'_>, limit: usize) -> Result<Vec<JobRecord>, StoreError> {
         self.with(|connection| {
             let sql = format!(
                 "{SELECT_JOB} WHERE j.body IS NOT NULL
                  AND (CASE WHEN j.finished_at_ms IS NULL THEN 0 ELSE 1 END = ?1 OR ?1 IS NULL)
                  AND (j.build = ?2 OR ?2 IS NULL) AND (j.created_at_ms >= ?3 OR ?3 IS NULL)
                  AND ((j.created_at_ms, j.id) < (?4, ?5) OR ?4 IS NULL)
+                 AND (j.principal = ?7 OR ?7 IS NULL)
                  ORDER BY j.created_at_ms DESC, j.id DESC LIMIT ?6"
             );
             let build = filter.build.map(|build| *build.as_uuid().as_bytes());
@@ -137,7 +138,7 @@ impl Reader {
             let after = filter.after.map(|after| (after.created_at_ms, *after.job.as_uuid().as_bytes()));
             let (after_ms, after_job) = after.unzip();
             let values: &[Value<'_>] =
-                params![filter.done, build, filter.since_ms, after_ms, after_job, limit];
+                params![filter.done, build, filter.since_ms, after_ms, after_job, limit, filter.principal];
             rows(connection, &sql, values).map(readable)
         })
     }

@@ -53,7 +53,7 @@ pub struct JobRecord {
     pub spec: Arc<JobSpec>,
     /// Display name of the submitter.
     pub submitter: String,
-    /// Identity of the submitter: a token's id, or `local`. The scope of `client_request_id`.
+    /// Identity of the submitter: its name. The scope of `client_request_id`.
     pub principal: String,
     /// Token that the job was submitted with; `None` in records of earlier versions.
     pub token: Option<TokenId>,
@@ -290,9 +290,11 @@ impl HistoryKey {
 
 /// Filter for a list of jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct JobFilter {
+pub struct JobFilter<'a> {
     /// Only ended jobs (true) or only unfinished ones (false).
     pub done: Option<bool>,
+    /// Only jobs of this [`JobRecord::principal`].
+    pub principal: Option<&'a str>,
     /// Only jobs of this build.
     pub build: Option<BuildId>,
     /// Only jobs created at this time or later, in milliseconds since 1970.

@@ -93,6 +93,8 @@ fn jobs_are_read_back_as_they_were_written() {
         assert_eq!(list(JobFilter { done: Some(false), ..all }), std::slice::from_ref(&two));
         assert_eq!(list(JobFilter { build: Some(build), ..all }), std::slice::from_ref(&two));
         assert_eq!(list(JobFilter { since_ms: Some(1_500), ..all }), std::slice::from_ref(&two));
+        assert_eq!(list(JobFilter { principal: Some("token-1"), ..all }), [two.clone(), over.clone()]);
+        assert_eq!(list(JobFilter { principal: Some("token-2"), ..all }), []);
         let after = Some(JobCursor { created_at_ms: 2_000, job: two.job });
         assert_eq!(list(JobFilter { after, ..all }), std::slice::from_ref(&over));
 
