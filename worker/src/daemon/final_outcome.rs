@@ -154,8 +154,8 @@ fn collect_artifacts(
     match workspaces.collect_artifacts(&prepared, artifacts, &target, owner, ARTIFACTS_BYTES_MAX) {
         Ok(collected) => {
             outcome.artifacts = collected.entries;
-            masking.paths(&mut outcome.artifacts);
-            outcome.evidence.notes.extend(collected.notes.into_iter().map(|note| masking.text(note)));
+            outcome.evidence.notes.extend(masking.paths(&mut outcome.artifacts, artifacts));
+            outcome.evidence.notes.extend(masking.notes(collected.notes));
         }
         Err(error) => outcome.evidence.notes.push(format!("no artifacts could be collected: {error}")),
     }

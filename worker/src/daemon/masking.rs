@@ -8,6 +8,12 @@ use buildpool_protocol::spec::JobSpec;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Directory of artifacts whose paths are not shown.
+const UNNAMED: &str = "unnamed";
+/// Reason why texts are left out.
+const NO_VALUES: &str =
+    "the worker was restarted, and text can't be masked without the values of the job's secrets";
+
 /// Values to mask.
 #[derive(Clone)]
 pub(super) enum Masking {
@@ -45,15 +51,37 @@ impl Masking {
             Self::Values(masker) => masked(&find(), masker).unwrap_or_else(|| {
                 without("the reports can't be shown without the values of the job's secrets")
             }),
-            Self::Unknown => without(
-                "no reports were read: the worker was restarted, and their text can't be masked without the values of the job's secrets",
-            ),
+            Self::Unknown => without(&format!("no reports were read: {NO_VALUES}")),
         }
     }
 
     /// Replaces known values in the paths of artifacts. Paths that become equal get a number, because a path names one artifact.
-    pub(super) fn paths(&self, artifacts: &mut [ArtifactEntry]) {
-        let Self::Values(masker) = self else { return };
+    /// If the values are not known, a path that the spec does not name as it is may contain one: it is replaced as a whole,
+    /// and the result is a note about this.
+    pub(super) fn paths(&self, artifacts: &mut [ArtifactEntry], patterns: &[String]) -> Option<String> {
+        match self {
+            Self::Nothing => None,
+            Self::Values(masker) => {
+                Self::mask_values(masker, artifacts);
+                None
+            }
+            Self::Unknown => Self::replace_paths(artifacts, patterns),
+        }
+    }
+
+    fn replace_paths(artifacts: &mut [ArtifactEntry], patterns: &[String]) -> Option<String> {
+        let (named, unnamed): (Vec<_>, Vec<_>) =
+            artifacts.iter_mut().partition(|artifact| patterns.contains(&artifact.path));
+        let mut free = (1..)
+            .map(|number| format!("{UNNAMED}/{number}"))
+            .filter(|path| named.iter().all(|artifact| artifact.path != *path));
+        let count = unnamed.len();
+        unnamed.into_iter().zip(&mut free).for_each(|(artifact, path)| artifact.path = path);
+        (count > 0)
+            .then(|| format!("artifacts without their paths, as `{UNNAMED}/NUMBER`: {count}; {NO_VALUES}"))
+    }
+
+    fn mask_values(masker: &Masker, artifacts: &mut [ArtifactEntry]) {
         let mut taken: BTreeSet<String> = artifacts.iter().map(|artifact| artifact.path.clone()).collect();
         for artifact in artifacts {
             let masked = masker.text(&artifact.path);
@@ -66,11 +94,15 @@ impl Masking {
         }
     }
 
-    /// Returns a text without known values.
-    pub(super) fn text(&self, text: String) -> String {
+    /// Returns notes about artifacts without values of secrets. If the values are not known, the notes are counted only.
+    pub(super) fn notes(&self, notes: Vec<String>) -> Vec<String> {
         match self {
-            Self::Values(masker) => masker.text(&text),
-            Self::Nothing | Self::Unknown => text,
+            Self::Nothing => notes,
+            Self::Values(masker) => notes.iter().map(|note| masker.text(note)).collect(),
+            Self::Unknown if notes.is_empty() => notes,
+            Self::Unknown => {
+                vec![format!("notes about artifacts that are not shown: {}; {NO_VALUES}", notes.len())]
+            }
         }
     }
 }
@@ -130,9 +162,26 @@ mod tests {
         let entry = |path: &str| ArtifactEntry { path: path.into(), ..ArtifactEntry::default() };
         let mut artifacts = ["a/hunter2!.txt", "a/***.txt.2", "a/hunter2%21.txt", "b.txt"].map(entry);
         let secrets = BTreeMap::from([("WORD".to_owned(), Secret("hunter2!".into()))]);
-        Masking::of_secrets(&secrets).paths(&mut artifacts);
+        assert_eq!(Masking::of_secrets(&secrets).paths(&mut artifacts, &[]), None);
         let paths = artifacts.each_ref().map(|artifact| artifact.path.as_str());
         assert_eq!(paths, ["a/***.txt", "a/***.txt.2", "a/***.txt.3", "b.txt"]);
+    }
+
+    #[test]
+    fn without_the_values_only_paths_and_notes_of_the_spec_are_shown() {
+        let mut spec = JobSpec::new(Command::Shell("true".into()), Source::Empty);
+        spec.secrets = vec!["WORD".into()];
+        spec.artifacts = vec!["out.txt".into(), "unnamed/1".into(), "*".into()];
+        let masking = Masking::from_spec(&spec);
+        let entry = |path: &str| ArtifactEntry { path: path.into(), ..ArtifactEntry::default() };
+        let mut artifacts = ["a-hunter2!.txt", "b-hunter2!.txt", "out.txt", "unnamed/1"].map(entry);
+        let note = masking.paths(&mut artifacts, &spec.artifacts).unwrap();
+        assert!(note.contains("`unnamed/NUMBER`: 2;"), "{note}");
+        let paths = artifacts.each_ref().map(|artifact| artifact.path.as_str());
+        assert_eq!(paths, ["unnamed/2", "unnamed/3", "out.txt", "unnamed/1"]);
+        let notes = masking.notes(vec!["c-hunter2!.txt is not readable".into()]);
+        assert!(notes.len() == 1 && !notes[0].contains("hunter2"), "{notes:?}");
+        assert!(masking.notes(Vec::new()).is_empty());
     }
 
     #[test]
