@@ -53,6 +53,8 @@ pub struct Config {
     /// BLAKE3 of the coordinator's own certificate in hexadecimal, if the token does not contain
     /// it.
     pub fingerprint: Option<String>,
+    /// True if `ca_file` or `fingerprint` count before the fingerprint in the token, because the command line names them.
+    pub trust_before_token: bool,
     /// True if the user explicitly permits sending the token unencrypted beyond this machine.
     pub insecure_plain_text: bool,
     /// Variables for every job that does not run in place.
@@ -185,6 +187,7 @@ impl Config {
             token_file: None,
             ca_file: None,
             fingerprint: None,
+            trust_before_token: false,
             insecure_plain_text: false,
             env: BTreeMap::new(),
             crash_directories: Vec::new(),
@@ -274,6 +277,7 @@ impl Config {
             token_file,
             ca_file: file.ca_file.map(|path| directory.join(path)),
             fingerprint: file.fingerprint,
+            trust_before_token: false,
             insecure_plain_text: file.insecure_plain_text,
             env: file.env,
             crash_directories: file.crash_directories.iter().map(|path| directory.join(path)).collect(),

@@ -77,7 +77,7 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// How a worker verifies its coordinator, if the token contains no fingerprint.
+/// How a worker verifies its coordinator. Without it, the worker uses the fingerprint in the token.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct TrustOptions {
     /// Certificates of the authority that signed the coordinator's certificate (PEM)
@@ -96,6 +96,7 @@ impl TrustOptions {
     pub(crate) fn apply(&self, config: &mut buildpool_worker::Config) {
         if self.ca_file.is_some() || self.fingerprint.is_some() {
             (config.ca_file, config.fingerprint) = (self.ca_file.clone(), self.fingerprint.clone());
+            config.trust_before_token = true;
         }
         config.insecure_plain_text |= self.insecure_plain_text;
     }

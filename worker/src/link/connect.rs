@@ -216,16 +216,17 @@ fn split_token(token: &str) -> (&str, Option<&str>) {
 /// # Errors
 /// Fails if the configuration contains no method, or an invalid fingerprint.
 pub fn trust(config: &Config) -> Result<Trust, DiallerError> {
-    let pin = config.token.as_deref().and_then(|token| split_token(token).1);
-    pin.or(config.fingerprint.as_deref())
-        .map(|pin| Trust::fingerprint(pin).ok_or_else(|| DiallerError::Fingerprint(pin.to_owned())))
-        .or_else(|| config.ca_file.clone().map(|path| Ok(Trust::Authorities(path))))
-        .ok_or(DiallerError::NobodyTrusted)?
+    let parse = |pin: &str| Trust::fingerprint(pin).ok_or_else(|| DiallerError::Fingerprint(pin.to_owned()));
+    let of_token = config.token.as_deref().and_then(|token| split_token(token).1).map(parse);
+    let authorities = || config.ca_file.clone().map(|path| Ok(Trust::Authorities(path)));
+    let named = config.fingerprint.as_deref().map(parse).or_else(authorities);
+    let chosen = if config.trust_before_token { named.or(of_token) } else { of_token.or(named) };
+    chosen.ok_or(DiallerError::NobodyTrusted)?
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Config, Dialler, DiallerError, split_token};
+    use super::{Config, Dialler, DiallerError, Trust, split_token, trust};
 
     #[test]
     fn a_fingerprint_is_the_last_part_of_a_token_and_is_not_sent() {
@@ -235,6 +236,18 @@ mod tests {
         assert_eq!(split_token(&format!("{sent}_{pin}")), (sent, Some(pin.as_str())));
         let secret_like_a_pin = format!("bp_0192_{pin}");
         assert_eq!(split_token(&secret_like_a_pin), (secret_like_a_pin.as_str(), None));
+    }
+
+    #[test]
+    fn the_command_line_s_trust_counts_before_the_token_s_and_the_configuration_s_after_it() {
+        let mut config = Config::new("wss://192.0.2.2:1", "/nowhere");
+        config.token = Some(format!("bp_1_secret_{}", "ab".repeat(32)));
+        config.ca_file = Some("/ca.pem".into());
+        assert_eq!(trust(&config).unwrap(), Trust::Fingerprint([0xab; 32]));
+        config.trust_before_token = true;
+        assert_eq!(trust(&config).unwrap(), Trust::Authorities("/ca.pem".into()));
+        (config.ca_file, config.fingerprint) = (None, Some("cd".repeat(32)));
+        assert_eq!(trust(&config).unwrap(), Trust::Fingerprint([0xcd; 32]));
     }
 
     #[test]
