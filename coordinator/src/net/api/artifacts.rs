@@ -46,11 +46,14 @@ pub(super) async fn list(caller: Caller, Path(id): Path<String>) -> Result<Json<
 pub(super) async fn get(
     caller: Caller,
     Path((job, path)): Path<(String, String)>,
-    request: Request,
+    mut request: Request,
 ) -> Result<Response, Problem> {
     caller.shared.rates.within(&caller.principal.name, Instant::now())?;
     let job = caller.shared.resolve(&caller.principal, &job)?;
     let file = transfer::artifact_file(&caller.shared, job, &path)?;
+    if request.headers().get(header::RANGE).is_some_and(|range| !is_one_range(range)) {
+        request.headers_mut().remove(header::RANGE);
+    }
     let range = request.headers().get(header::RANGE).cloned();
     let served = ServeFile::new(file).oneshot(request).await;
     let mut response = served.unwrap_or_else(|error| match error {}).into_response();
@@ -67,6 +70,17 @@ pub(super) async fn get(
         headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
     }
     Ok(response)
+}
+
+/// Returns true for a `Range` with one range of bytes. Others are ignored, as RFC 9110 (14.2) requires for an unknown unit
+/// and allows for several ranges and for a malformed one.
+fn is_one_range(range: &HeaderValue) -> bool {
+    let Some((from, to)) = range.to_str().ok().and_then(|text| text.strip_prefix("bytes=")?.split_once('-'))
+    else {
+        return false;
+    };
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number(from) && is_number(to) && !(from.is_empty() && to.is_empty())
 }
 
 /// Returns the problem of a `Range` that selects nothing. `whole` is the header with the length of the file: `bytes */LENGTH`.
