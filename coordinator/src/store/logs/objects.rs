@@ -59,7 +59,7 @@ impl Logs {
     /// Returns the length of the log.
     fn write_pack(&self, mut reader: LogReader, place: &LogFiles, written: &Path) -> Result<u64, LogError> {
         let (disk, directory) = (&self.inner.disk, &place.directory);
-        std::fs::create_dir_all(directory).map_err(LogError::file("make", directory))?;
+        disk.create_directory(directory).map_err(LogError::file("make", directory))?;
         let mut growth = Growth::create(written, disk)?;
         let mut position = 0;
         loop {
@@ -83,7 +83,7 @@ impl Logs {
             return Ok(());
         }
         let directory = &place.directory;
-        std::fs::create_dir_all(directory).map_err(LogError::file("make", directory))?;
+        disk.create_directory(directory).map_err(LogError::file("make", directory))?;
         let written = unfinished(&place);
         let owner = owner(attempt);
         let Some(item) = objects.items(Kind::Log, &owner)?.pop() else { return Ok(()) };

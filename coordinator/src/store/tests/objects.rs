@@ -9,6 +9,7 @@ use buildpool_test_postgres::Postgres;
 use buildpool_test_s3::S3;
 use rusqlite::params;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 struct Home {
     directory: tempfile::TempDir,
@@ -219,6 +220,11 @@ fn sealed_logs_are_shared_through_a_bucket() {
     drop(one);
     let two = open("two");
     assert_eq!(read_all(&mut two.logs().reader(attempt).expect("a log"), 1 << 20), log.bytes);
+    // Only this user may read the copy.
+    for entry in fs::read_dir(home.directory.path().join("two/logs")).expect("a directory") {
+        let mode = entry.and_then(|entry| entry.metadata()).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{mode:o}");
+    }
     let everything = crate::store::Retention { log_age: std::time::Duration::ZERO, ..Default::default() };
     let retained = two.logs().retain(&everything, crate::store::now_ms() + 1_000).expect("retained");
     assert_eq!((retained.logs_evicted, retained.log_bytes), (1, 0));
