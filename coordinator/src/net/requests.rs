@@ -129,9 +129,10 @@ async fn serve_in(context: RequestContext, request: u32, message: FromClient, ro
             cancel(&context, request, &job, reason).await.map(|()| None)
         }
         FromClient::Drain { worker, draining, deadline, .. } => {
-            let action = if draining { "drain" } else { "resume" };
+            let (doing, action) =
+                if draining { ("draining a worker", "drain") } else { ("resuming a worker", "resume") };
             let decide = |client, worker| Input::Drain { client, worker, draining, deadline };
-            on_worker(&context, request, ("draining a worker", action), &worker, decide).await.map(|()| None)
+            on_worker(&context, request, (doing, action), &worker, decide).await.map(|()| None)
         }
         FromClient::Approve { worker, .. } => {
             let decide = |client, worker| Input::Approve { client, worker };

@@ -119,7 +119,10 @@ fn tokens_open_what_their_role_allows_until_they_are_revoked() {
     let result = with(token, &["run", "--no-snapshot", "--output", "json", "--", "true"]).expect(0).json();
     assert_eq!(result["submitter"], "ci");
     with(token, &["token", "list"]).expect(1);
-    with(token, &["drain", "w0"]).expect(1);
+    for (action, doing) in [("drain", "draining a worker"), ("resume", "resuming a worker")] {
+        let refused = with(token, &[action, "w0"]).expect(1);
+        assert!(refused.err().contains(&format!("{doing} needs an admin token")), "{refused}");
+    }
     assert!(pool.buildpool(&["token", "list"]).expect(0).out().contains(" ci"));
     let id = created["id"].as_str().unwrap();
     pool.buildpool(&["token", "revoke", id]).expect(0);
