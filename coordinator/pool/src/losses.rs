@@ -94,7 +94,12 @@ impl Pool {
     fn end_after_loss(&self, id: JobId, loss: Loss, reason: &str) -> Option<Ended> {
         let job = self.jobs.get(&id)?;
         if let Some(asked) = &job.cancel {
-            return Some(Ended::without_result(Verdict::Cancelled, cancelled_by(asked)));
+            let mut cause = cancelled_by(asked);
+            // The attempt may have left processes on a worker that can't be reached.
+            if matches!(loss, Loss::Counted { .. }) {
+                cause.text += &format!(" The job ended without the result of its attempt: {reason}.");
+            }
+            return Some(Ended::without_result(Verdict::Cancelled, cause));
         }
         match loss {
             Loss::Free | Loss::Retried => return None,

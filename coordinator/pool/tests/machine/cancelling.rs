@@ -204,6 +204,10 @@ fn a_job_that_waits_for_a_worker_that_never_comes_back_can_be_cancelled() {
     assert_eq!(scene.verdict(1), None);
     scene.cancel(1, "a");
     assert_eq!(scene.verdict(1), Some(Verdict::Cancelled));
+    // Its processes may still run there.
+    let cause = scene.cause(1);
+    assert!(cause.starts_with("Cancelled by a: enough. The job ended without the result of its attempt: "));
+    assert!(cause.contains("mac-1 could not be reached"), "{cause}");
 }
 
 #[test]
