@@ -80,23 +80,6 @@ fn of_machine(diagnostic: &mut Diagnostic) {
     }
 }
 
-/// Maximum number of lines of a failed script above the line that reports its end.
-const SCRIPT_LINES_MAX: usize = 3;
-
-/// Output of a failed script. Commands are indented, and other findings stand for themselves.
-fn is_of_script(line: &str) -> bool {
-    let is_finding = ["rror: ", "arning: ", "note: ", "fatal: "].iter().any(|word| line.contains(word));
-    let is_command = ["PhaseScriptExecution ", "Command ", "** "].iter().any(|word| line.starts_with(word));
-    line.starts_with(|c: char| !c.is_whitespace()) && !is_finding && !is_command
-}
-
-/// The last line of the script is more likely to be the cause than its end.
-fn last_of_script(diagnostic: &mut Diagnostic) {
-    let before = diagnostic.lines.len() - 1;
-    diagnostic.lines.drain(..before.saturating_sub(SCRIPT_LINES_MAX));
-    diagnostic.head = Some(before.min(SCRIPT_LINES_MAX).saturating_sub(1));
-}
-
 const RULES: &[Rule] = &[
     Rule {
         name: "xcodebuild.succeeded",
@@ -148,17 +131,6 @@ const RULES: &[Rule] = &[
         name: "xcodebuild.command_died",
         pattern: r"^Command (?P<m>\S+) failed due to signal",
         effects: &[Effect::Problem(problem(ERROR, Kind::Build, 72))],
-    },
-    Rule {
-        // The output of the script is above it.
-        name: "xcodebuild.script",
-        pattern: r"^Command (?P<m>PhaseScriptExecution) failed with a nonzero exit code",
-        effects: &[Effect::Problem(
-            problem(ERROR, Kind::Consequence, 60)
-                .lead(is_of_script)
-                .refine(last_of_script)
-                .fails(Fails::Always),
-        )],
     },
     Rule {
         // The command's own words are above it.
