@@ -44,6 +44,10 @@ impl Transcript {
         let head = &mut self.heads[stream.index()];
         if !self.is_cut[stream.index()] {
             let room = HEAD_BYTES.saturating_sub(head.len()).min(bytes.len());
+            if head.len() + room > WHOLE_LOG_BYTES {
+                // The head of a log that is not short gets all memory at once, because each growth would copy its bytes.
+                head.reserve_exact(HEAD_BYTES - head.len());
+            }
             head.extend_from_slice(&bytes[..room]);
         }
         self.bytes = self.bytes.saturating_add(bytes.len());

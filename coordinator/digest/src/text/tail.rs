@@ -4,6 +4,9 @@ use super::clean::Cleaner;
 use crate::limits::TAIL_BYTES;
 use std::collections::VecDeque;
 
+/// Maximum length of a stream whose buffer grows as the stream does, in bytes.
+const SHORT_BYTES_MAX: usize = 32 << 10;
+
 /// The last bytes of one stream.
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
@@ -75,6 +78,10 @@ impl Tail {
         let kept = &bytes[bytes.len().saturating_sub(TAIL_BYTES)..];
         let excess = (self.tail.len() + kept.len()).saturating_sub(TAIL_BYTES);
         self.tail.drain(..excess);
+        if self.tail.len() + kept.len() > SHORT_BYTES_MAX {
+            // A stream that is not short gets all memory at once, because each growth would copy its bytes.
+            self.tail.reserve_exact(TAIL_BYTES - self.tail.len());
+        }
         self.tail.extend(kept);
     }
 
