@@ -358,10 +358,12 @@ impl Digester {
 
     /// Takes a line without escapes: a tool's record, a document or a part of one, or text.
     fn clean_line(&mut self, matcher: &mut LineMatcher<'_>, stream: Stream, line: &[u8], from: u64, to: u64) {
-        let (front, rest) = line.split_at(if may_be_record(line) { front_length(line) } else { 0 });
-        if let Some(events) = events(rest, self.without()) {
-            self.taken(stream, line);
-            return self.events(matcher, RecordPlace { stream, front, from, to }, events);
+        if may_be_record(line) {
+            let (front, rest) = line.split_at(front_length(line));
+            if let Some(events) = events(rest, self.without()) {
+                self.taken(stream, line);
+                return self.events(matcher, RecordPlace { stream, front, from, to }, events);
+            }
         }
         let document = self.streams[stream.index()].document.line(line, from);
         self.line(matcher, stream, line, from, to);

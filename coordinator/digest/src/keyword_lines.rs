@@ -200,12 +200,18 @@ struct Kept {
 
 impl KeywordLines {
     /// Adds a line that no rule matched. `has_text` is true if it contains one of [`TEXTS`].
+    #[inline]
     pub(crate) fn line(&mut self, own: &[u8], has_text: bool, place: (Stream, u64, u64, u64)) {
+        if has_text || self.open == Some(place.0) {
+            self.candidate(own, has_text, place);
+        }
+    }
+
+    /// Adds a line that has one of [`TEXTS`] or is below one that was added. Most lines are neither.
+    #[inline(never)]
+    fn candidate(&mut self, own: &[u8], has_text: bool, place: (Stream, u64, u64, u64)) {
         let (stream, from, to, order) = place;
         let is_open = self.open == Some(stream);
-        if !has_text && !is_open {
-            return;
-        }
         let looked = lossy(&own[..own.len().min(LOOKED_BYTES_MAX)]);
         let text = looked.trim_end();
         let deep = |text: &str| text.len() - text.trim_start().len();

@@ -26,8 +26,10 @@ static TOTALS: LazyLock<AhoCorasick> = LazyLock::new(|| {
 static BEGINNINGS: LazyLock<Vec<&[u8]>> =
     LazyLock::new(|| ToolId::all().filter_map(|tool| tool.bare_names_after).collect());
 
-/// First bytes of marks, ticks and such lines.
-const FIRST_BYTES: &[u8] = b".FsxE,!R\xe2";
+/// Whether marks, ticks and such lines begin with this byte.
+const fn begins_result(first: u8) -> bool {
+    matches!(first, b'.' | b'F' | b's' | b'x' | b'E' | b',' | b'!' | b'R' | 0xe2)
+}
 
 /// Layout of results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,7 +69,7 @@ impl MissingTotal {
         let (indent, text) = split(own);
         let Some(first) = text.first() else { return };
         let may_count = self.open.is_some() || self.runs_bare_names || self.has_begun;
-        if !may_count && !FIRST_BYTES.contains(first) {
+        if !may_count && !begins_result(*first) {
             if after_blank {
                 self.title = Some(indent);
             }

@@ -53,11 +53,11 @@ pub(crate) struct PartOutput {
 
 /// Events of a line, and the name of its format. `left_out`: a recognizer, or a tool, that is left out.
 pub(crate) fn events(line: &[u8], left_out: Option<&str>) -> Option<(&'static str, Vec<Event>)> {
-    let begins = |format: &&RecordFormat| {
-        format.beginnings.iter().any(|text| text.first() == line.first() && line.starts_with(text))
-    };
-    let mut formats = may_be_record(line).then(|| formats(left_out)).into_iter().flatten().filter(begins);
-    formats.find_map(|format| Some((format.name, (format.read)(line)?)))
+    if !may_be_record(line) || !begins_as_record(line) {
+        return None;
+    }
+    let begins = |format: &&RecordFormat| format.beginnings.iter().any(|text| line.starts_with(text));
+    formats(left_out).filter(begins).find_map(|format| Some((format.name, (format.read)(line)?)))
 }
 
 /// Events of a document of several lines.
@@ -72,6 +72,11 @@ fn formats(left_out: Option<&str>) -> impl Iterator<Item = &'static RecordFormat
 /// Whether a line ends as records and documents do.
 pub(crate) fn may_be_record(line: &[u8]) -> bool {
     line.ends_with(b"}") || line.ends_with(b"]") || line.ends_with(b"},")
+}
+
+/// Whether a line begins as records do. Most lines that end as records end do not, and need no comparison with each format.
+const fn begins_as_record(line: &[u8]) -> bool {
+    matches!(line.first(), Some(b'{' | b'[' | b','))
 }
 
 /// Text of a document that has only problems and totals, for readers.
@@ -96,4 +101,16 @@ pub(crate) fn failed_test(problem: Problem, test: &str, message: &str) -> Event 
         problem,
         Box::new(Diagnostic { lines, test: Some(test.to_owned()), ..Diagnostic::default() }),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_in_each_format_begin_as_records_do() {
+        let beginnings: Vec<_> = ToolId::record_formats().flat_map(|format| format.beginnings).collect();
+        assert!(beginnings.len() > 5);
+        beginnings.iter().for_each(|text| assert!(begins_as_record(text), "{}", text.escape_ascii()));
+    }
 }

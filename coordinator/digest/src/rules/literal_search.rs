@@ -215,22 +215,25 @@ impl<T: Copy> LiteralSearch<T> {
         for from in (0..length).step_by(BLOCK_BYTES) {
             let Some(block) = line[from..].first_chunk::<READ_BYTES>() else { return };
             for place in (0..BLOCK_BYTES).step_by(STRIDE) {
-                if self.first[hash(picked(&block[place..])) as usize] != 0 {
-                    self.at(line, from + place, &mut found);
+                let here = picked(&block[place..]);
+                if self.first[hash(here) as usize] != 0
+                    && let Some(group) = self.group_of(here)
+                {
+                    self.of_group(group, line, from + place, &mut found);
                 }
             }
         }
     }
 
-    /// Reports the texts with a pick at this place.
+    /// The group of these bytes. Mostly there is none, and other bytes have the same hash: a function of its own without a
+    /// state to save costs least.
     #[inline(never)]
-    fn at(&self, line: &[u8], place: usize, found: &mut impl FnMut(T)) {
-        let here = picked(&line[place..]);
-        let mut number = self.first[hash(here) as usize];
-        // Mostly, other bytes have the same hash.
-        while let Some(group) = usize::from(number).checked_sub(1).and_then(|index| self.groups.get(index)) {
-            if group.picked == here {
-                return self.of_group(group, line, place, found);
+    fn group_of(&self, picked: u32) -> Option<&Group> {
+        let mut number = self.first[hash(picked) as usize];
+        loop {
+            let group = self.groups.get(usize::from(number).checked_sub(1)?)?;
+            if group.picked == picked {
+                return Some(group);
             }
             number = group.next;
         }

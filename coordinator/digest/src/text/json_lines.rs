@@ -17,6 +17,10 @@ impl JsonLines {
     /// Adds a line that begins at `from`. At the last line of a document, returns the document and its offset. Of a document
     /// longer than the limit, returns the beginning as a document.
     pub(crate) fn line(&mut self, line: &[u8], from: u64) -> Option<(u64, Vec<u8>)> {
+        let may_begin = matches!(line.first(), Some(b'{' | b'['));
+        if self.bytes.is_empty() && !may_begin {
+            return None;
+        }
         let text = line.trim_ascii_end();
         if matches!(text, b"{" | b"[" | b"[{") {
             self.bytes.clear();
