@@ -137,12 +137,12 @@ impl Digester {
         let mut head = 0;
         if let Some(lead) = problem.lead {
             while let Some(line) = state.recent.last() {
-                let text = shown(&line[front_length(line)..]);
+                let text = shown_text(&line[front_length(line)..]);
                 if !lead(&text) {
                     break;
                 }
+                diagnostic.lines.insert(0, text.into_owned());
                 state.recent.drop_last();
-                diagnostic.lines.insert(0, text);
                 head += 1;
             }
         }

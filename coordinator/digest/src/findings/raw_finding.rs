@@ -164,8 +164,9 @@ impl RawFinding {
 
 /// Replaces the parts of a line that differ from run to run: numbers, hexadecimal and directories.
 pub(crate) fn normalised(line: &str) -> String {
-    if line.is_ascii() {
-        return normalised_ascii(line.as_bytes());
+    let is_other_blank = |c: char| !c.is_ascii() && c.is_whitespace();
+    if line.is_ascii() || !line.contains(is_other_blank) {
+        return normalised_bytes(line.as_bytes());
     }
     let mut out = String::with_capacity(line.len() + 1);
     line.split_whitespace().for_each(|word| normalise(word, &mut out));
@@ -195,8 +196,8 @@ const KINDS: [u8; 256] = {
     kinds
 };
 
-/// The words of a line as [`normalise`] writes them, in one pass: most lines are ASCII.
-fn normalised_ascii(line: &[u8]) -> String {
+/// The words of a line as [`normalise`] writes them, in one pass: almost all lines have no other blanks than those of ASCII.
+fn normalised_bytes(line: &[u8]) -> String {
     // No word becomes longer, and a blank follows each.
     let mut out = vec![0; line.len() + 1];
     let (mut at, mut end) = (0, 0);
@@ -263,8 +264,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ascii_line_is_normalised_as_any_other() {
-        let pieces = ["", " ", "/", "a/", "12", "x9", "deadbeef", "0a1b-2c3d", "a.c:3:4", "\t", "-"];
+    fn a_line_without_other_blanks_is_normalised_as_any_other() {
+        let pieces = [
+            "",
+            " ",
+            "/",
+            "a/",
+            "12",
+            "x9",
+            "deadbeef",
+            "0a1b-2c3d",
+            "a.c:3:4",
+            "\t",
+            "-",
+            "‘b2’",
+            "\u{a0}7",
+        ];
         for first in pieces {
             for second in pieces {
                 for third in pieces {

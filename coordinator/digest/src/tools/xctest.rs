@@ -44,12 +44,12 @@ fn xctest_name(diagnostic: &mut Diagnostic) {
 
 /// XCTest on a Mac prints two names: `-[Module.Class test]` and `Class.test()`.
 fn class_and_method(test: &str) -> String {
-    let bare = test.trim_start_matches("-[").trim_end_matches(']').trim_end_matches("()");
-    let mut parts = bare.rsplit([' ', '.', '/']);
-    match (parts.next(), parts.next()) {
-        (Some(name), Some(class)) => [class, ".", name].concat(),
-        _ => bare.to_owned(),
-    }
+    let bare = test.strip_prefix("-[").unwrap_or(test).trim_end_matches(']');
+    let bare = bare.strip_suffix("()").unwrap_or(bare);
+    let last = |text: &str| memchr::memrchr3(b' ', b'.', b'/', text.as_bytes());
+    let Some(end) = last(bare) else { return bare.to_owned() };
+    let (class, name) = (&bare[..end], &bare[end + 1..]);
+    [&class[last(class).map_or(0, |at| at + 1)..], ".", name].concat()
 }
 
 const RULES: &[Rule] = &[
