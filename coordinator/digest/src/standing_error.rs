@@ -35,6 +35,10 @@ pub(crate) fn standing_error(
     let runs_linter = ToolId::all().any(|tool| tool.lints && command.runs(tool.commands()));
     let is_accepted = |found: &RawFinding| found.kind == Kind::Lint && runs_linter && !may_hide;
     let success = markers.success.as_ref().map_or(0, |success| success.order);
+    let is_silent =
+        markers.success.as_ref().is_some_and(|by| by.what.runs_tests && by.what.begins_in_silence);
+    let may_be_of_test =
+        |found: &RawFinding| found.fails == Fails::OutsideTests && is_silent && found.order < success;
     // A script may end with the errors of a cleanup. Its tests have passed before.
     let hides_last_code = command.may_hide_last_exit_code();
     let is_of_cleanup =
@@ -57,6 +61,7 @@ pub(crate) fn standing_error(
         let end = if hides_last && found.order > success { last_statement } else { last_text };
         (is_failed_test(found) || shows_failure(found, end, hides_last))
             && stands(found)
+            && !may_be_of_test(found)
             && !is_read(found)
             && !is_accepted(found)
     });
@@ -81,7 +86,7 @@ pub(crate) fn standing_error(
     };
     let remarks = findings.warnings.iter().chain(&findings.remarks).filter(|found| {
         let counts = match found.fails {
-            Fails::Always => true,
+            Fails::Always | Fails::OutsideTests => true,
             Fails::AtEnd => is_of_hidden_linter(found) || found.last >= last_text,
             Fails::BySeverity => is_of_hidden_linter(found) && found.remark,
             Fails::Never => false,
@@ -101,7 +106,7 @@ fn first_line(found: &RawFinding) -> &str {
 fn shows_failure(found: &RawFinding, last_text: u64, hides_last: bool) -> bool {
     let is_last = found.last >= last_text && found.role != Role::Unknown;
     match found.fails {
-        Fails::Always => return true,
+        Fails::Always | Fails::OutsideTests => return true,
         Fails::AtEnd => return is_last && hides_last,
         Fails::Never => return false,
         Fails::BySeverity if found.remark || found.severity > Severity::Error => return false,

@@ -80,6 +80,8 @@ pub(crate) enum Fails {
     BySeverity,
     /// It does, whatever its severity is: the program accepts no such remark.
     Always,
+    /// The same, unless tests that printed no start passed after it: a test of the program may print it too.
+    OutsideTests,
     /// It does if the log ends with it. In other places any program can print such a line.
     AtEnd,
     /// It does not: the program prints errors and exits with 0.

@@ -8,7 +8,7 @@ pub(super) const TOOL: Tool = Tool { rules: RULES, ..Tool::named("tools' last li
 const RULES: &[Rule] = &[
     Rule {
         name: "consequences.of_failure",
-        pattern: r"^(?:=> Failed to build the preview|The following tests failed\b|Internal Error at \(1\):$| *ERROR +run failed: command .*exited|Error compiling project \(| {4}error: (?:update|preview|destroy|refresh) failed$|Error: \d+ chart\(s\) linted, [1-9]\d* chart\(s\) failed|\[!\] (?:Error building(?:/testing)? the application|Tests have failed)|(?:\[\w+\] |[Ee]rror:? )?`?pod install`? exited with |Aborted with (?:a BuildError|\d+ (?:warnings?|configuration errors?))\b)",
+        pattern: r"^(?:=> Failed to build the preview|The following tests failed\b|Internal Error at \(1\):$| *ERROR +run failed: command .*exited|Error compiling project \(| {4}error: (?:update|preview|destroy|refresh) failed$|Error: \d+ chart\(s\) linted, [1-9]\d* chart\(s\) failed|\[!\] (?:Error building(?:/testing)? the application|Tests have failed)|(?:\[\w+\] |[Ee]rror:? )?`?pod install`? exited with (?:non-zero|(?:.* )?[1-9])|Aborted with (?:a BuildError|\d+ (?:warnings?|configuration errors?))\b)",
         effects: &[Effect::Problem(problem(ERROR, Kind::Consequence, 40).fails(Fails::Always))],
     },
     Rule {

@@ -15,7 +15,13 @@ pub(super) const RECIPE: Tool = Tool {
 
 const RULES: &[Rule] = &[
     Rule {
+        // The message may have several lines.
         name: "make.syntax",
+        pattern: r"^(?P<f>[^\s:]*[Mm]akefile[^\s:]*|[^\s:]+\.mk):(?P<l>\d+): \*\*\* (?P<m>.*)",
+        effects: &[Effect::Problem(problem(ERROR, Kind::Build, 92)), Effect::Failure],
+    },
+    Rule {
+        name: "make.syntax_of_any_name",
         pattern: r"^(?P<f>[^\s:]+):(?P<l>\d+): \*\*\* (?P<m>.*\.  Stop\.)$",
         effects: &[Effect::Problem(problem(ERROR, Kind::Build, 92)), Effect::Failure],
     },

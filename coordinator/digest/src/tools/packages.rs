@@ -23,6 +23,13 @@ fn causes(so_far: &[String], line: &str) -> Next {
     if (is_cause || line.starts_with("    ")) && so_far.len() < 20 { Next::Part } else { Next::Beyond }
 }
 
+/// Other programs log that a request failed and go on.
+fn caused(diagnostic: &mut Diagnostic) {
+    if diagnostic.lines.len() == 1 && diagnostic.first().contains("Request failed after ") {
+        (diagnostic.kind, diagnostic.fails) = (Some(Kind::Runtime), Fails::BySeverity);
+    }
+}
+
 /// The output of the failed step, in a drawn frame.
 fn output(so_far: &[String], line: &str) -> Next {
     if line.trim() == "[end of output]" { Next::Last } else { drawn(so_far, line) }
@@ -109,9 +116,9 @@ const BUILD_RULES: &[Rule] = &[
     },
     Rule {
         name: "packages.uv_error",
-        pattern: r"^error: (?P<m>(?:No solution found when resolving|Request failed after \d+ retries|Failed to (?:build|download|fetch|install|parse|prepare|read|resolve|spawn): ?[`/\w]).*)",
+        pattern: r"^error: (?P<m>(?:No solution found when resolving|Request failed after \d+ retries|Failed to (?:build|download|fetch|parse|prepare|read|resolve|spawn): ?[`/]|Failed to install: \S+\.whl).*)",
         effects: &[Effect::Problem(
-            problem(ERROR, Kind::Build, 88).follow(causes).owning().fails(Fails::Always),
+            problem(ERROR, Kind::Build, 88).follow(causes).owning().refine(caused).fails(Fails::Always),
         )],
     },
     Rule {

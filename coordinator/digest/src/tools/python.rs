@@ -213,10 +213,10 @@ const RULES: &[Rule] = &[
         effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 70).role(Role::Vague))],
     },
     Rule {
-        // Of argparse, click and optparse: the program ends with it.
+        // Of argparse and optparse.
         name: "python.arguments",
         pattern: r"^[\w./-]+: error: (?P<m>(?:argument [^:]+: |the following arguments are required: |unrecognized arguments: |one of the arguments |no such option: ).*)",
-        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 86).fails(Fails::Always))],
+        effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 86).fails(Fails::OutsideTests))],
     },
     Rule {
         name: "python.start",

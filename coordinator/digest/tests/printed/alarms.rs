@@ -65,6 +65,11 @@ pub(crate) const ALARMS: &[Run] = &[
     Run { what: "cargo's runner without cargo", log: "\nrunning 3 tests\ntest a ... ok\n", verdicts: [Inconclusive, Inconclusive], tests: Some([1, 0, 0, 0]), ..RUN },
     Run { what: "gtest, a test that prints an error", log: "[==========] Running 1 test from 1 test suite.\n[ RUN      ] A.a\nerror: harmless\n[       OK ] A.a (0 ms)\n[==========] 1 test from 1 test suite ran. (0 ms total)\n[  PASSED  ] 1 test.\n", verdicts: [Passed, Passed], tests: Some([1, 0, 0, 0]), ..RUN },
     Run { what: "go test, a test that compiles", log: "=== RUN   TestA\n./a.go:3:5: undefined: x\n--- PASS: TestA (0.00s)\nPASS\nok  \texample.com/a\t0.003s\n", verdicts: [Passed, Passed], tests: Some([1, 0, 0, 0]), ..RUN },
+    Run { what: "unittest, of a program that refuses arguments", log: ".usage: app [-h] --name NAME\napp: error: the following arguments are required: --name\n.\n----------------------------------------------------------------------\nRan 2 tests in 0.003s\n\nOK\n", verdicts: [Passed, Passed], tests: Some([2, 0, 0, 0]), ..RUN },
+    Run { what: "a service that logs what it could not fetch", log: "error: Failed to fetch: cache miss, using origin\nerror: Failed to parse: unexpected token\nserved from the second mirror\n", verdicts: [Passed, Failed], ..RUN },
+    Run { what: "a request that failed, and another one", log: "error: Request failed after 3 retries\nserved from the second mirror\n", verdicts: [Passed, Inconclusive], ..RUN },
+    Run { what: "uv without a network, in a script", log: "error: Request failed after 3 retries in 9.4s\n  cause: dns error\ngoing on\n", verdicts: [Inconclusive, Failed], ..RUN },
+    Run { what: "the installation of pods that succeeded", log: "pod install exited with code 0\n", verdicts: [Passed, Inconclusive], ..RUN },
 ];
 
 /// Tools in sequence: the success of one tool does not cancel a failure of another, unless it was
