@@ -187,6 +187,8 @@ fn check_join(join: &Join, given: &TrustOptions, of_file: TrustOptions) -> Resul
     config.token = Some(join.token.clone());
     of_file.apply(&mut config);
     given.apply(&mut config);
+    // The service reads these options from its file, and there the fingerprint in the token counts first.
+    config.trust_before_token = false;
     let dialler = Dialler::new(&config).map_err(|error| Failure::from_error(USAGE, &error))?;
     super::block_on(async {
         match dialler.connect(dialler.route().current()).await {
