@@ -87,8 +87,9 @@ fn a_script_submits_a_job_and_reads_its_result_log_and_artifact() {
     assert_eq!((&*part.body, part.header("content-disposition")), ("234", Some("attachment")));
     assert_eq!(call(&pool, "GET", &path, &Value::Null).expect(200).body, "0123456789");
     // An unknown unit, several ranges and a malformed one select the whole artifact (RFC 9110, 14.2).
-    for range in ["Range: lines=1-2", "Range: bytes=0-1,4-5", "Range: bytes=x", "Range: bytes=-"] {
-        let whole = send(&pool, "GET", &path, &[&bearer, range], &Value::Null).expect(200);
+    let ignored = ["lines=1-2", "bytes=0-1,4-5", "bytes=x", "bytes=-", "bytes=5-2", "bytes=00-3"];
+    for range in ignored.map(|range| format!("Range: {range}")) {
+        let whole = send(&pool, "GET", &path, &[&bearer, &range], &Value::Null).expect(200);
         assert_eq!(whole.body, "0123456789", "{range}");
     }
     let beyond = send(&pool, "GET", &path, &[&bearer, "Range: bytes=99-"], &Value::Null).expect(416);

@@ -73,14 +73,17 @@ pub(super) async fn get(
 }
 
 /// Returns true for a `Range` with one range of bytes. Others are ignored, as RFC 9110 (14.2) requires for an unknown unit
-/// and allows for several ranges and for a malformed one.
+/// and allows for several ranges, for a malformed one, and for numbers with leading zeros.
 fn is_one_range(range: &HeaderValue) -> bool {
     let Some((from, to)) = range.to_str().ok().and_then(|text| text.strip_prefix("bytes=")?.split_once('-'))
     else {
         return false;
     };
-    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    is_number(from) && is_number(to) && !(from.is_empty() && to.is_empty())
+    let is_number = |text: &str| {
+        text.bytes().all(|byte| byte.is_ascii_digit()) && (text.len() == 1 || !text.starts_with('0'))
+    };
+    let is_reversed = matches!((from.parse::<u64>(), to.parse::<u64>()), (Ok(from), Ok(to)) if from > to);
+    is_number(from) && is_number(to) && !(from.is_empty() && to.is_empty()) && !is_reversed
 }
 
 /// Returns the problem of a `Range` that selects nothing. `whole` is the header with the length of the file: `bytes */LENGTH`.
