@@ -100,18 +100,24 @@ pub(super) async fn load(shared: &Arc<AppState>, own: Option<&str>) -> Result<Lo
 
 /// Returns figures about one submitter, from its own records.
 async fn own_load(shared: &Arc<AppState>, own: String) -> Result<Load, LinkError> {
-    let mut kept = shared.loads.own.lock().await;
-    kept.retain(|_, (until, _)| Instant::now() < *until);
-    if let Some((_, load)) = kept.get(&own) {
-        return Ok(load.clone());
+    {
+        let mut kept = shared.loads.own.lock().await;
+        kept.retain(|_, (until, _)| Instant::now() < *until);
+        if let Some((_, load)) = kept.get(&own) {
+            return Ok(load.clone());
+        }
     }
     let begun = Instant::now();
     let (reading, submitter, now) = (Arc::clone(shared), own.clone(), wall_ms());
     let facts = run_blocking(move || read(&reading.reader, now, Some(&submitter), RECORDS_MAX)).await??;
     let load = facts.all;
-    if kept.len() < OWN_KEPT_MAX {
-        kept.insert(own, (kept_until(begun), load.clone()));
+    let mut kept = shared.loads.own.lock().await;
+    if kept.len() >= OWN_KEPT_MAX
+        && let Some(first) = kept.iter().min_by_key(|(_, (until, _))| *until).map(|(name, _)| name.clone())
+    {
+        kept.remove(&first);
     }
+    kept.insert(own, (kept_until(begun), load.clone()));
     Ok(load)
 }
 

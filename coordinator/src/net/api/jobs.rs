@@ -328,7 +328,8 @@ pub(super) async fn findings(
     Path(id): Path<String>,
     Query(shown): Query<Shown>,
 ) -> Result<Json<Findings>, Problem> {
-    let view = View { verbosity: Some(shown.verbosity.unwrap_or(Verbosity::Normal)), ..View::default() };
+    let verbosity = Some(shown.verbosity.unwrap_or(Verbosity::Normal));
+    let view = View { verbosity, for_json: true, ..View::default() };
     let JobResult { tier_1_findings, other_findings, .. } =
         call::job(&caller, id, view, Duration::ZERO).await?;
     Ok(Json(Findings { tier_1_findings, other_findings }))

@@ -83,11 +83,12 @@ pub(super) async fn queue(caller: Caller) -> Result<Json<Queue>, Problem> {
 
 /// Returns figures about the jobs of the last 24 hours.
 ///
-/// They are made at most every 10 seconds. A token that reads only its own jobs gets figures about these.
+/// They are kept for at least 10 seconds. A token that reads only its own jobs gets figures about these.
 #[utoipa::path(get, operation_id = "get_load", path = "/load", tag = "pool", responses((status = 200, body = Load), Refused))]
 pub(super) async fn load(caller: Caller) -> Result<Json<Load>, Problem> {
     caller.shared.rates.within(&caller.principal.name, Instant::now())?;
     let principal = &caller.principal;
+    let _turn = caller.shared.request_limits.list(&principal.name).await;
     let own = (principal.only.reads == Reads::Own).then_some(principal.name.as_str());
     Ok(Json(load::load(&caller.shared, own).await?))
 }
