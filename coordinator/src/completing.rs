@@ -77,7 +77,7 @@ pub(crate) async fn complete(
         }
     };
     if outcome.acted.is_none() && attempt.is_digest_cut() {
-        // What was left out may have a failure.
+        // The part that was left out may have a failure.
         not_all_read(&mut outcome, "the job was cancelled before the digest had read all of it");
     }
     let digester = digester.unwrap_or_else(|reason| without_log(&attempt, &mut outcome, &reason));
@@ -130,7 +130,7 @@ fn without_log(attempt: &LiveAttempt, outcome: &mut Outcome, reason: &str) -> Di
     digesting::without_log(attempt, outcome, reason)
 }
 
-/// Notes that the verdict does not know all of the log.
+/// Notes that the verdict is not of all of the log.
 fn not_all_read(outcome: &mut Outcome, reason: &str) {
     let text = || format!("the log was not read to its end: {reason}");
     outcome.evidence.unread.get_or_insert_with(text);

@@ -19,7 +19,7 @@ pub(super) struct JobText {
     is_coloured: bool,
 }
 
-/// What stands at the start of some bytes.
+/// The kind of text at the start of some bytes.
 enum Start {
     /// This many bytes pass unchanged.
     Passes(usize),

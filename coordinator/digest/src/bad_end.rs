@@ -13,7 +13,7 @@ const CODE_WORDS: &[&str] = &["exit status", "exit code", "exited with code", "e
 /// Maximum length of a line in a cause, in characters.
 const LINE_CHARS_MAX: usize = 200;
 
-/// Texts of the last lines of traces: how the line begins, what follows somewhere in it, and how it ends.
+/// Texts of the last lines of traces: the beginning of the line, a text somewhere in it, and its end.
 const TRACES: &[(&str, &str, &str)] = &[
     // Java, Kotlin, Scala and Groovy.
     ("at ", "(", ".java)"),
@@ -121,7 +121,7 @@ fn is_numbered_frame(line: &str) -> bool {
 }
 
 /// Returns true for a line that has only counts, one of them of failures: `Found 0 warnings and 1 error.`, `PASS=1 ERROR=1`.
-/// One word may be the name of a program or of what failed.
+/// One word may be the name of a program or of the part that failed.
 fn counts_failures(line: &str) -> bool {
     if line.len() > LINE_CHARS_MAX {
         return false;

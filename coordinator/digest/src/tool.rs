@@ -112,7 +112,7 @@ properties! {
     counts_in_builds: bool = false,
     /// A panic in one of its tests is a failed test, not a crash.
     panics_are_failed_tests: bool = false,
-    /// It installs packages: its success is a preparation, and says nothing of the errors before it.
+    /// It installs packages: its success is a preparation, and does not clear the errors before it.
     only_installs: bool = false,
     /// It is a linter: it exits with another code than 0 after its remarks.
     lints: bool = false,

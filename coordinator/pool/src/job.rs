@@ -48,7 +48,7 @@ pub(crate) struct Granted {
     pub(crate) ending_since: Option<Duration>,
     /// True if its result and all of its log are stored, so that its worker is not needed any more.
     pub(crate) log_arrived: bool,
-    /// Time when its digest was told to leave out the rest of the log.
+    /// Time when its digest was instructed to leave out the rest of the log.
     pub(crate) digest_cut: Option<Duration>,
     /// Since when the worker reports that the attempt has ended, in milliseconds since 1970.
     pub(crate) ended_since_ms: Option<i64>,

@@ -14,7 +14,7 @@ const STEP_BYTES: usize = 256 << 10;
 /// Log length above which the digest continues on a thread with lower priority, so that readers and
 /// other jobs come first.
 const SHORT_BYTES_MAX: u64 = 4 << 20;
-/// End of a log that is digested although the digest leaves out what comes before it.
+/// End of a log that is digested although the digest leaves out the part before it.
 const CUT_TAIL_BYTES: u64 = 1 << 20;
 /// Reason for the gap in a digest that leaves out a part of a log.
 const CUT: &str = "the job ended before the digest had read all of the log; `buildpool logs` has this part";

@@ -89,7 +89,7 @@ impl Following {
 }
 
 impl Amounts {
-    /// Returns the amounts as a part of a sentence. `None` for a short log, for which they say nothing.
+    /// Returns the amounts as a part of a sentence. `None` for a short log, for which they mean nothing.
     pub(crate) fn text(self) -> Option<String> {
         match self {
             Self::Arrived { of, .. } | Self::Digested { of, .. } if of < SHOWN_FROM_BYTES => None,

@@ -25,7 +25,8 @@ const RECORDS_MAX: usize = 20_000;
 const OWN_KEPT_MAX: usize = 64;
 /// Shortest time for which the figures are not made again.
 const KEPT_AT_LEAST: Duration = Duration::from_secs(10);
-/// The figures are kept for this many times the time it took to make them, so that they cost at most 2 % of a processor.
+/// Figures are kept for this many times the time it took to make them, so that those of all jobs, and those of each submitter,
+/// cost at most 2 % of a processor.
 const KEPT_TIMES: u32 = 50;
 
 /// Figures about the finished jobs that were created in the last 24 hours.

@@ -131,7 +131,7 @@ impl Runtime {
         self.mirror.ended().filter_map(|job| self.mirror.unwritten(now, job, &why)).collect()
     }
 
-    /// Adds what only the owner of logs and records knows about a wait: how much of a log is still to come, and whether
+    /// Adds the reason of a wait that only the owner of logs and records has: how much of a log is still to come, and whether
     /// the coordinator's disk refuses the log, or the record of the job's end.
     pub(super) fn with_delay_reason(&self, mut live: LiveJob) -> LiveJob {
         if let Some(attempt) = live.attempts.last()

@@ -12,7 +12,7 @@ const WRITE_SUBMITS_WITHIN: Duration = Duration::from_millis(2);
 /// Number of pending records above which those of submits are written at once.
 const GROUPED_RECORDS_MAX: usize = 512;
 
-/// What to do with the pending records and effects.
+/// The next step with the pending records and effects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
     /// Write the records, then carry out the effects.

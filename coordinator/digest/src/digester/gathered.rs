@@ -1,4 +1,4 @@
-//! What the digester hands over at the end of the log.
+//! Results of the digester at the end of the log.
 
 use super::{Options, SummaryLine};
 use crate::command::Command;

@@ -413,7 +413,7 @@ fn byte_class(part: &Hir) -> Option<ByteClass> {
     Some(class)
 }
 
-/// Notes a place. If alternatives are open, what was noted before is restored for them.
+/// Notes a place. If alternatives are open, the earlier note is restored for them.
 #[inline(always)]
 fn note(slot: usize, at: usize, slots: &mut Slots, left: &mut Vec<Left>) {
     if !left.is_empty() {

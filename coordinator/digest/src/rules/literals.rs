@@ -12,7 +12,7 @@ const RARE_BYTES_MIN: usize = 7;
 /// How often a repeated part is written out, so that texts grow longer than the part.
 const UNROLLED_MAX: u32 = 3;
 
-/// What stands for the beginning and the end of a line.
+/// Byte for the beginning and the end of a line.
 pub(super) const LINE_BORDER: &[u8] = b"\n";
 
 /// Texts of which one occurs in each match.
@@ -174,7 +174,7 @@ fn members(class: &Class) -> Option<Texts> {
     (1..=TEXTS_MAX).contains(&texts.len()).then_some(texts)
 }
 
-/// What so many copies at most may be, if these are few texts.
+/// Texts that so many copies at most may be, if these are few.
 fn up_to(texts: &[Vec<u8>], max: u32) -> Option<Texts> {
     let mut all = vec![Vec::new()];
     let mut copies = all.clone();

@@ -111,7 +111,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "jest.bullet",
-        // With two blanks it names what keeps jest from exiting, which is no failure.
+        // With two blanks it names the handle that keeps jest from exiting, which is no failure.
         pattern: r"^\s*\xe2\x97\x8f (?P<t>\S.*| (?:process\.exit called with|\xe2\x80\xba) .*)$",
         effects: &[Effect::Problem(
             problem(ERROR, Kind::Test, 93).follow(jest).owning().in_file().refine(jest_console),

@@ -35,7 +35,7 @@ const RULES: &[Rule] = &[
         effects: &[Effect::Problem(problem(ERROR, Kind::Build, 84).refine(errored)), Effect::Failure],
     },
     Rule {
-        // What a program of the builder prints to standard error.
+        // Lines that a program of the builder prints to standard error.
         name: "packer.program",
         pattern: r"^==> [\w.-]+: (?P<m>[a-z][\w.+-]*: .*(?:annot|o such|ot found|ailed|rror|enied|nvalid).*)",
         effects: &[Effect::Problem(problem(ERROR, Kind::Runtime, 70).role(Role::Vague))],

@@ -144,7 +144,7 @@ fn lines(so_far: &[String], line: &str) -> Next {
     }
 }
 
-/// Returns true for a line that only says where more is kept.
+/// Returns true for a line that only names a file with more.
 fn is_of_attachment(line: &str) -> bool {
     let text = line.trim_start();
     text.starts_with("Error Context: ") || text.starts_with("attachment #") || text.starts_with("────")

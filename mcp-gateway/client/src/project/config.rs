@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 /// Maximum size of a configuration file, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 10;
-/// Limit on the problems of a file that a submitter is told with each job.
+/// Limit on the problems of a file that are shown with each job.
 const PROBLEMS_TOLD_MAX: usize = 5;
 /// Limit on directories with a cached configuration.
 const CACHED_MAX: usize = 256;

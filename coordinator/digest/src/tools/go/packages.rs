@@ -7,7 +7,7 @@ use crate::tally::FailedByPart;
 use crate::tool::ToolId;
 use std::collections::BTreeSet;
 
-/// Tests by the hashes of their names. The tally can't tell equal names of two packages in runs of different packages apart.
+/// Tests by the hashes of their names. The tally can't separate equal names of two packages in runs of different packages.
 #[derive(Debug, Default)]
 struct NamedTests {
     failed: FailedByPart<u64>,
