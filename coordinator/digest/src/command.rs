@@ -20,6 +20,10 @@ const BYTES_MAX: usize = 16 << 10;
 struct Simple {
     words: Vec<String>,
     operator: String,
+    /// Index in `words` of the program that runs in the end, and its name without directories. A digest looks at them once for
+    /// each tool.
+    program_at: usize,
+    name: String,
 }
 
 /// A command line, split into simple commands.
@@ -116,9 +120,15 @@ impl Simple {
 
     /// Name and arguments of the program that this part runs. `None` if it only sets variables.
     fn program(&self) -> Option<(&str, &[String])> {
-        let (program, arguments) = unwrapped(&self.words).split_first()?;
-        let name = program.trim_start_matches('(').trim_end_matches(')');
-        Some((name.rsplit('/').next().unwrap_or_default(), arguments))
+        Some((&self.name, self.words.get(self.program_at + 1..)?))
+    }
+
+    /// Finds its program.
+    fn find_program(&mut self) {
+        let inner = unwrapped(&self.words);
+        let program = inner.first().map_or("", |word| word.trim_start_matches('(').trim_end_matches(')'));
+        self.program_at = self.words.len() - inner.len();
+        self.name = program.rsplit('/').next().unwrap_or_default().to_owned();
     }
 
     /// Returns true if this part runs a test runner.
@@ -233,6 +243,7 @@ fn parsed(line: &str) -> Vec<Simple> {
     if !part.words.is_empty() {
         parts.push(part);
     }
+    parts.iter_mut().for_each(Simple::find_program);
     parts
 }
 
