@@ -6,6 +6,7 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
+mod processes;
 mod runner;
 
 use buildpool_client::JobEvent;
@@ -17,6 +18,7 @@ use buildpool_protocol::version::VersionRange;
 use buildpool_protocol::worker_link::{Condition, FromWorker, Register};
 use buildpool_tests::{Place, Pool, PoolBuilder};
 use futures_util::{SinkExt, StreamExt};
+use processes::{processor_secs, resident, resident_of};
 use runner::{connect, message, run};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -348,54 +350,6 @@ fn blake3_of(path: &std::path::Path) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(std::fs::File::open(path).expect("the file")).expect("read");
     hasher.finalize()
-}
-
-/// Returns the processor seconds of coordinator, worker and keepers so far, without the jobs.
-fn processor_secs(pool: &Pool) -> f64 {
-    let ticks: u64 = processes(pool)
-        .filter_map(|pid| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok())
-        .filter_map(|stat| {
-            let fields: Vec<_> = stat.rsplit(") ").next()?.split(' ').map(str::to_owned).collect();
-            Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
-        })
-        .sum();
-    ticks as f64 / 100.0
-}
-
-/// Returns the peak memory in MiB: of the coordinator, and of worker and keepers together.
-fn resident(pool: &Pool) -> (f64, f64) {
-    let coordinator = pool.coordinator_pid();
-    let others = processes(pool).filter(|pid| *pid != coordinator).map(|pid| resident_of(pid, "VmHWM")).sum();
-    (resident_of(coordinator, "VmHWM"), others)
-}
-
-fn resident_of(pid: u32, field: &str) -> f64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let kib = status.lines().find_map(|line| {
-        line.strip_prefix(field)?.strip_prefix(':')?.trim().strip_suffix(" kB")?.parse::<f64>().ok()
-    });
-    kib.unwrap_or_default() / 1024.0
-}
-
-/// Returns the pool's own processes: coordinator, worker and keepers.
-fn processes(pool: &Pool) -> impl Iterator<Item = u32> {
-    let mut found = vec![pool.coordinator_pid()];
-    let worker = (pool.data("w0").exists()).then(|| pool.worker_pid(0));
-    found.extend(worker);
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
-            continue;
-        };
-        let Ok(line) = std::fs::read(entry.path().join("cmdline")) else { continue };
-        let is_keeper = line.split(|byte| *byte == 0).nth(1) == Some(b"keeper");
-        let parent = std::fs::read_to_string(entry.path().join("stat"))
-            .ok()
-            .and_then(|stat| stat.rsplit(") ").next()?.split(' ').nth(1)?.parse::<u32>().ok());
-        if is_keeper && (worker.is_some() && parent == worker) {
-            found.push(pid);
-        }
-    }
-    found.into_iter()
 }
 
 /// Median and 99th percentile of a series.

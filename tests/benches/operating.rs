@@ -1,18 +1,25 @@
-//! Benchmarks for operators of a pool: `cargo bench -p buildpool-tests --bench operating [fair]
-//! [revoke]`.
+//! Benchmarks for operators of a pool: `cargo bench -p buildpool-tests --bench operating [NAME…]`.
+//!
+//! Names: `fair`, `revoke`, `soak`. `BUILDPOOL_SOAK_SECS` sets the duration of `soak` (60 s), `BUILDPOOL_SOAK_RATE` its
+//! jobs a second (200).
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
+mod processes;
 mod runner;
 
 use buildpool_client::{Client, JobEvent};
 use buildpool_protocol::client_link::{Role, SubmitMessage};
+use buildpool_protocol::report::JobResult;
 use buildpool_tests::Pool;
+use futures_util::{FutureExt, StreamExt};
+use processes::{held, processor_secs};
 use runner::{connect, message, run};
 use std::time::{Duration, Instant};
+use tokio::time::MissedTickBehavior;
 
 fn main() {
-    runner::run_wanted(&[("fair", fair), ("revoke", revoke)]);
+    runner::run_wanted(&[("fair", fair), ("revoke", revoke), ("soak", soak)]);
 }
 
 /// Measures the queue time of one job of B behind 10,000 jobs of A. Baseline: the run time of one
@@ -77,4 +84,59 @@ fn revoke(runtime: &tokio::runtime::Runtime) {
 async fn bearer(pool: &Pool, admin: &Client, name: &str) -> Client {
     let created = admin.token_create(Role::Submit, name, None).await.expect("created");
     connect(pool, &created.token).await
+}
+
+/// Jobs of a soak that may be open at a time.
+const SOAK_OPEN_MAX: usize = 1_000;
+
+/// Submits jobs at a constant rate, and prints what the pool holds: once a minute, and ten times in a shorter run.
+fn soak(runtime: &tokio::runtime::Runtime) {
+    let secs = number("BUILDPOOL_SOAK_SECS", 60);
+    let rate = number("BUILDPOOL_SOAK_RATE", 200).max(1);
+    let pool = Pool::start(1);
+    runtime.block_on(async {
+        let client = connect(&pool, pool.token()).await;
+        let mut ticks = tokio::time::interval(Duration::from_secs(1) / u32::try_from(rate).expect("a rate"));
+        // A loop that was late catches up, so that the average rate is the requested one.
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        let each = Duration::from_secs(secs / 10).clamp(Duration::from_secs(1), Duration::from_secs(60));
+        let began = Instant::now();
+        let (mut shown, mut done) = (Duration::ZERO, 0_u64);
+        let mut open = futures_util::stream::FuturesUnordered::new();
+        while began.elapsed() < Duration::from_secs(secs) {
+            ticks.tick().await;
+            open.push(run(&client, &["/bin/true"]));
+            loop {
+                let ended: Option<JobResult> = match open.len() {
+                    SOAK_OPEN_MAX.. => open.next().await,
+                    _ => open.next().now_or_never().flatten(),
+                };
+                let Some(result) = ended else { break };
+                assert_eq!(result.exit_code, Some(0));
+                done += 1;
+            }
+            if began.elapsed() >= shown + each {
+                shown = began.elapsed();
+                let (coordinator, others) = held(&pool);
+                println!(
+                    "soak      {:>5} s  {done:>8} jobs, {:>3} open  coordinator {:>6.1} MiB, {:>3} descriptors  worker and keepers {:>6.1} MiB, {:>3} descriptors  {:>6.1} CPU-s",
+                    shown.as_secs(),
+                    open.len(),
+                    coordinator.memory,
+                    coordinator.descriptors,
+                    others.memory,
+                    others.descriptors,
+                    processor_secs(&pool)
+                );
+            }
+        }
+        while let Some(result) = open.next().await {
+            assert_eq!(result.exit_code, Some(0));
+        }
+    });
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name)
+        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: a number")))
 }

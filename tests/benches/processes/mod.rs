@@ -1,0 +1,78 @@
+//! Memory, processor time and open files of a pool's processes.
+
+#![allow(dead_code, reason = "each benchmark uses a part of it")]
+
+use buildpool_tests::Pool;
+
+/// What a part of a pool holds.
+pub(crate) struct Held {
+    /// Resident memory in MiB.
+    pub(crate) memory: f64,
+    /// Open file descriptors.
+    pub(crate) descriptors: usize,
+}
+
+/// Returns what the coordinator holds, and what the worker and its keepers hold together.
+pub(crate) fn held(pool: &Pool) -> (Held, Held) {
+    let coordinator = pool.coordinator_pid();
+    let mut others = Held { memory: 0.0, descriptors: 0 };
+    for pid in processes(pool).filter(|pid| *pid != coordinator) {
+        others.memory += resident_of(pid, "VmRSS");
+        others.descriptors += descriptors(pid);
+    }
+    let own = Held { memory: resident_of(coordinator, "VmRSS"), descriptors: descriptors(coordinator) };
+    (own, others)
+}
+
+fn descriptors(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
+}
+
+/// Returns the processor seconds of coordinator, worker and keepers so far, without the jobs.
+pub(crate) fn processor_secs(pool: &Pool) -> f64 {
+    let ticks: u64 = processes(pool)
+        .filter_map(|pid| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok())
+        .filter_map(|stat| {
+            let fields: Vec<_> = stat.rsplit(") ").next()?.split(' ').map(str::to_owned).collect();
+            Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
+        })
+        .sum();
+    ticks as f64 / 100.0
+}
+
+/// Returns the peak memory in MiB: of the coordinator, and of worker and keepers together.
+pub(crate) fn resident(pool: &Pool) -> (f64, f64) {
+    let coordinator = pool.coordinator_pid();
+    let others = processes(pool).filter(|pid| *pid != coordinator).map(|pid| resident_of(pid, "VmHWM")).sum();
+    (resident_of(coordinator, "VmHWM"), others)
+}
+
+/// Returns a field of `/proc/PID/status` in MiB; 0 if the process is gone.
+pub(crate) fn resident_of(pid: u32, field: &str) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let kib = status.lines().find_map(|line| {
+        line.strip_prefix(field)?.strip_prefix(':')?.trim().strip_suffix(" kB")?.parse::<f64>().ok()
+    });
+    kib.unwrap_or_default() / 1024.0
+}
+
+/// Returns the pool's own processes: coordinator, worker and keepers.
+pub(crate) fn processes(pool: &Pool) -> impl Iterator<Item = u32> {
+    let mut found = vec![pool.coordinator_pid()];
+    let worker = (pool.data("w0").exists()).then(|| pool.worker_pid(0));
+    found.extend(worker);
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        let Ok(line) = std::fs::read(entry.path().join("cmdline")) else { continue };
+        let is_keeper = line.split(|byte| *byte == 0).nth(1) == Some(b"keeper");
+        let parent = std::fs::read_to_string(entry.path().join("stat"))
+            .ok()
+            .and_then(|stat| stat.rsplit(") ").next()?.split(' ').nth(1)?.parse::<u32>().ok());
+        if is_keeper && (worker.is_some() && parent == worker) {
+            found.push(pid);
+        }
+    }
+    found.into_iter()
+}
