@@ -308,8 +308,7 @@ impl Metrics {
         for worker in workers.iter().take(WORKER_SERIES_MAX) {
             let by = ByWorker { worker: worker.record.name.clone() };
             self.worker_up.get_or_create(&by).set(i64::from(worker.connected));
-            let busy = i64::try_from(worker.jobs.len()).unwrap_or(i64::MAX);
-            self.worker_busy.get_or_create(&by).set(busy);
+            self.worker_busy.get_or_create(&by).set(i64::from(worker.busy));
             self.worker_slots.get_or_create(&by).set(i64::from(worker.record.slots));
             if let Some(free) = worker.disk_free_bytes {
                 self.worker_disk.get_or_create(&by).set(i64::try_from(free).unwrap_or(i64::MAX));
@@ -348,7 +347,7 @@ impl Metrics {
         let quarantined = idle_for_a_reason(false).filter(|worker| worker.quarantined.is_some()).count();
         set(&self.workers, "quarantined", quarantined);
         set(&self.workers, "ready", idle_for_a_reason(false).count() - quarantined);
-        let busy: usize = connected().map(|worker| worker.jobs.len()).sum();
+        let busy: usize = connected().map(|worker| worker.busy as usize).sum();
         let slots: usize = connected().map(|worker| worker.record.slots as usize).sum();
         set(&self.slots, "busy", busy);
         set(&self.slots, "free", slots.saturating_sub(busy));

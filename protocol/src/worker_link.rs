@@ -145,6 +145,10 @@ pub struct Condition {
     /// It passes standard input on to jobs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stdin: bool,
+    /// Grants beyond its free slots that it keeps until a slot is free, each for at most [`crate::limits::EARLY_GRANT_MAX`].
+    /// Then it declines them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub early_grants: u32,
     /// Target of the programs that may replace its own, as in the names of a release's files. Absent
     /// if it accepts no programs.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -152,6 +156,10 @@ pub struct Condition {
     /// The order to replace its program that it carries out, or that failed last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upgrade: Option<UpgradeState>,
+}
+
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// A message from the coordinator to a worker.

@@ -13,6 +13,7 @@ mod class_home;
 mod data_directory;
 mod disk;
 mod drain;
+mod early_grants;
 mod event;
 mod fallback_outcome;
 mod files;

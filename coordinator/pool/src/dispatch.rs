@@ -101,11 +101,13 @@ impl Pool {
     /// Grants queued jobs until no more fit. Drain [`Pool::poll_effect`] afterwards.
     ///
     /// The submitter's turn decides first, then priority and submission. A submitter with one job
-    /// therefore waits for at most one slot to become free, independent of other queues.
+    /// therefore waits for at most one slot to become free, independent of other queues, and during a series of short jobs
+    /// for the grants that a worker already keeps.
     pub fn dispatch(&mut self, now: Now) {
         if self.triggers.is_empty() {
             return;
         }
+        self.end_old_series(now);
         let triggers = std::mem::take(&mut self.triggers);
         let Heads { mut heads, with_resources } = self.heads_of(&triggers);
         let mut reserved = Reserved::default();

@@ -16,6 +16,8 @@ use std::time::Duration;
 
 /// Time limit for a worker to confirm the end of an attempt, in addition to the job's grace period.
 pub(crate) const KILL_CONFIRMED_WITHIN: Duration = Duration::from_secs(60);
+/// Time from the grant of a short job to its result, in addition to its run time: its wait for a slot, its files, its log.
+const SHORT_LEASE: Duration = Duration::from_millis(300);
 /// Limit on the attempts kept per job. Beyond it, the oldest attempts that do not count as losses
 /// are dropped.
 const ATTEMPTS_KEPT: usize = 64;
@@ -221,6 +223,14 @@ impl Pool {
                 None => return,
             },
         };
+        // An attempt that failed to start says nothing about the next job.
+        let is_result = completed.outcome.started_at_ms.is_some() && !completed.infrastructure;
+        let is_short = job.granted().is_some_and(|granted| {
+            is_result
+                && completed.outcome.duration <= self.config.short_job
+                && now.clock.saturating_sub(granted.sent_at) <= self.config.short_job + SHORT_LEASE
+        });
+        self.note_short_job(now, worker, is_short);
         self.return_adoptable(id, lease);
         self.note_start(id, lease.attempt.number, completed.outcome.started_at_ms);
         match classify(&completed.outcome, on_lost) {

@@ -105,8 +105,10 @@ impl Pool {
             (
                 job.was_retried_after(*id),
                 job.has_failed_on(*id),
+                worker.free_slots() == 0,
                 Reverse(is_warm(worker)),
                 Reverse(worker.free_slots()),
+                worker.beyond_slots(),
                 worker.record.name.as_str(),
             )
         })?;

@@ -29,6 +29,11 @@ pub struct Config {
     pub lost_after: Duration,
     /// Maximum time that a job waits for a busy worker with a warm workspace of its project.
     pub warm_wait: Duration,
+    /// Longest run time of a short job.
+    pub short_job: Duration,
+    /// Number of short jobs that make a series, if each ends soon after the one before. During a series, a worker gets grants
+    /// before it has a free slot.
+    pub short_jobs: u32,
     /// Limit on queued and running jobs.
     pub live_jobs_max: usize,
     /// Limit on the specs and secrets of live jobs, in bytes.
@@ -46,12 +51,21 @@ impl Default for Config {
         Self {
             lost_after: limits::LOST_AFTER,
             warm_wait: Duration::from_secs(5),
+            short_job: Duration::from_millis(20),
+            short_jobs: 8,
             live_jobs_max: limits::LIVE_JOBS_MAX,
             spec_bytes_max: limits::LIVE_SPECS_BYTES_MAX,
             local: false,
             quotas: Quotas::default(),
             approve_workers: false,
         }
+    }
+}
+
+impl Config {
+    /// Longest time between the ends of two jobs of a series of short jobs.
+    pub(crate) fn pause_max(&self) -> Duration {
+        self.short_job.saturating_mul(5)
     }
 }
 
@@ -105,6 +119,8 @@ pub struct Pool {
     pub(crate) draining: bool,
     /// Changes since the last dispatch that may let a queued job run.
     pub(crate) triggers: DispatchTriggers,
+    /// Workers with a series of short jobs.
+    pub(crate) series: BTreeSet<WorkerId>,
     /// Queued jobs that wait for a certain worker, as of the last dispatch.
     pub(crate) waits: BTreeSet<JobId>,
     pub(crate) next_order: u64,
@@ -132,6 +148,7 @@ impl Pool {
             effects: VecDeque::new(),
             draining: false,
             triggers: DispatchTriggers::default(),
+            series: BTreeSet::new(),
             waits: BTreeSet::new(),
             next_order: 1,
             next_epoch: epoch_base + 1,

@@ -352,6 +352,8 @@ impl Pool {
         }
         if let Some(mut known) = self.roster.get_mut(worker) {
             known.declined = true;
+            known.short_jobs.end();
+            known.runs_short_jobs = false;
         }
         self.end_attempt(now, id, lease, reason, Loss::Free);
     }
@@ -423,8 +425,9 @@ impl Pool {
 }
 
 /// Returns the parts of a condition that decide about grants.
-fn grant_conditions(condition: &Condition) -> (bool, bool, &[String], bool) {
-    (condition.draining, condition.quarantined.is_some(), &condition.warm_projects, condition.stdin)
+fn grant_conditions(condition: &Condition) -> (bool, bool, &[String], bool, u32) {
+    let Condition { draining, quarantined, warm_projects, stdin, early_grants, .. } = condition;
+    (*draining, quarantined.is_some(), warm_projects, *stdin, *early_grants)
 }
 
 /// Limit on the remembered earlier starts of a worker's daemon, newest first.

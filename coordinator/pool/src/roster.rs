@@ -1,5 +1,6 @@
 //! The known workers of the pool, connected or not.
 
+mod short_jobs;
 mod worker;
 
 pub(crate) use worker::{Contact, Worker, WorkerMut};

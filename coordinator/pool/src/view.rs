@@ -71,7 +71,9 @@ pub struct WorkerView {
     pub upgrade_target: Option<String>,
     /// The upgrade that it carries out, or that failed last.
     pub upgrade: Option<UpgradeState>,
-    /// Jobs granted to it.
+    /// Slots that are not free.
+    pub busy: u32,
+    /// Jobs granted to it. Some of them may wait there for a slot.
     pub jobs: Vec<JobId>,
 }
 
@@ -210,6 +212,7 @@ impl Pool {
                 disk_total_bytes: worker.condition.disk_total_bytes,
                 upgrade_target: worker.condition.upgrade_target.clone(),
                 upgrade: worker.condition.upgrade.clone(),
+                busy: worker.record.slots - worker.free_slots(),
                 jobs: worker.jobs.keys().copied().collect(),
             })
             .collect()

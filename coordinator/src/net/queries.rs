@@ -383,7 +383,7 @@ fn summary(shared: &AppState, principal: &Principal, worker: WorkerView) -> Work
         draining: worker.draining,
         quarantined: worker.quarantined,
         slots: record.slots,
-        busy: u32::try_from(worker.jobs.len()).unwrap_or(u32::MAX),
+        busy: worker.busy,
         labels: record.labels.clone(),
         resources: record.resources.clone(),
         accepts: record.accepts.clone(),

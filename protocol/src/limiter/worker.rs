@@ -121,6 +121,8 @@ impl Limited for Condition {
             disk_total_bytes,
             warm_projects,
             stdin: _,
+            // The pool uses at most `EARLY_GRANTS_MAX` of them.
+            early_grants: _,
             upgrade_target,
             upgrade,
         } = self;

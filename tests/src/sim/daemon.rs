@@ -14,7 +14,7 @@ use buildpool_protocol::limits::{GRACE, LOST_AFTER, REPORT_EVERY, SELF_FENCE_MAR
 use buildpool_protocol::outcome::{EndReason, Ending, StartFailure};
 use buildpool_protocol::spec::{JobSpec, OnLost};
 use buildpool_protocol::version::VersionRange;
-use buildpool_protocol::worker_link::{Condition, FromWorker, Held, HeldState, Register};
+use buildpool_protocol::worker_link::{Condition, FromWorker, Grant, Held, HeldState, Register};
 use buildpool_worker::limits::CUT_OFF_GRACE_MAX;
 use buildpool_worker::supervisor::Plan;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -22,6 +22,10 @@ use std::time::Duration;
 
 /// Delay that combines several changes into one report.
 const SETTLE: Duration = Duration::from_millis(50);
+/// Grants that it keeps until a slot is free, and the time that it keeps each: longer than the real one, so that jobs of the
+/// simulation end meanwhile.
+const EARLY_GRANTS: u32 = 3;
+const EARLY_GRANT_MAX: Duration = Duration::from_secs(20);
 const STREAM_EVERY: Duration = Duration::from_secs(5);
 pub(crate) const BACKOFF_MAX_MILLIS: u64 = 30_000;
 /// Redirects that it follows in a row, and the time for each.
@@ -61,6 +65,8 @@ pub(crate) struct Daemon {
     boot: BootId,
     preparing: BTreeMap<AttemptId, Preparing>,
     fenced: BTreeSet<AttemptId>,
+    /// Grants that wait for a slot, with the time when each came.
+    early: VecDeque<(Duration, Grant)>,
     link: Option<Link>,
     connect_at: Time,
     backoff_millis: u64,
@@ -85,6 +91,7 @@ impl Daemon {
             boot,
             preparing: BTreeMap::new(),
             fenced: BTreeSet::new(),
+            early: VecDeque::new(),
             link: None,
             connect_at: now,
             backoff_millis: 200,
@@ -152,6 +159,7 @@ impl Daemon {
         let when = |at: Duration| host.clocks.continuous.when(at);
         let mut at = self.preparing.values().map(|attempt| Some(when(attempt.ready_at))).fold(None, earlier);
         at = earlier(at, self.drain_at.map(when));
+        at = earlier(at, self.early.front().map(|(came_at, _)| when(*came_at + EARLY_GRANT_MAX)));
         at = earlier(at, self.lacks_room.then_some(host.full_until));
         if let Some((id, _)) = host.spool.iter().find(|(_, entry)| entry.is_unwatched) {
             let _ = id;
@@ -180,6 +188,7 @@ impl Daemon {
             self.lacks_room = false;
             self.changed(local);
         }
+        self.start_early(host, now, truth);
         self.start_what_is_ready(host, now, truth);
         if self.drain_at.is_some_and(|at| at <= local) {
             self.drain_at = None;
@@ -280,6 +289,7 @@ impl Daemon {
 
     fn disconnected(&mut self, now: Time, truth: &mut Truth) {
         self.link = None;
+        self.early.clear();
         self.connect_at = now + truth.dice.millis(0, self.backoff_millis);
         self.backoff_millis = (self.backoff_millis * 2).min(BACKOFF_MAX_MILLIS);
     }
@@ -378,7 +388,12 @@ impl Daemon {
 
     fn condition(&self) -> Condition {
         let quarantined = self.lacks_room.then(|| "it could not lay out a job".to_owned());
-        Condition { draining: self.is_draining, quarantined, ..Condition::default() }
+        Condition {
+            draining: self.is_draining,
+            quarantined,
+            early_grants: EARLY_GRANTS,
+            ..Condition::default()
+        }
     }
 
     // ---- grants

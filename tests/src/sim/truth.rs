@@ -47,6 +47,8 @@ pub struct Counts {
     pub retries: u64,
     /// Grants that a worker declined.
     pub declines: u64,
+    /// Grants that waited on a worker for a slot and then started.
+    pub early_starts: u64,
     /// Attempts that a worker ended because it was disconnected.
     pub cut_offs: u64,
     /// Attempts that were fenced, except those of cancelled jobs.
@@ -73,6 +75,7 @@ impl Counts {
         self.losses += other.losses;
         self.retries += other.retries;
         self.declines += other.declines;
+        self.early_starts += other.early_starts;
         self.cut_offs += other.cut_offs;
         self.fenced += other.fenced;
         self.seconds += other.seconds;

@@ -5,6 +5,7 @@ use super::attempt::Attempt;
 use super::class_home;
 use super::data_directory::DataDirectory;
 use super::drain::DaemonPhase;
+use super::early_grants::EarlyGrants;
 use super::event::Event;
 use super::files::Files;
 use super::keepers::Keepers;
@@ -40,6 +41,7 @@ pub(super) struct Agent {
     pub(super) files: Files,
     pub(super) keepers: Keepers,
     pub(super) attempts: BTreeMap<AttemptId, Attempt>,
+    pub(super) early_grants: EarlyGrants,
     pub(super) boot: BootId,
     /// Starts of the daemon that have certainly ended.
     pub(super) ended_boots: Vec<BootId>,
@@ -132,6 +134,7 @@ impl Agent {
             files,
             keepers,
             attempts: BTreeMap::new(),
+            early_grants: EarlyGrants::default(),
             boot: BootId::from_uuid(uuid::Uuid::now_v7()),
             ended_boots: Vec::new(),
             work: JoinSet::new(),
@@ -189,7 +192,11 @@ impl Agent {
             Event::Connected(control) => self.register(control),
             Event::Incoming(message) => self.handle_message(message),
             Event::Stdin { position, content } => self.on_stdin(position, &content),
-            Event::Disconnected => self.link = None,
+            Event::Disconnected => {
+                self.link = None;
+                // The coordinator grants them again to the next connection.
+                self.early_grants.clear();
+            }
             Event::Keeper { link, message } => self.on_keeper(link, message),
             Event::KeeperGone { link } => self.on_keeper_gone(link),
             Event::Prepared { attempt, result } => self.on_prepared(attempt, result),
@@ -217,6 +224,7 @@ impl Agent {
             disk_total_bytes: room.as_ref().map(|room| room.total),
             warm_projects: self.files.workspaces.warm_projects(),
             stdin: true,
+            early_grants: EarlyGrants::limit(self.config.slots),
             upgrade_target: self.config.upgrades.then(platform::release_target),
             upgrade: self.upgrade_state(),
         }
@@ -240,7 +248,10 @@ impl Agent {
         let link = self.link.iter().flat_map(|link| [Some(link.report_at), link.settle_at]);
         let leave = self.phase.is_shutdown().then(|| Instant::now() + LAST_WORDS / 10);
         let shortage = self.shortage.as_ref().map(|(_, check_at)| *check_at);
-        for at in link.chain([self.drain_at, leave, shortage, Some(self.disk_check_at)]).flatten() {
+        for at in link
+            .chain([self.drain_at, leave, shortage, Some(self.disk_check_at), self.early_grants.deadline()])
+            .flatten()
+        {
             wake_at = wake_at.min(at);
         }
         wake_at
@@ -248,6 +259,7 @@ impl Agent {
 
     pub(super) fn run_due_tasks(&mut self) {
         let now = Instant::now();
+        self.start_early_grants(now);
         if self.drain_at.is_some_and(|at| now >= at) {
             self.drain_at = None;
             self.end_all();

@@ -109,7 +109,7 @@ impl Agent {
                 }
             }
             ToWorker::Act(desired) => self.apply_desired(desired, false),
-            ToWorker::Grant(grant) => self.on_grant(*grant),
+            ToWorker::Grant(grant) => self.on_grant(grant),
             ToWorker::Position { lease, position } => self.on_position(lease, position),
             ToWorker::StdinEnd { lease, end } => self.on_stdin_end(lease, end),
             // Ignore an un-drain during shutdown.
@@ -147,6 +147,9 @@ impl Agent {
 
     pub(super) fn apply_desired(&mut self, desired: Desired, is_first: bool) {
         let lease = desired.lease();
+        if !matches!(desired, Desired::Continue { .. }) && self.early_grants.remove(lease) {
+            return self.decline(lease, "it was ended before it started");
+        }
         let Some(attempt) = self.attempts.get_mut(&lease.attempt).filter(|held| held.lease == lease) else {
             return;
         };
@@ -169,7 +172,7 @@ impl Agent {
         }
     }
 
-    pub(super) fn on_grant(&mut self, grant: Grant) {
+    pub(super) fn on_grant(&mut self, grant: Box<Grant>) {
         let lease = grant.lease;
         if let Some(held) = self.attempts.get(&lease.attempt) {
             if held.lease != lease {
@@ -177,21 +180,62 @@ impl Agent {
             }
             return;
         }
-        let live = self.attempts.values().filter(|attempt| attempt.is_live()).count();
-        if !self.phase.accepts_jobs() {
-            return self.decline(lease, "the worker is draining");
-        }
-        if let Some(reason) = self.quarantine() {
-            self.report_soon();
+        if let Some(reason) = self.reason_to_decline() {
             return self.decline(lease, &reason);
         }
-        if live >= self.config.slots as usize {
-            return self.decline(lease, "the worker has no free slot");
+        // An earlier grant comes first.
+        if self.early_grants.is_empty() && self.has_free_slot() {
+            return self.begin(*grant);
         }
+        if self.early_grants.keep(Instant::now(), self.config.slots, grant).is_err() {
+            self.decline(lease, "the worker has no free slot");
+        }
+    }
+
+    fn reason_to_decline(&mut self) -> Option<String> {
+        if !self.phase.accepts_jobs() {
+            return Some("the worker is draining".to_owned());
+        }
+        let reason = self.quarantine()?;
+        self.report_soon();
+        Some(reason)
+    }
+
+    /// Returns true if there is a slot for another attempt, and a user without processes to run it.
+    fn has_free_slot(&self) -> bool {
+        let live = self.attempts.values().filter(|attempt| attempt.is_live()).count();
+        live < self.config.slots as usize && (self.users.is_empty() || self.free_user().is_some())
+    }
+
+    /// Starts the grants that waited for a slot, and declines those that can't start soon.
+    pub(super) fn start_early_grants(&mut self, now: Instant) {
+        if self.early_grants.is_empty() {
+            return;
+        }
+        let is_due = self.early_grants.deadline().is_some_and(|at| at <= now);
+        if !is_due && self.phase.accepts_jobs() && !self.has_free_slot() {
+            return;
+        }
+        if let Some(reason) = self.reason_to_decline() {
+            while let Some(grant) = self.early_grants.next() {
+                self.decline(grant.lease, &reason);
+            }
+        }
+        while self.has_free_slot()
+            && let Some(grant) = self.early_grants.next()
+        {
+            self.begin(*grant);
+        }
+        while let Some(grant) = self.early_grants.next_overdue(now) {
+            self.decline(grant.lease, "the worker had no free slot in time");
+            self.report_soon();
+        }
+    }
+
+    /// Begins an attempt: prepares its files in the background.
+    fn begin(&mut self, grant: Grant) {
+        let lease = grant.lease;
         let user = self.free_user().cloned();
-        if user.is_none() && !self.users.is_empty() {
-            return self.decline(lease, "the worker has no user that is free for it");
-        }
         self.outbox.add(lease.attempt, self.data_directory.attempt(lease.attempt).join(records::LOG), 0);
         self.outbox.start_sending(lease.attempt, 0);
         let (stop, stopped) = watch::channel(false);

@@ -4,8 +4,10 @@ use crate::effect::WorkerRecord;
 use crate::input::Session;
 use crate::offers::{OfferKey, Offers, offers};
 use crate::reserve::Reserved;
+use crate::roster::short_jobs::ShortJobs;
 use buildpool_protocol::ids::{BootId, JobId};
-use buildpool_protocol::spec::{Access, JobSpec};
+use buildpool_protocol::limits::EARLY_GRANTS_MAX;
+use buildpool_protocol::spec::{Access, JobSpec, OnLost};
 use buildpool_protocol::worker_link::Condition;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
@@ -37,6 +39,9 @@ pub(crate) struct Worker {
     pub(crate) is_loss_timed: bool,
     /// True if it declined a grant and has not reported since.
     pub(crate) declined: bool,
+    pub(crate) short_jobs: ShortJobs,
+    /// True during a series of short jobs. Then it gets grants beyond its free slots.
+    pub(crate) runs_short_jobs: bool,
     pub(crate) drain_deadline: Option<Duration>,
     /// False if it never got a job since it was first seen, in this run of the coordinator.
     pub(crate) has_run: bool,
@@ -56,6 +61,8 @@ impl Worker {
             ended_boots: Vec::new(),
             is_loss_timed: false,
             declined: false,
+            short_jobs: ShortJobs::default(),
+            runs_short_jobs: false,
             drain_deadline: None,
             has_run: false,
             jobs: BTreeMap::new(),
@@ -123,8 +130,23 @@ impl Worker {
     }
 
     pub(crate) fn free_slots(&self) -> u32 {
-        let leased = u32::try_from(self.jobs.len()).unwrap_or(u32::MAX);
-        self.record.slots.saturating_sub(leased).saturating_sub(self.foreign_attempts)
+        self.record.slots.saturating_sub(self.attempts())
+    }
+
+    /// Returns the number of grants that it gets beyond its free slots. It starts them when jobs end, without a
+    /// round trip between two jobs. A job must not wait for the end of a long one while another worker is free, so it gets
+    /// them only during a series of short jobs, and declines one that it can't start soon.
+    fn early_grants(&self) -> u32 {
+        if self.runs_short_jobs { self.condition.early_grants.min(EARLY_GRANTS_MAX) } else { 0 }
+    }
+
+    /// Returns the number of grants beyond its slots.
+    pub(crate) fn beyond_slots(&self) -> u32 {
+        self.attempts().saturating_sub(self.record.slots)
+    }
+
+    fn attempts(&self) -> u32 {
+        u32::try_from(self.jobs.len()).unwrap_or(u32::MAX).saturating_add(self.foreign_attempts)
     }
 
     pub(crate) fn used(&self, resource: &str) -> u32 {
@@ -138,7 +160,7 @@ impl Worker {
             && !self.declined
             && !self.is_quarantined()
             && self.record.approved
-            && self.free_slots() > 0
+            && (self.free_slots() > 0 || self.beyond_slots() < self.early_grants())
     }
 
     /// Returns true if it could run the job when idle.
@@ -173,6 +195,8 @@ impl Worker {
     /// Returns true if it can run the job now, without the units reserved for other jobs.
     pub(crate) fn has_room(&self, spec: &JobSpec, reserved: &Reserved) -> bool {
         self.is_open()
+            // Without a restart of its worker, a grant that waits there is not known to wait. Such a job must be able to run again.
+            && (self.free_slots() > 0 || spec.on_lost == OnLost::Rerun)
             && (spec.stdin.is_none() || self.condition.stdin)
             && self.could_run(spec)
             && self.shortage(spec, reserved) == 0

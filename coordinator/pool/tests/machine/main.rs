@@ -3,6 +3,7 @@
 mod cancelling;
 mod dispatching;
 mod draining;
+mod early;
 mod fairness;
 mod guarding;
 mod losing;

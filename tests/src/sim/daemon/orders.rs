@@ -4,7 +4,7 @@ use super::super::clock::Time;
 use super::super::host::Host;
 use super::super::network::{ConnectionId, Up};
 use super::super::truth::Truth;
-use super::{Daemon, Preparing, cut_off_after};
+use super::{Daemon, EARLY_GRANT_MAX, EARLY_GRANTS, Preparing, cut_off_after};
 use buildpool_protocol::ids::{AttemptId, Lease};
 use buildpool_protocol::limits::REPORT_EVERY;
 use buildpool_protocol::outcome::EndReason;
@@ -110,6 +110,13 @@ impl Daemon {
     fn want(&mut self, host: &mut Host, desired: Desired, now: Time, truth: &mut Truth) {
         let lease = desired.lease();
         let id = lease.attempt;
+        let early = self.early.len();
+        if !matches!(desired, Desired::Continue { .. }) {
+            self.early.retain(|(_, grant)| grant.lease != lease);
+        }
+        if self.early.len() < early {
+            return self.decline(lease, "it was ended before it started", now, truth);
+        }
         let is_prepared = self.preparing.get(&id).is_some_and(|held| held.lease == lease);
         let is_kept = host.spool.get(&id).is_some_and(|entry| entry.lease == lease);
         if !is_prepared && !is_kept {
@@ -181,17 +188,62 @@ impl Daemon {
     fn take_grant(&mut self, host: &mut Host, grant: Grant, now: Time, truth: &mut Truth) {
         let (lease, local) = (grant.lease, host.local(now).continuous);
         let id = lease.attempt;
-        if self.preparing.contains_key(&id) || host.spool.contains_key(&id) {
+        let is_early = self.early.iter().any(|(_, early)| early.lease == lease);
+        if self.preparing.contains_key(&id) || host.spool.contains_key(&id) || is_early {
             return;
         }
-        let live = self.preparing.len() + host.spool.values().filter(|entry| entry.outcome.is_none()).count();
-        let is_free = live < host.slots as usize && self.has_resources(host, &grant.spec);
-        if self.is_draining || self.lacks_room || !is_free || (self.is_moody && truth.dice.percent(30)) {
-            truth.counts.declines += 1;
-            truth.note(now, || format!("{} declines {id}", host.name));
-            let reason = "no slot is free".to_owned();
-            return self.send(now, truth, Up::Message(Box::new(FromWorker::Decline { lease, reason })));
+        if self.is_draining || self.lacks_room || (self.is_moody && truth.dice.percent(30)) {
+            return self.decline(lease, "no slot is free", now, truth);
         }
+        if !self.early.is_empty() || !self.is_free(host, &grant.spec) {
+            if self.early.len() >= EARLY_GRANTS as usize {
+                return self.decline(lease, "no slot is free", now, truth);
+            }
+            truth.note(now, || format!("{} keeps {id} until a slot is free", host.name));
+            self.early.push_back((local, grant));
+            return;
+        }
+        self.begin(host, grant, now, truth);
+    }
+
+    fn decline(&mut self, lease: Lease, reason: &str, now: Time, truth: &mut Truth) {
+        truth.counts.declines += 1;
+        truth.note(now, || format!("a worker declines {}: {reason}", lease.attempt));
+        let reason = reason.to_owned();
+        self.send(now, truth, Up::Message(Box::new(FromWorker::Decline { lease, reason })));
+    }
+
+    /// Starts grants that waited for a slot, and declines those that can't start soon.
+    pub(super) fn start_early(&mut self, host: &mut Host, now: Time, truth: &mut Truth) {
+        let local = host.local(now).continuous;
+        while let Some((came_at, grant)) = self.early.front() {
+            let (is_free, lease) = (self.is_free(host, &grant.spec), grant.lease);
+            if self.is_draining || self.lacks_room {
+                self.early.pop_front();
+                self.decline(lease, "no slot is free", now, truth);
+            } else if is_free {
+                truth.counts.early_starts += 1;
+                if let Some((_, grant)) = self.early.pop_front() {
+                    self.begin(host, grant, now, truth);
+                }
+            } else if *came_at + EARLY_GRANT_MAX <= local {
+                self.early.pop_front();
+                self.decline(lease, "no slot was free in time", now, truth);
+                self.changed(local);
+            } else {
+                break;
+            }
+        }
+    }
+
+    fn is_free(&self, host: &Host, spec: &JobSpec) -> bool {
+        let live = self.preparing.len() + host.spool.values().filter(|entry| entry.outcome.is_none()).count();
+        live < host.slots as usize && self.has_resources(host, spec)
+    }
+
+    fn begin(&mut self, host: &Host, grant: Grant, now: Time, truth: &mut Truth) {
+        let (lease, local) = (grant.lease, host.local(now).continuous);
+        let id = lease.attempt;
         truth.note(now, || format!("{} takes {id}", host.name));
         let prepares = truth.behaviours.get(&id.job).map_or(Duration::ZERO, |behaviour| behaviour.prepares);
         self.preparing.insert(
