@@ -222,7 +222,7 @@ impl Metrics {
             self.oldest_wait.clone(),
         );
         all.register("worker_up", "1 while the worker is connected", self.worker_up.clone());
-        all.register("worker_busy_slots", "Jobs granted to the worker", self.worker_busy.clone());
+        all.register("worker_busy_slots", "Slots of the worker that are in use", self.worker_busy.clone());
         all.register("worker_slots", "Slots of the worker", self.worker_slots.clone());
         all.register_with_unit(
             "worker_disk_free",

@@ -100,10 +100,10 @@ pub const JOBS_PAGE_MAX: usize = 1_000;
 pub const BUILD_JOBS_MAX: usize = 64;
 /// Limit on the slots of one worker.
 pub const SLOTS_MAX: u32 = 1024;
-/// Limit on the grants beyond the free slots of one worker.
+/// Maximum number of grants that the coordinator sends to a worker beyond its slots.
 pub const EARLY_GRANTS_MAX: u32 = 64;
-/// Time that a worker keeps a grant without a free slot.
-pub const EARLY_GRANT_MAX: Duration = Duration::from_millis(200);
+/// Maximum time that a grant waits on a worker for a free slot. Then the worker declines it.
+pub const EARLY_GRANT_WAIT_MAX: Duration = Duration::from_millis(200);
 /// Number of attempts lost with their worker after which a job fails permanently.
 pub const LOSSES_MAX: u32 = 3;
 

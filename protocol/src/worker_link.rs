@@ -145,8 +145,8 @@ pub struct Condition {
     /// It passes standard input on to jobs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stdin: bool,
-    /// Grants beyond its free slots that it keeps until a slot is free, each for at most [`crate::limits::EARLY_GRANT_MAX`].
-    /// Then it declines them.
+    /// Number of grants beyond its slots that the worker accepts. Each waits at most
+    /// [`crate::limits::EARLY_GRANT_WAIT_MAX`] for a slot, then the worker declines it.
     #[serde(skip_serializing_if = "is_zero")]
     pub early_grants: u32,
     /// Target of the programs that may replace its own, as in the names of a release's files. Absent

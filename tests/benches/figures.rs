@@ -18,7 +18,7 @@ use buildpool_protocol::version::VersionRange;
 use buildpool_protocol::worker_link::{Condition, FromWorker, Register};
 use buildpool_tests::{Place, Pool, PoolBuilder};
 use futures_util::{SinkExt, StreamExt};
-use processes::{processor_secs, resident, resident_of};
+use processes::{peak_memory, processor_secs, status_mib};
 use runner::{connect, message, run};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -168,7 +168,7 @@ fn stream(runtime: &tokio::runtime::Runtime) {
             .start();
         let client = runtime.block_on(connect(&pool, pool.token()));
         let _warm = runtime.block_on(run(&client, &["/bin/true"]));
-        let memory = resident(&pool);
+        let memory = peak_memory(&pool);
         let processor = processor_secs(&pool);
         let submit = SubmitMessage { follow: true, ..message(&["cat", &file.to_string_lossy()]) };
         let began = Instant::now();
@@ -197,7 +197,7 @@ fn stream(runtime: &tokio::runtime::Runtime) {
         let verdict = began.elapsed();
         let took = sealed.expect("a log ends before its job is done");
         assert_eq!(hash, expected, "the reader has other bytes than the process wrote");
-        let after = resident(&pool);
+        let after = peak_memory(&pool);
         println!(
             "stream    1 GiB end to end             {:>6.0} MB/s, verdict at {:>4.0} MB/s, {:.2} CPU-s (pool), peak memory coordinator {:+.0} MiB, worker and keepers {:+.0} MiB",
             megabytes(took),
@@ -263,7 +263,7 @@ fn idle(runtime: &tokio::runtime::Runtime) {
     let pool = PoolBuilder::default().start();
     let tokens: Vec<String> =
         (0..=count / WORKERS_OF_TOKEN).map(|number| worker_token(&pool, number)).collect();
-    let before = resident_of(pool.coordinator_pid(), "VmRSS");
+    let before = status_mib(pool.coordinator_pid(), "VmRSS");
     let held = runtime.block_on(async {
         let mut held = Vec::new();
         for number in 0..count {
@@ -271,7 +271,7 @@ fn idle(runtime: &tokio::runtime::Runtime) {
         }
         held
     });
-    let after = resident_of(pool.coordinator_pid(), "VmRSS");
+    let after = status_mib(pool.coordinator_pid(), "VmRSS");
     println!(
         "idle      {count} worker connections    {:>6.1} KiB each in the coordinator",
         (after - before) * 1024.0 / f64::from(count)

@@ -13,7 +13,7 @@ use buildpool_protocol::client_link::{Role, SubmitMessage};
 use buildpool_protocol::report::JobResult;
 use buildpool_tests::Pool;
 use futures_util::{FutureExt, StreamExt};
-use processes::{held, processor_secs};
+use processes::{processor_secs, usage};
 use runner::{connect, message, run};
 use std::time::{Duration, Instant};
 use tokio::time::MissedTickBehavior;
@@ -89,7 +89,8 @@ async fn bearer(pool: &Pool, admin: &Client, name: &str) -> Client {
 /// Jobs of a soak that may be open at a time.
 const SOAK_OPEN_MAX: usize = 1_000;
 
-/// Submits jobs at a constant rate, and prints what the pool holds: once a minute, and ten times in a shorter run.
+/// Submits jobs at a constant rate. Prints memory, open files and processor time each tenth of the run (at least 1 s, at most
+/// 60 s apart).
 fn soak(runtime: &tokio::runtime::Runtime) {
     let secs = number("BUILDPOOL_SOAK_SECS", 60);
     let rate = number("BUILDPOOL_SOAK_RATE", 200).max(1);
@@ -117,7 +118,7 @@ fn soak(runtime: &tokio::runtime::Runtime) {
             }
             if began.elapsed() >= shown + each {
                 shown = began.elapsed();
-                let (coordinator, others) = held(&pool);
+                let (coordinator, others) = usage(&pool);
                 println!(
                     "soak      {:>5} s  {done:>8} jobs, {:>3} open  coordinator {:>6.1} MiB, {:>3} descriptors  worker and keepers {:>6.1} MiB, {:>3} descriptors  {:>6.1} CPU-s",
                     shown.as_secs(),
@@ -137,6 +138,7 @@ fn soak(runtime: &tokio::runtime::Runtime) {
 }
 
 fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name)
-        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: a number")))
+    std::env::var(name).map_or(default, |text| {
+        text.parse().unwrap_or_else(|_| panic!("invalid {name} `{text}`: must be a whole number"))
+    })
 }

@@ -20,9 +20,9 @@ const BYTES_MAX: usize = 16 << 10;
 struct Simple {
     words: Vec<String>,
     operator: String,
-    /// Index in `words` of the program that runs in the end, and its name without directories. A digest looks at them once for
-    /// each tool.
+    /// Index in `words` of the program, after wrappers and variables. Stored, because each tool's check reads it.
     program_at: usize,
+    /// File name of the program, without directories. Empty if the part only sets variables.
     name: String,
 }
 
@@ -123,7 +123,7 @@ impl Simple {
         Some((&self.name, self.words.get(self.program_at + 1..)?))
     }
 
-    /// Finds its program.
+    /// Sets `program_at` and `name` from `words`.
     fn find_program(&mut self) {
         let inner = unwrapped(&self.words);
         let program = inner.first().map_or("", |word| word.trim_start_matches('(').trim_end_matches(')'));

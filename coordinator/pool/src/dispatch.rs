@@ -101,8 +101,8 @@ impl Pool {
     /// Grants queued jobs until no more fit. Drain [`Pool::poll_effect`] afterwards.
     ///
     /// The submitter's turn decides first, then priority and submission. A submitter with one job
-    /// therefore waits for at most one slot to become free, independent of other queues, and during a series of short jobs
-    /// for the grants that a worker already keeps.
+    /// therefore waits for at most one slot to become free, independent of other queues.
+    /// During a series of short jobs, it also waits for the early grants already sent.
     pub fn dispatch(&mut self, now: Now) {
         if self.triggers.is_empty() {
             return;

@@ -16,8 +16,9 @@ use std::time::Duration;
 
 /// Time limit for a worker to confirm the end of an attempt, in addition to the job's grace period.
 pub(crate) const KILL_CONFIRMED_WITHIN: Duration = Duration::from_secs(60);
-/// Time from the grant of a short job to its result, in addition to its run time: its wait for a slot, its files, its log.
-const SHORT_LEASE: Duration = Duration::from_millis(300);
+/// Maximum time between the grant and the result of a short job, beyond [`crate::Config::short_job_max`]. It covers the wait
+/// for a slot, the layout of files and the log.
+const SHORT_JOB_OVERHEAD_MAX: Duration = Duration::from_millis(300);
 /// Limit on the attempts kept per job. Beyond it, the oldest attempts that do not count as losses
 /// are dropped.
 const ATTEMPTS_KEPT: usize = 64;
@@ -223,14 +224,15 @@ impl Pool {
                 None => return,
             },
         };
-        // An attempt that failed to start says nothing about the next job.
+        // An attempt that did not start, or that ended with an infrastructure failure, ends the series.
         let is_result = completed.outcome.started_at_ms.is_some() && !completed.infrastructure;
         let is_short = job.granted().is_some_and(|granted| {
             is_result
-                && completed.outcome.duration <= self.config.short_job
-                && now.clock.saturating_sub(granted.sent_at) <= self.config.short_job + SHORT_LEASE
+                && completed.outcome.duration <= self.config.short_job_max
+                && now.clock.saturating_sub(granted.sent_at)
+                    <= self.config.short_job_max + SHORT_JOB_OVERHEAD_MAX
         });
-        self.note_short_job(now, worker, is_short);
+        self.note_job_end(now, worker, is_short);
         self.return_adoptable(id, lease);
         self.note_start(id, lease.attempt.number, completed.outcome.started_at_ms);
         match classify(&completed.outcome, on_lost) {

@@ -29,11 +29,10 @@ pub struct Config {
     pub lost_after: Duration,
     /// Maximum time that a job waits for a busy worker with a warm workspace of its project.
     pub warm_wait: Duration,
-    /// Longest run time of a short job.
-    pub short_job: Duration,
-    /// Number of short jobs that make a series, if each ends soon after the one before. During a series, a worker gets grants
-    /// before it has a free slot.
-    pub short_jobs: u32,
+    /// Maximum run time of a short job.
+    pub short_job_max: Duration,
+    /// Number of short jobs in a row after which a worker gets early grants.
+    pub series_min: u32,
     /// Limit on queued and running jobs.
     pub live_jobs_max: usize,
     /// Limit on the specs and secrets of live jobs, in bytes.
@@ -51,8 +50,8 @@ impl Default for Config {
         Self {
             lost_after: limits::LOST_AFTER,
             warm_wait: Duration::from_secs(5),
-            short_job: Duration::from_millis(20),
-            short_jobs: 8,
+            short_job_max: Duration::from_millis(20),
+            series_min: 8,
             live_jobs_max: limits::LIVE_JOBS_MAX,
             spec_bytes_max: limits::LIVE_SPECS_BYTES_MAX,
             local: false,
@@ -64,8 +63,8 @@ impl Default for Config {
 
 impl Config {
     /// Longest time between the ends of two jobs of a series of short jobs.
-    pub(crate) fn pause_max(&self) -> Duration {
-        self.short_job.saturating_mul(5)
+    pub(crate) fn series_pause_max(&self) -> Duration {
+        self.short_job_max.saturating_mul(5)
     }
 }
 

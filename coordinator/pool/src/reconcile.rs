@@ -352,8 +352,8 @@ impl Pool {
         }
         if let Some(mut known) = self.roster.get_mut(worker) {
             known.declined = true;
-            known.short_jobs.end();
-            known.runs_short_jobs = false;
+            known.series.end();
+            known.is_in_series = false;
         }
         self.end_attempt(now, id, lease, reason, Loss::Free);
     }

@@ -4,23 +4,23 @@
 
 use buildpool_tests::Pool;
 
-/// What a part of a pool holds.
-pub(crate) struct Held {
+/// Memory and open files of a set of processes, at present.
+pub(crate) struct Usage {
     /// Resident memory in MiB.
     pub(crate) memory: f64,
     /// Open file descriptors.
     pub(crate) descriptors: usize,
 }
 
-/// Returns what the coordinator holds, and what the worker and its keepers hold together.
-pub(crate) fn held(pool: &Pool) -> (Held, Held) {
+/// Returns the present usage of the coordinator, and of the worker and its keepers together.
+pub(crate) fn usage(pool: &Pool) -> (Usage, Usage) {
     let coordinator = pool.coordinator_pid();
-    let mut others = Held { memory: 0.0, descriptors: 0 };
+    let mut others = Usage { memory: 0.0, descriptors: 0 };
     for pid in processes(pool).filter(|pid| *pid != coordinator) {
-        others.memory += resident_of(pid, "VmRSS");
+        others.memory += status_mib(pid, "VmRSS");
         others.descriptors += descriptors(pid);
     }
-    let own = Held { memory: resident_of(coordinator, "VmRSS"), descriptors: descriptors(coordinator) };
+    let own = Usage { memory: status_mib(coordinator, "VmRSS"), descriptors: descriptors(coordinator) };
     (own, others)
 }
 
@@ -41,14 +41,14 @@ pub(crate) fn processor_secs(pool: &Pool) -> f64 {
 }
 
 /// Returns the peak memory in MiB: of the coordinator, and of worker and keepers together.
-pub(crate) fn resident(pool: &Pool) -> (f64, f64) {
+pub(crate) fn peak_memory(pool: &Pool) -> (f64, f64) {
     let coordinator = pool.coordinator_pid();
-    let others = processes(pool).filter(|pid| *pid != coordinator).map(|pid| resident_of(pid, "VmHWM")).sum();
-    (resident_of(coordinator, "VmHWM"), others)
+    let others = processes(pool).filter(|pid| *pid != coordinator).map(|pid| status_mib(pid, "VmHWM")).sum();
+    (status_mib(coordinator, "VmHWM"), others)
 }
 
 /// Returns a field of `/proc/PID/status` in MiB; 0 if the process is gone.
-pub(crate) fn resident_of(pid: u32, field: &str) -> f64 {
+pub(crate) fn status_mib(pid: u32, field: &str) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let kib = status.lines().find_map(|line| {
         line.strip_prefix(field)?.strip_prefix(':')?.trim().strip_suffix(" kB")?.parse::<f64>().ok()

@@ -25,7 +25,7 @@ const SETTLE: Duration = Duration::from_millis(50);
 /// Grants that it keeps until a slot is free, and the time that it keeps each: longer than the real one, so that jobs of the
 /// simulation end meanwhile.
 const EARLY_GRANTS: u32 = 3;
-const EARLY_GRANT_MAX: Duration = Duration::from_secs(20);
+const EARLY_GRANT_WAIT_MAX: Duration = Duration::from_secs(20);
 const STREAM_EVERY: Duration = Duration::from_secs(5);
 pub(crate) const BACKOFF_MAX_MILLIS: u64 = 30_000;
 /// Redirects that it follows in a row, and the time for each.
@@ -159,7 +159,7 @@ impl Daemon {
         let when = |at: Duration| host.clocks.continuous.when(at);
         let mut at = self.preparing.values().map(|attempt| Some(when(attempt.ready_at))).fold(None, earlier);
         at = earlier(at, self.drain_at.map(when));
-        at = earlier(at, self.early.front().map(|(came_at, _)| when(*came_at + EARLY_GRANT_MAX)));
+        at = earlier(at, self.early.front().map(|(came_at, _)| when(*came_at + EARLY_GRANT_WAIT_MAX)));
         at = earlier(at, self.lacks_room.then_some(host.full_until));
         if let Some((id, _)) = host.spool.iter().find(|(_, entry)| entry.is_unwatched) {
             let _ = id;

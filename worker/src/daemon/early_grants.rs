@@ -3,7 +3,7 @@
 //! To the coordinator, such a grant is still on its way: it is in no report, and it is gone with its connection.
 
 use buildpool_protocol::ids::Lease;
-use buildpool_protocol::limits::{EARLY_GRANT_MAX, EARLY_GRANTS_MAX};
+use buildpool_protocol::limits::{EARLY_GRANT_WAIT_MAX, EARLY_GRANTS_MAX};
 use buildpool_protocol::worker_link::Grant;
 use std::collections::VecDeque;
 use tokio::time::Instant;
@@ -60,7 +60,7 @@ impl EarlyGrants {
 
     /// Returns when the first grant has waited for too long.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.waiting.front().map(|(came_at, _)| *came_at + EARLY_GRANT_MAX)
+        self.waiting.front().map(|(came_at, _)| *came_at + EARLY_GRANT_WAIT_MAX)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -72,7 +72,7 @@ impl EarlyGrants {
 mod tests {
     use super::EarlyGrants;
     use buildpool_protocol::ids::{AttemptId, JobId, Lease};
-    use buildpool_protocol::limits::EARLY_GRANT_MAX;
+    use buildpool_protocol::limits::EARLY_GRANT_WAIT_MAX;
     use buildpool_protocol::spec::{Command, JobSpec, Source};
     use buildpool_protocol::worker_link::Grant;
     use std::collections::BTreeMap;
@@ -97,7 +97,7 @@ mod tests {
         assert!(early.remove(grant(2).lease) && !early.remove(grant(2).lease));
         let number = |grant: Box<Grant>| grant.lease.attempt.number;
         assert_eq!(early.next().map(number), Some(1));
-        let overdue = now + EARLY_GRANT_MAX + Duration::from_millis(3);
+        let overdue = now + EARLY_GRANT_WAIT_MAX + Duration::from_millis(3);
         assert_eq!(early.deadline(), Some(overdue));
         assert_eq!(early.next_overdue(overdue - Duration::from_millis(1)), None);
         assert_eq!(early.next_overdue(overdue).map(number), Some(3));

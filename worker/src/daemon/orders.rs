@@ -201,13 +201,13 @@ impl Agent {
         Some(reason)
     }
 
-    /// Returns true if there is a slot for another attempt, and a user without processes to run it.
+    /// Returns true if another attempt can start: a slot is free and, if jobs run as users of their own, so is a user.
     fn has_free_slot(&self) -> bool {
         let live = self.attempts.values().filter(|attempt| attempt.is_live()).count();
         live < self.config.slots as usize && (self.users.is_empty() || self.free_user().is_some())
     }
 
-    /// Starts the grants that waited for a slot, and declines those that can't start soon.
+    /// Starts waiting grants while slots are free. Declines overdue ones, and all if the worker is draining or quarantined.
     pub(super) fn start_early_grants(&mut self, now: Instant) {
         if self.early_grants.is_empty() {
             return;

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 /// Short jobs that ended on a worker in quick succession.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct ShortJobs {
+pub(crate) struct ShortJobSeries {
     ended: u32,
     last_end: Duration,
 }
 
-impl ShortJobs {
+impl ShortJobSeries {
     /// Records the end of a job that was short.
     fn note_end(&mut self, now: Duration, pause_max: Duration) {
         if self.is_over(now, pause_max) {
@@ -34,32 +34,32 @@ impl ShortJobs {
 }
 
 impl Pool {
-    /// Records the end of a job on a worker.
-    pub(crate) fn note_short_job(&mut self, now: Now, worker: WorkerId, is_short: bool) {
-        let (pause_max, least) = (self.config.pause_max(), self.config.short_jobs);
+    /// Records the end of a job on a worker. A short job extends its series, another one ends it.
+    pub(crate) fn note_job_end(&mut self, now: Now, worker: WorkerId, is_short: bool) {
+        let (pause_max, least) = (self.config.series_pause_max(), self.config.series_min);
         let Some(mut known) = self.roster.get_mut(worker) else { return };
         if is_short {
-            known.short_jobs.note_end(now.clock, pause_max);
+            known.series.note_end(now.clock, pause_max);
         } else {
-            known.short_jobs.end();
+            known.series.end();
         }
-        known.runs_short_jobs = known.short_jobs.ended >= least;
-        if known.runs_short_jobs {
+        known.is_in_series = known.series.ended >= least;
+        if known.is_in_series {
             self.series.insert(worker);
         }
     }
 
     /// Ends the series that had a pause. The first job after a pause may be a long one.
     pub(crate) fn end_old_series(&mut self, now: Now) {
-        let pause_max = self.config.pause_max();
+        let pause_max = self.config.series_pause_max();
         let Self { series, roster, .. } = self;
         series.retain(|worker| {
             let Some(mut known) = roster.get_mut(*worker) else { return false };
-            if known.short_jobs.is_over(now.clock, pause_max) {
-                known.short_jobs.end();
-                known.runs_short_jobs = false;
+            if known.series.is_over(now.clock, pause_max) {
+                known.series.end();
+                known.is_in_series = false;
             }
-            known.runs_short_jobs
+            known.is_in_series
         });
     }
 }

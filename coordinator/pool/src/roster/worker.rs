@@ -4,7 +4,7 @@ use crate::effect::WorkerRecord;
 use crate::input::Session;
 use crate::offers::{OfferKey, Offers, offers};
 use crate::reserve::Reserved;
-use crate::roster::short_jobs::ShortJobs;
+use crate::roster::short_jobs::ShortJobSeries;
 use buildpool_protocol::ids::{BootId, JobId};
 use buildpool_protocol::limits::EARLY_GRANTS_MAX;
 use buildpool_protocol::spec::{Access, JobSpec, OnLost};
@@ -39,9 +39,9 @@ pub(crate) struct Worker {
     pub(crate) is_loss_timed: bool,
     /// True if it declined a grant and has not reported since.
     pub(crate) declined: bool,
-    pub(crate) short_jobs: ShortJobs,
+    pub(crate) series: ShortJobSeries,
     /// True during a series of short jobs. Then it gets grants beyond its free slots.
-    pub(crate) runs_short_jobs: bool,
+    pub(crate) is_in_series: bool,
     pub(crate) drain_deadline: Option<Duration>,
     /// False if it never got a job since it was first seen, in this run of the coordinator.
     pub(crate) has_run: bool,
@@ -61,8 +61,8 @@ impl Worker {
             ended_boots: Vec::new(),
             is_loss_timed: false,
             declined: false,
-            short_jobs: ShortJobs::default(),
-            runs_short_jobs: false,
+            series: ShortJobSeries::default(),
+            is_in_series: false,
             drain_deadline: None,
             has_run: false,
             jobs: BTreeMap::new(),
@@ -137,7 +137,7 @@ impl Worker {
     /// round trip between two jobs. A job must not wait for the end of a long one while another worker is free, so it gets
     /// them only during a series of short jobs, and declines one that it can't start soon.
     fn early_grants(&self) -> u32 {
-        if self.runs_short_jobs { self.condition.early_grants.min(EARLY_GRANTS_MAX) } else { 0 }
+        if self.is_in_series { self.condition.early_grants.min(EARLY_GRANTS_MAX) } else { 0 }
     }
 
     /// Returns the number of grants beyond its slots.
@@ -195,7 +195,8 @@ impl Worker {
     /// Returns true if it can run the job now, without the units reserved for other jobs.
     pub(crate) fn has_room(&self, spec: &JobSpec, reserved: &Reserved) -> bool {
         self.is_open()
-            // Without a restart of its worker, a grant that waits there is not known to wait. Such a job must be able to run again.
+            // If a worker disappears, the pool can't tell if an early grant had started. A job with `on_lost: wait` or
+            // `fail` might not run again, so it needs a free slot.
             && (self.free_slots() > 0 || spec.on_lost == OnLost::Rerun)
             && (spec.stdin.is_none() || self.condition.stdin)
             && self.could_run(spec)

@@ -58,8 +58,8 @@ impl Twins {
     fn new(seed: u64) -> Self {
         let limited = Quota { running_jobs: Some(2), ..Quota::default() };
         let quotas = Quotas { submitters: BTreeMap::from([("d".to_owned(), limited)]), ..Quotas::default() };
-        let short_job = Duration::from_secs(if seed.is_multiple_of(2) { 3_600 } else { 0 });
-        let config = Config { quotas, short_job, short_jobs: 1 + (seed % 3) as u32, ..Config::default() };
+        let short_job_max = Duration::from_secs(if seed.is_multiple_of(2) { 3_600 } else { 0 });
+        let config = Config { quotas, short_job_max, series_min: 1 + (seed % 3) as u32, ..Config::default() };
         Self {
             triggered: Pool::new(config.clone(), 0),
             all: Pool::new(config, 0),

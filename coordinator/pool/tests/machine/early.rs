@@ -11,8 +11,8 @@ use std::time::Duration;
 const SHORT: Duration = Duration::from_millis(5);
 
 /// A pool in which a series has at least so many short jobs.
-fn scene(short_jobs: u32) -> Scene {
-    Scene::with(Config { short_jobs, ..Config::default() })
+fn scene(series_min: u32) -> Scene {
+    Scene::with(Config { series_min, ..Config::default() })
 }
 
 fn keeps(early_grants: u32) -> Condition {
@@ -46,7 +46,7 @@ fn a_worker_with_short_jobs_gets_grants_before_a_slot_is_free() {
 }
 
 #[test]
-fn single_short_jobs_are_no_series() {
+fn fewer_short_jobs_than_the_minimum_give_no_early_grant() {
     let mut scene = scene(3);
     join(&mut scene, 1, 1, 2);
     for number in 1..=9 {
@@ -112,7 +112,7 @@ fn a_job_that_must_not_run_twice_waits_for_a_free_slot() {
 }
 
 #[test]
-fn attempts_that_could_not_start_are_no_series() {
+fn attempts_that_did_not_start_do_not_count_as_short_jobs() {
     let mut scene = scene(1);
     join(&mut scene, 1, 1, 2);
     for number in 1..=3 {

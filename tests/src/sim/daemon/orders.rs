@@ -4,7 +4,7 @@ use super::super::clock::Time;
 use super::super::host::Host;
 use super::super::network::{ConnectionId, Up};
 use super::super::truth::Truth;
-use super::{Daemon, EARLY_GRANT_MAX, EARLY_GRANTS, Preparing, cut_off_after};
+use super::{Daemon, EARLY_GRANT_WAIT_MAX, EARLY_GRANTS, Preparing, cut_off_after};
 use buildpool_protocol::ids::{AttemptId, Lease};
 use buildpool_protocol::limits::REPORT_EVERY;
 use buildpool_protocol::outcome::EndReason;
@@ -213,7 +213,7 @@ impl Daemon {
         self.send(now, truth, Up::Message(Box::new(FromWorker::Decline { lease, reason })));
     }
 
-    /// Starts grants that waited for a slot, and declines those that can't start soon.
+    /// Starts waiting grants while slots are free. Declines overdue ones, and all if the worker drains or its disk is full.
     pub(super) fn start_early(&mut self, host: &mut Host, now: Time, truth: &mut Truth) {
         let local = host.local(now).continuous;
         while let Some((came_at, grant)) = self.early.front() {
@@ -226,7 +226,7 @@ impl Daemon {
                 if let Some((_, grant)) = self.early.pop_front() {
                     self.begin(host, grant, now, truth);
                 }
-            } else if *came_at + EARLY_GRANT_MAX <= local {
+            } else if *came_at + EARLY_GRANT_WAIT_MAX <= local {
                 self.early.pop_front();
                 self.decline(lease, "no slot was free in time", now, truth);
                 self.changed(local);
