@@ -166,8 +166,11 @@ fn the_worker_link_is_as_it_was() {
             },
             FromWorker::Report {
                 held: Vec::new(),
+                condition: Condition { early_grants: 4, ..Condition::default() },
+            },
+            FromWorker::Report {
+                held: Vec::new(),
                 condition: Condition {
-                    early_grants: 4,
                     upgrade_target: Some("aarch64-apple-darwin".into()),
                     upgrade: Some(UpgradeState {
                         id: id(),
