@@ -21,10 +21,10 @@ fn each_file(directory: &Path, see: &mut impl FnMut(&Path, &[u8])) {
     }
 }
 
-/// Writes a text complete and truncated at every byte: plain, in base64 at each shift, and
+/// Ends when the file of its argument exists. Writes a text complete and truncated at every byte: plain, in base64 at each shift, and
 /// percent-encoded.
 const WRITER: &str = r#"
-import base64, os, subprocess, time, urllib.parse
+import base64, os, subprocess, sys, time, urllib.parse
 value = os.environ["WORD"].encode()
 def cut(fd, text):
     for at in range(len(text) + 1):
@@ -49,6 +49,8 @@ for form in forms:
         os.write(1, form[at:] + b">\n")
 with open("kept", "w") as file:
     file.write("not the secret")
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.01)
 "#;
 
 #[test]
@@ -56,6 +58,7 @@ fn a_secret_is_on_no_disk_of_the_pool_in_no_form_however_it_is_written() {
     let pool = Pool::start(1);
     let script = pool.place().file("writer.py");
     std::fs::write(&script, WRITER).unwrap();
+    let looked = pool.place().file("looked");
     let mut command = pool.command(&[
         "run",
         "--no-snapshot",
@@ -66,6 +69,7 @@ fn a_secret_is_on_no_disk_of_the_pool_in_no_form_however_it_is_written() {
         "--",
         "python3",
         script.to_str().unwrap(),
+        looked.to_str().unwrap(),
     ]);
     let mut running =
         command.env("WORD", SECRET).env("LONG", LONG).stdout(std::process::Stdio::piped()).spawn().unwrap();
@@ -74,6 +78,9 @@ fn a_secret_is_on_no_disk_of_the_pool_in_no_form_however_it_is_written() {
     let status = loop {
         no_trace(&pool);
         looks += 1;
+        if looks == 2 {
+            std::fs::write(&looked, "").unwrap();
+        }
         if let Some(status) = running.try_wait().unwrap() {
             break status;
         }
