@@ -105,7 +105,6 @@ impl Pool {
             (
                 job.was_retried_after(*id),
                 job.has_failed_on(*id),
-                worker.free_slots() == 0,
                 Reverse(is_warm(worker)),
                 Reverse(worker.free_slots()),
                 worker.beyond_slots(),

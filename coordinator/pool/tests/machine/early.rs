@@ -1,6 +1,6 @@
 //! Tests of grants that a worker gets before it has a free slot.
 
-use crate::scene::{Scene, granted, grants, outcome, register, spec, submit};
+use crate::scene::{Scene, granted, grants, outcome, register, snapshot, spec, submit};
 use buildpool_pool::{Completed, Config, Effect, Input, Session};
 use buildpool_protocol::outcome::{Ending, Outcome};
 use buildpool_protocol::report::Verdict;
@@ -139,6 +139,24 @@ fn a_free_slot_comes_before_an_early_grant() {
     let session = |effects: &[Effect]| grants(effects).first().map(|(_, session)| *session);
     assert_eq!(session(&scene.plain(4)), Some(other));
     assert_eq!(session(&scene.plain(5)), Some(one), "no slot is free, and the jobs of this one are short");
+}
+
+#[test]
+fn an_early_grant_on_the_warm_worker_comes_before_a_free_slot_elsewhere() {
+    let mut scene = scene(1);
+    let of_project = || JobSpec { source: snapshot("p"), ..spec() };
+    let warm_projects = of_project().workspace_key().into_iter().collect();
+    let condition = Condition { warm_projects, ..keeps(1) };
+    let warm = scene.join(Register { condition, ..register(1, 1) }).0;
+    for number in 1..=2 {
+        scene.plain(number);
+    }
+    assert_eq!(granted(&pass_after(&mut scene, 1, SHORT)), [2]);
+    let cold = join(&mut scene, 2, 1, 0);
+    let session = |effects: &[Effect]| grants(effects).first().map(|(_, session)| *session);
+    assert_eq!(session(&scene.send(submit(3, "a", of_project()))), Some(warm));
+    assert_eq!(session(&scene.send(submit(4, "a", of_project()))), None, "it waits for the warm one");
+    assert_eq!(session(&scene.plain(5)), Some(cold));
 }
 
 #[test]
