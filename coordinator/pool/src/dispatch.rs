@@ -107,7 +107,6 @@ impl Pool {
         if self.triggers.is_empty() {
             return;
         }
-        self.end_old_series(now);
         let triggers = std::mem::take(&mut self.triggers);
         let Heads { mut heads, with_resources } = self.heads_of(&triggers);
         let mut reserved = Reserved::default();

@@ -62,7 +62,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Longest time between the ends of two jobs of a series of short jobs.
+    /// Time without the end of a short job after which a series of short jobs is over.
     pub(crate) fn series_pause_max(&self) -> Duration {
         self.short_job_max.saturating_mul(5)
     }
@@ -89,6 +89,8 @@ pub(crate) enum Timer {
     CancelQueued(JobId),
     /// The limit of a cancel has passed, and its job has not ended.
     CancelOverdue(JobId),
+    /// No short job of a worker's series may have ended for too long.
+    SeriesPause(WorkerId),
 }
 
 /// The pool. The crate documentation describes its use.
@@ -118,8 +120,6 @@ pub struct Pool {
     pub(crate) draining: bool,
     /// Changes since the last dispatch that may let a queued job run.
     pub(crate) triggers: DispatchTriggers,
-    /// Workers with a series of short jobs.
-    pub(crate) series: BTreeSet<WorkerId>,
     /// Queued jobs that wait for a certain worker, as of the last dispatch.
     pub(crate) waits: BTreeSet<JobId>,
     pub(crate) next_order: u64,
@@ -147,7 +147,6 @@ impl Pool {
             effects: VecDeque::new(),
             draining: false,
             triggers: DispatchTriggers::default(),
-            series: BTreeSet::new(),
             waits: BTreeSet::new(),
             next_order: 1,
             next_epoch: epoch_base + 1,
@@ -399,6 +398,7 @@ impl Pool {
                 Timer::SecretsMissing(job) => self.give_up_secrets(now, job),
                 Timer::CancelQueued(job) => self.cancel_queued(now, job),
                 Timer::CancelOverdue(job) => self.cancel_overdue(now, job),
+                Timer::SeriesPause(worker) => self.series_pause(now, worker),
             }
         }
     }

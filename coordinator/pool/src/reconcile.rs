@@ -353,7 +353,6 @@ impl Pool {
         if let Some(mut known) = self.roster.get_mut(worker) {
             known.declined = true;
             known.series.end();
-            known.is_in_series = false;
         }
         self.end_attempt(now, id, lease, reason, Loss::Free);
     }

@@ -1,7 +1,7 @@
 //! A series of short jobs on a worker. During a series, the worker gets grants beyond its free slots.
 
 use crate::input::Now;
-use crate::pool::Pool;
+use crate::pool::{Pool, Timer};
 use buildpool_protocol::ids::WorkerId;
 use std::time::Duration;
 
@@ -10,26 +10,35 @@ use std::time::Duration;
 pub(crate) struct ShortJobSeries {
     ended: u32,
     last_end: Duration,
+    is_long_enough: bool,
+    /// True if a timer for its end is set.
+    is_timed: bool,
 }
 
 impl ShortJobSeries {
-    /// Records the end of a job that was short.
-    fn note_end(&mut self, now: Duration, pause_max: Duration) {
+    /// Records the end of a short job.
+    fn extend(&mut self, now: Duration, pause_max: Duration, least: u32) {
         if self.is_over(now, pause_max) {
             self.end();
         }
         self.ended = self.ended.saturating_add(1);
         self.last_end = now;
+        self.is_long_enough = self.ended >= least;
     }
 
     /// Returns true if its last job ended too long ago.
     fn is_over(self, now: Duration, pause_max: Duration) -> bool {
-        now.saturating_sub(self.last_end) > pause_max
+        self.last_end.saturating_add(pause_max) <= now
     }
 
     /// Ends the series.
     pub(crate) fn end(&mut self) {
-        self.ended = 0;
+        (self.ended, self.is_long_enough) = (0, false);
+    }
+
+    /// Returns true if enough short jobs ended in it for early grants.
+    pub(crate) const fn is_long_enough(self) -> bool {
+        self.is_long_enough
     }
 }
 
@@ -39,27 +48,27 @@ impl Pool {
         let (pause_max, least) = (self.config.series_pause_max(), self.config.series_min);
         let Some(mut known) = self.roster.get_mut(worker) else { return };
         if is_short {
-            known.series.note_end(now.clock, pause_max);
+            known.series.extend(now.clock, pause_max, least);
         } else {
             known.series.end();
         }
-        known.is_in_series = known.series.ended >= least;
-        if known.is_in_series {
-            self.series.insert(worker);
+        if known.series.is_long_enough && !known.series.is_timed {
+            known.series.is_timed = true;
+            self.timers.insert((now.clock.saturating_add(pause_max), Timer::SeriesPause(worker)));
         }
     }
 
-    /// Ends the series that had a pause. The first job after a pause may be a long one.
-    pub(crate) fn end_old_series(&mut self, now: Now) {
+    /// Ends a series that had a pause: the next job may be a long one.
+    pub(crate) fn series_pause(&mut self, now: Now, worker: WorkerId) {
         let pause_max = self.config.series_pause_max();
-        let Self { series, roster, .. } = self;
-        series.retain(|worker| {
-            let Some(mut known) = roster.get_mut(*worker) else { return false };
-            if known.series.is_over(now.clock, pause_max) {
-                known.series.end();
-                known.is_in_series = false;
-            }
-            known.is_in_series
-        });
+        let Some(mut known) = self.roster.get_mut(worker) else { return };
+        let series = &mut known.series;
+        if series.is_long_enough && !series.is_over(now.clock, pause_max) {
+            let at = series.last_end.saturating_add(pause_max);
+            self.timers.insert((at, Timer::SeriesPause(worker)));
+        } else {
+            series.end();
+            series.is_timed = false;
+        }
     }
 }

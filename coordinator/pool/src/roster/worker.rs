@@ -40,8 +40,6 @@ pub(crate) struct Worker {
     /// True if it declined a grant and has not reported since.
     pub(crate) declined: bool,
     pub(crate) series: ShortJobSeries,
-    /// True during a series of short jobs. Then it gets grants beyond its free slots.
-    pub(crate) is_in_series: bool,
     pub(crate) drain_deadline: Option<Duration>,
     /// False if it never got a job since it was first seen, in this run of the coordinator.
     pub(crate) has_run: bool,
@@ -62,7 +60,6 @@ impl Worker {
             is_loss_timed: false,
             declined: false,
             series: ShortJobSeries::default(),
-            is_in_series: false,
             drain_deadline: None,
             has_run: false,
             jobs: BTreeMap::new(),
@@ -137,7 +134,7 @@ impl Worker {
     /// round trip between two jobs. A job must not wait for the end of a long one while another worker is free, so it gets
     /// them only during a series of short jobs, and declines one that it can't start soon.
     fn early_grants(&self) -> u32 {
-        if self.is_in_series { self.condition.early_grants.min(EARLY_GRANTS_MAX) } else { 0 }
+        if self.series.is_long_enough() { self.condition.early_grants.min(EARLY_GRANTS_MAX) } else { 0 }
     }
 
     /// Returns the number of grants beyond its slots.

@@ -23,6 +23,16 @@ fn join(scene: &mut Scene, number: u64, slots: u32, early_grants: u32) -> Sessio
     scene.join(Register { condition: keeps(early_grants), ..register(number, slots) }).0
 }
 
+/// A pool with one worker, which has one slot and keeps two early grants, and with so many plain jobs.
+fn scene_with_jobs(series_min: u32, jobs: u64) -> Scene {
+    let mut scene = scene(series_min);
+    join(&mut scene, 1, 1, 2);
+    for number in 1..=jobs {
+        scene.plain(number);
+    }
+    scene
+}
+
 /// Ends the newest attempt of a job, which ran for this time.
 fn pass_after(scene: &mut Scene, number: u64, ran_for: Duration) -> Vec<Effect> {
     let lease = scene.lease(number);
@@ -34,11 +44,7 @@ fn pass_after(scene: &mut Scene, number: u64, ran_for: Duration) -> Vec<Effect> 
 
 #[test]
 fn a_worker_with_short_jobs_gets_grants_before_a_slot_is_free() {
-    let mut scene = scene(1);
-    join(&mut scene, 1, 1, 2);
-    for number in 1..=6 {
-        scene.plain(number);
-    }
+    let mut scene = scene_with_jobs(1, 6);
     assert_eq!(granted(&pass_after(&mut scene, 1, SHORT)), [2, 3, 4], "one slot, and two early grants");
     assert_eq!(granted(&pass_after(&mut scene, 2, SHORT)), [5]);
     assert_eq!(granted(&pass_after(&mut scene, 3, Duration::from_secs(1))), [0; 0], "that one was long");
@@ -47,11 +53,7 @@ fn a_worker_with_short_jobs_gets_grants_before_a_slot_is_free() {
 
 #[test]
 fn fewer_short_jobs_than_the_minimum_give_no_early_grant() {
-    let mut scene = scene(3);
-    join(&mut scene, 1, 1, 2);
-    for number in 1..=9 {
-        scene.plain(number);
-    }
+    let mut scene = scene_with_jobs(3, 9);
     assert_eq!(granted(&pass_after(&mut scene, 1, SHORT)), [2]);
     assert_eq!(granted(&pass_after(&mut scene, 2, SHORT)), [3]);
     scene.pass(Duration::from_secs(1));
@@ -63,9 +65,7 @@ fn fewer_short_jobs_than_the_minimum_give_no_early_grant() {
 
 #[test]
 fn a_series_ends_with_a_pause() {
-    let mut scene = scene(1);
-    join(&mut scene, 1, 1, 2);
-    scene.plain(1);
+    let mut scene = scene_with_jobs(1, 1);
     assert_eq!(granted(&pass_after(&mut scene, 1, SHORT)), [0; 0]);
     scene.pass(Duration::from_secs(1));
     for (number, expected) in [(2, &[2][..]), (3, &[])] {
@@ -75,11 +75,7 @@ fn a_series_ends_with_a_pause() {
 
 #[test]
 fn a_job_that_was_short_and_took_long_to_end_gives_no_early_grant() {
-    let mut scene = scene(1);
-    join(&mut scene, 1, 1, 2);
-    for number in 1..=3 {
-        scene.plain(number);
-    }
+    let mut scene = scene_with_jobs(1, 3);
     scene.pass(Duration::from_secs(2));
     assert_eq!(granted(&pass_after(&mut scene, 1, SHORT)), [2], "its files may have taken two seconds");
 }
@@ -96,10 +92,7 @@ fn a_worker_that_does_not_offer_it_gets_no_early_grant() {
 
 #[test]
 fn a_job_that_must_not_run_twice_waits_for_a_free_slot() {
-    let mut scene = scene(1);
-    join(&mut scene, 1, 1, 2);
-    scene.plain(1);
-    scene.plain(2);
+    let mut scene = scene_with_jobs(1, 2);
     scene.send(submit(3, "a", JobSpec { on_lost: OnLost::Fail, ..spec() }));
     scene.send(submit(4, "b", spec()));
     assert_eq!(granted(&pass_after(&mut scene, 1, SHORT)), [4, 2]);
@@ -113,11 +106,7 @@ fn a_job_that_must_not_run_twice_waits_for_a_free_slot() {
 
 #[test]
 fn attempts_that_did_not_start_do_not_count_as_short_jobs() {
-    let mut scene = scene(1);
-    join(&mut scene, 1, 1, 2);
-    for number in 1..=3 {
-        scene.plain(number);
-    }
+    let mut scene = scene_with_jobs(1, 3);
     let lease = scene.lease(1);
     let outcome =
         Outcome { duration: SHORT, started_at_ms: None, ..outcome(Ending::Exited { code: 0 }, None) };
