@@ -74,6 +74,38 @@ fn a_series_ends_with_a_pause() {
 }
 
 #[test]
+fn a_series_without_a_pause_goes_on() {
+    let mut scene = scene_with_jobs(3, 9);
+    for number in 1..=2 {
+        pass_after(&mut scene, number, SHORT);
+    }
+    assert_eq!(granted(&pass_after(&mut scene, 3, SHORT)), [4, 5, 6]);
+    for (number, expected) in [(4, 7), (5, 8), (6, 9)] {
+        scene.pass(Duration::from_millis(60));
+        assert_eq!(granted(&pass_after(&mut scene, number, SHORT)), [expected]);
+    }
+}
+
+#[test]
+fn early_grants_are_spread_over_the_workers() {
+    let mut scene = scene(1);
+    join(&mut scene, 1, 1, 2);
+    join(&mut scene, 2, 1, 2);
+    for number in 1..=2 {
+        scene.plain(number);
+    }
+    for number in 1..=2 {
+        pass_after(&mut scene, number, SHORT);
+    }
+    let mut sessions = Vec::new();
+    for number in 3..=6 {
+        sessions.extend(grants(&scene.plain(number)).iter().map(|(_, session)| *session));
+    }
+    assert_ne!(sessions[0], sessions[1], "the free slots");
+    assert_ne!(sessions[2], sessions[3], "the early grants");
+}
+
+#[test]
 fn a_job_that_was_short_and_took_long_to_end_gives_no_early_grant() {
     let mut scene = scene_with_jobs(1, 3);
     scene.pass(Duration::from_secs(2));
