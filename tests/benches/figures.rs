@@ -6,7 +6,6 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
-mod processes;
 mod runner;
 
 use buildpool_client::JobEvent;
@@ -16,9 +15,9 @@ use buildpool_protocol::ids::{BootId, WorkerId};
 use buildpool_protocol::report::JobResult;
 use buildpool_protocol::version::VersionRange;
 use buildpool_protocol::worker_link::{Condition, FromWorker, Register};
+use buildpool_tests::usage::{peak_memory, processor_secs, status_mib};
 use buildpool_tests::{Place, Pool, PoolBuilder};
 use futures_util::{SinkExt, StreamExt};
-use processes::{peak_memory, processor_secs, status_mib};
 use runner::{connect, message, run};
 use std::collections::BTreeMap;
 use std::io::Read;

@@ -5,15 +5,14 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
-mod processes;
 mod runner;
 
 use buildpool_client::{Client, JobEvent};
 use buildpool_protocol::client_link::{Role, SubmitMessage};
 use buildpool_protocol::report::JobResult;
-use buildpool_tests::Pool;
+use buildpool_tests::usage::{processor_secs, usage};
+use buildpool_tests::{Pool, number_from_env};
 use futures_util::{FutureExt, StreamExt};
-use processes::{processor_secs, usage};
 use runner::{connect, message, run};
 use std::time::{Duration, Instant};
 use tokio::time::MissedTickBehavior;
@@ -92,12 +91,12 @@ const SOAK_OPEN_MAX: usize = 1_000;
 /// Submits jobs at a constant rate. Prints memory, open files and processor time each tenth of the run (at least 1 s, at most
 /// 60 s apart).
 fn soak(runtime: &tokio::runtime::Runtime) {
-    let secs = number("BUILDPOOL_SOAK_SECS", 60);
-    let rate = number("BUILDPOOL_SOAK_RATE", 200).max(1);
+    let secs = number_from_env("BUILDPOOL_SOAK_SECS").unwrap_or(60);
+    let rate = number_from_env("BUILDPOOL_SOAK_RATE").unwrap_or(200_u32).max(1);
     let pool = Pool::start(1);
     runtime.block_on(async {
         let client = connect(&pool, pool.token()).await;
-        let mut ticks = tokio::time::interval(Duration::from_secs(1) / u32::try_from(rate).expect("a rate"));
+        let mut ticks = tokio::time::interval(Duration::from_secs(1) / rate);
         // A loop that was late catches up, so that the average rate is the requested one.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
         let each = Duration::from_secs(secs / 10).clamp(Duration::from_secs(1), Duration::from_secs(60));
@@ -135,10 +134,4 @@ fn soak(runtime: &tokio::runtime::Runtime) {
             assert_eq!(result.exit_code, Some(0));
         }
     });
-}
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| {
-        text.parse().unwrap_or_else(|_| panic!("invalid {name} `{text}`: must be a whole number"))
-    })
 }

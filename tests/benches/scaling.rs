@@ -17,7 +17,8 @@ use buildpool_protocol::client_link::{StreamChoice, SubmitMessage, View};
 use buildpool_protocol::report::JobResult;
 use buildpool_test_postgres::Postgres;
 use buildpool_test_s3::S3;
-use buildpool_tests::{Cluster, Pool, PoolBuilder};
+use buildpool_tests::usage::status_mib;
+use buildpool_tests::{Cluster, Pool, PoolBuilder, number_from_env};
 use futures_util::StreamExt;
 use runner::{connect, message, run};
 use simulated::{Simulated, WORKERS_OF_TOKEN, worker_tokens};
@@ -40,10 +41,6 @@ fn main() {
 /// Workers that join before all connected ones report.
 const JOIN_AT_ONCE: usize = 500;
 
-fn number(name: &str, default: usize) -> usize {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 /// Starts a pool whose coordinator uses PostgreSQL. The server syncs each commit to the disk, as SQLite does.
 fn on_postgres(workers: usize) -> Option<(Postgres, Cluster)> {
     let postgres = Postgres::start_durable()?;
@@ -57,7 +54,7 @@ fn latency(runtime: &Runtime) {
     let local = Pool::start(1);
     let clients = [&cluster.pool, &local].map(|pool| runtime.block_on(connect(pool, pool.token())));
     let mut took = [Vec::new(), Vec::new()];
-    for round in 0..number("BUILDPOOL_ROUNDS", 550) {
+    for round in 0..number_from_env("BUILDPOOL_ROUNDS").unwrap_or(550) {
         for (client, took) in clients.iter().zip(&mut took) {
             let began = Instant::now();
             let result = runtime.block_on(run(client, &["/bin/true"]));
@@ -82,7 +79,7 @@ fn latency(runtime: &Runtime) {
 
 /// Measures jobs of simulated workers, which end each job at once. So the coordinator is the limit.
 fn many(runtime: &Runtime) {
-    let jobs = number("BUILDPOOL_JOBS", 10_000);
+    let jobs = number_from_env("BUILDPOOL_JOBS").unwrap_or(10_000);
     let Some((_postgres, cluster)) = on_postgres(0) else { return };
     let local = PoolBuilder::default().start();
     let places = [(&cluster.pool, cluster.pid(0), "PostgreSQL"), (&local, local.coordinator_pid(), "SQLite")];
@@ -138,7 +135,7 @@ async fn run_many(client: &Client, jobs: usize) {
 /// Yardstick of the bucket: the same bytes in parts of 8 MiB, four at a time, over bare sockets.
 fn log(runtime: &Runtime) {
     // A log with its headers has at most 1 GiB by default.
-    let mib = number("BUILDPOOL_LOG_MIB", 1_000);
+    let mib = number_from_env("BUILDPOOL_LOG_MIB").unwrap_or(1_000_usize);
     let (Some(postgres), Some(server)) = (Postgres::start(), S3::start()) else { return };
     let objects = format!("s3://{}/pool", server.bucket());
     let bucket = Cluster::start_on_bucket(&[postgres.database()], (&objects, server.environment()), "");
@@ -164,7 +161,7 @@ fn log(runtime: &Runtime) {
                 "log       round {round}, {mib} MiB, {name:<22} {:>6.1} MB/s, {:.1} CPU-s in the coordinator, {:.0} MiB resident at most",
                 megabytes(mib, elapsed),
                 processor_secs(*pid) - before,
-                status_of(*pid, "VmHWM") / 1024.0
+                status_mib(*pid, "VmHWM")
             );
             took.push(elapsed);
         }
@@ -228,9 +225,9 @@ fn workers(runtime: &Runtime) {
     let (pool, pid) = (&cluster.pool, cluster.pid(0));
     // The coordinator uses half of its open files for links, and a token leaves as many free as it has.
     let links_max = usize::try_from(limit.1 / 2).unwrap_or(usize::MAX).saturating_sub(WORKERS_OF_TOKEN);
-    let most = number("BUILDPOOL_WORKERS", 10_000).min(links_max);
+    let most = number_from_env("BUILDPOOL_WORKERS").unwrap_or(10_000).min(links_max);
     let tokens = worker_tokens(pool, most);
-    let start = status_of(pid, "VmRSS");
+    let start = status_mib(pid, "VmRSS");
     let mut connected: Vec<Simulated> = Vec::new();
     let mut counts = [10, 100, 1_000, 10_000].map(|count| count.min(most)).to_vec();
     counts.dedup();
@@ -262,7 +259,7 @@ fn workers(runtime: &Runtime) {
         let report = (processor_secs(pid) - before) * 1e6 / (rounds * count) as f64;
         println!(
             "workers   {count:>6} connected            {:>7.1} KiB each, {joining:>6.0} us to join, {report:>6.0} us a report (one each 10 s: {:.2} % of a processor in all)",
-            (status_of(pid, "VmRSS") - start) / count as f64,
+            (status_mib(pid, "VmRSS") - start) * 1024.0 / count as f64,
             report * count as f64 / 10.0 / 1e4
         );
     }
@@ -272,7 +269,7 @@ fn workers(runtime: &Runtime) {
 fn queue(runtime: &Runtime) {
     // Enough for a processor time in milliseconds, and few beside the queue.
     const MEASURED: usize = 2_000;
-    let most = number("BUILDPOOL_QUEUED", 100_000);
+    let most = number_from_env("BUILDPOOL_QUEUED").unwrap_or(100_000);
     let pool = PoolBuilder::default().start();
     let pid = pool.coordinator_pid();
     let client = runtime.block_on(connect(&pool, pool.token()));
@@ -306,7 +303,7 @@ fn queue(runtime: &Runtime) {
             "queue     {count:>7} queued                {:>6.0} us of processor time a job, {:>6.0} us elapsed, {submit:>6.0} us a submit, {:.0} MiB resident",
             processor * 1e6 / MEASURED as f64,
             took.as_secs_f64() * 1e6 / MEASURED as f64,
-            status_of(pid, "VmRSS") / 1024.0
+            status_mib(pid, "VmRSS")
         );
     }
 }
@@ -361,7 +358,7 @@ async fn waiting_jobs(client: &Client, most: usize) -> usize {
 /// Measures one log with 1 to 1,000 readers that follow it while it grows. Each size sends about as many bytes.
 fn followers(runtime: &Runtime) {
     const BYTES: usize = 4 << 20;
-    let most = number("BUILDPOOL_FOLLOWERS", 1_000);
+    let most = number_from_env("BUILDPOOL_FOLLOWERS").unwrap_or(1_000_usize);
     let pool = Pool::start(1);
     let pid = pool.coordinator_pid();
     let mut counts = [1, 10, 100, 1_000].map(|count| count.min(most)).to_vec();
@@ -411,7 +408,7 @@ fn followers(runtime: &Runtime) {
             "followers {count:>7} of one log            {:>7.1} ms of processor time a MiB and reader, {:>6.0} MB/s to all, {:.0} MiB resident",
             processor * 1e3 / mebibytes,
             mebibytes * 1.048_576 / took.as_secs_f64(),
-            status_of(pid, "VmRSS") / 1024.0
+            status_mib(pid, "VmRSS")
         );
     }
 }
@@ -460,13 +457,4 @@ fn processor_secs(pid: u32) -> f64 {
         text.split(' ').next()?.parse::<u64>().ok()
     });
     nanoseconds.sum::<u64>() as f64 / 1e9
-}
-
-/// Returns a field of the status of a process, in KiB.
-fn status_of(pid: u32, field: &str) -> f64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let kib = status.lines().find_map(|line| {
-        line.strip_prefix(field)?.strip_prefix(':')?.trim().strip_suffix(" kB")?.parse::<f64>().ok()
-    });
-    kib.unwrap_or_default()
 }

@@ -24,6 +24,7 @@ mod proxy;
 pub mod sim;
 mod sources;
 mod terminal;
+pub mod usage;
 mod wire;
 mod workload;
 
@@ -44,6 +45,7 @@ pub use terminal::Terminal;
 pub use wire::{Peer, Refused};
 pub use workload::{Scribe, Workload};
 
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 /// A well-formed token that was never created.
@@ -52,6 +54,15 @@ pub const STRANGER: &str =
 
 /// Timeout for any operation that ends at all on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Returns the whole number in an environment variable, or `None` if it is not set.
+///
+/// # Panics
+/// If the value is not a whole number.
+pub fn number_from_env<N: FromStr>(name: &str) -> Option<N> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("invalid {name} `{text}`: must be a whole number")))
+}
 
 /// Waits until a condition returns a value.
 ///

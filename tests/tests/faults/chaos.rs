@@ -1,7 +1,7 @@
 //! Random faults of all kinds at random times, while several jobs write and a reader follows.
 
 use buildpool_tests::{
-    Dice, Direction, Pool, Proxy, Stopped, Workload, keeper_of, signal, wait_for, wait_until,
+    Dice, Direction, Pool, Proxy, Stopped, Workload, keeper_of, number_from_env, signal, wait_for, wait_until,
 };
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
@@ -215,10 +215,6 @@ impl Drop for Reader {
     }
 }
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap())
-}
-
 /// Returns the selected faults: all, or those named in a list such as `KillKeeper,StopKeeper`.
 fn kinds() -> Vec<Fault> {
     let Ok(text) = std::env::var("BUILDPOOL_FAULT_KINDS") else { return FAULTS.to_vec() };
@@ -230,11 +226,11 @@ fn kinds() -> Vec<Fault> {
 
 #[test]
 fn faults_at_random_moments_lose_nothing_and_repeat_nothing() {
-    let seeds = match number("BUILDPOOL_FAULT_SEED") {
+    let seeds = match number_from_env("BUILDPOOL_FAULT_SEED") {
         Some(seed) => vec![seed],
         None => vec![1, 2],
     };
-    let count = number("BUILDPOOL_FAULT_COUNT").unwrap_or(10);
+    let count = number_from_env("BUILDPOOL_FAULT_COUNT").unwrap_or(10);
     let kinds = kinds();
     let mut total = BTreeMap::new();
     let mut jobs = 0;

@@ -21,8 +21,8 @@ fn each_file(directory: &Path, see: &mut impl FnMut(&Path, &[u8])) {
     }
 }
 
-/// Ends when the file of its argument exists. Writes a text complete and truncated at every byte: plain, in base64 at each shift, and
-/// percent-encoded.
+/// Writes a text complete and truncated at every byte: plain, in base64 at each shift, and
+/// percent-encoded. Then waits for the file that its argument names.
 const WRITER: &str = r#"
 import base64, os, subprocess, sys, time, urllib.parse
 value = os.environ["WORD"].encode()

@@ -1,19 +1,17 @@
 //! Memory, processor time and open files of a pool's processes.
 
-#![allow(dead_code, reason = "each benchmark uses a part of it")]
-
-use buildpool_tests::Pool;
+use crate::Pool;
 
 /// Memory and open files of a set of processes, at present.
-pub(crate) struct Usage {
+pub struct Usage {
     /// Resident memory in MiB.
-    pub(crate) memory: f64,
+    pub memory: f64,
     /// Open file descriptors.
-    pub(crate) descriptors: usize,
+    pub descriptors: usize,
 }
 
 /// Returns the present usage of the coordinator, and of the worker and its keepers together.
-pub(crate) fn usage(pool: &Pool) -> (Usage, Usage) {
+pub fn usage(pool: &Pool) -> (Usage, Usage) {
     let coordinator = pool.coordinator_pid();
     let mut others = Usage { memory: 0.0, descriptors: 0 };
     for pid in processes(pool).filter(|pid| *pid != coordinator) {
@@ -29,7 +27,7 @@ fn descriptors(pid: u32) -> usize {
 }
 
 /// Returns the processor seconds of coordinator, worker and keepers so far, without the jobs.
-pub(crate) fn processor_secs(pool: &Pool) -> f64 {
+pub fn processor_secs(pool: &Pool) -> f64 {
     let ticks: u64 = processes(pool)
         .filter_map(|pid| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok())
         .filter_map(|stat| {
@@ -41,14 +39,14 @@ pub(crate) fn processor_secs(pool: &Pool) -> f64 {
 }
 
 /// Returns the peak memory in MiB: of the coordinator, and of worker and keepers together.
-pub(crate) fn peak_memory(pool: &Pool) -> (f64, f64) {
+pub fn peak_memory(pool: &Pool) -> (f64, f64) {
     let coordinator = pool.coordinator_pid();
     let others = processes(pool).filter(|pid| *pid != coordinator).map(|pid| status_mib(pid, "VmHWM")).sum();
     (status_mib(coordinator, "VmHWM"), others)
 }
 
 /// Returns a field of `/proc/PID/status` in MiB; 0 if the process is gone.
-pub(crate) fn status_mib(pid: u32, field: &str) -> f64 {
+pub fn status_mib(pid: u32, field: &str) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let kib = status.lines().find_map(|line| {
         line.strip_prefix(field)?.strip_prefix(':')?.trim().strip_suffix(" kB")?.parse::<f64>().ok()
@@ -57,7 +55,7 @@ pub(crate) fn status_mib(pid: u32, field: &str) -> f64 {
 }
 
 /// Returns the pool's own processes: coordinator, worker and keepers.
-pub(crate) fn processes(pool: &Pool) -> impl Iterator<Item = u32> {
+fn processes(pool: &Pool) -> impl Iterator<Item = u32> {
     let mut found = vec![pool.coordinator_pid()];
     let worker = (pool.data("w0").exists()).then(|| pool.worker_pid(0));
     found.extend(worker);
