@@ -48,6 +48,8 @@ def check_linux(program, cpu):
     machine = {"x86_64": lief.ELF.ARCH.X86_64, "aarch64": lief.ELF.ARCH.AARCH64}[cpu]
     if elf.header.machine_type != machine:
         fail(f"{program} is for {elf.header.machine_type}, not for {cpu}")
+    if elf.header.file_type != lief.ELF.Header.FILE_TYPE.EXEC:
+        fail(f"{program} is not linked for a fixed address (cli/build.rs), so it starts slowly")
     libraries = set(elf.libraries)
     if not libraries <= LINUX_LIBRARIES:
         fail(f"{program} needs {sorted(libraries - LINUX_LIBRARIES)}, which a plain system may lack")
