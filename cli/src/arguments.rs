@@ -58,6 +58,10 @@ pub(crate) struct Arguments {
 }
 
 #[derive(clap::Subcommand, Debug)]
+// The options of a subcommand are built only if it is the one that runs: the program starts more than a millisecond
+// earlier. clap adds them after the attributes of the subcommand, so a `///` comment on a struct of options would replace
+// the sentence of the subcommand: those structs have `//` comments, and a test checks the sentences.
+#[command(defer = true)]
 pub(crate) enum Subcommand {
     /// Serve a pool: queue, logs and results
     #[command(after_help = examples::COORDINATOR)]
@@ -151,7 +155,7 @@ pub(crate) enum Subcommand {
     LocalPool(LocalPoolArguments),
 }
 
-/// Options that select a pool.
+// Options that select a pool.
 #[derive(Args, Debug, Clone, Default)]
 pub(crate) struct PoolOptions {
     /// URL of the coordinator, ws://HOST:PORT or wss://HOST:PORT, or `local` for this user's local
@@ -169,7 +173,7 @@ pub(crate) struct PoolOptions {
     pub(crate) insecure_plain_text: bool,
 }
 
-/// Format of the answer.
+// Format of the answer.
 #[derive(Args, Debug, Clone, Copy, Default)]
 pub(crate) struct Form {
     /// Print the answer as JSON

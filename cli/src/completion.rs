@@ -7,7 +7,7 @@ use buildpool_client::Client;
 use buildpool_protocol::client_link::JobSummary;
 use buildpool_protocol::ids::short_ids;
 use buildpool_protocol::report::JobState;
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::CompletionCandidate;
 use std::future::Future;
@@ -23,7 +23,15 @@ const JOBS_MAX: u32 = 100;
 
 /// Prints the candidates and ends the process, if a shell requests them.
 pub(crate) fn serve() {
-    CompleteEnv::with_factory(Arguments::command).var(VARIABLE).complete();
+    CompleteEnv::with_factory(whole_command).var(VARIABLE).complete();
+}
+
+/// Returns the definition of the program with the options of all subcommands. clap copies the subcommands into `help` before
+/// it builds the deferred ones, so `help token` would complete nothing.
+fn whole_command() -> Command {
+    let mut command = Arguments::command();
+    command.get_subcommands_mut().for_each(Command::build);
+    command
 }
 
 /// Returns the newest jobs.
@@ -97,7 +105,27 @@ fn options(words: impl Iterator<Item = String>) -> PoolOptions {
 
 #[cfg(test)]
 mod tests {
-    use super::options;
+    use super::{options, whole_command};
+    use clap_complete::engine::complete;
+
+    #[test]
+    fn commands_and_options_are_completed_at_every_level() {
+        for (line, expected) in [
+            ("buildpool tok", "token"),
+            ("buildpool token re", "revoke"),
+            ("buildpool help token re", "revoke"),
+            ("buildpool token create --pre", "--prefix"),
+            ("buildpool run --verb", "--verbosity"),
+            ("buildpool run --col", "--color"),
+        ] {
+            let words: Vec<_> = line.split(' ').map(Into::into).collect();
+            let last = words.len() - 1;
+            let found = complete(&mut whole_command(), words, last, None).expect("candidates");
+            let values: Vec<_> =
+                found.iter().map(|candidate| candidate.get_value().to_string_lossy()).collect();
+            assert_eq!(values, [expected], "{line}");
+        }
+    }
 
     #[test]
     fn the_pool_is_that_of_the_completed_line() {

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Options of both daemons.
+// Options of both daemons.
 #[derive(Args, Debug)]
 pub(crate) struct DaemonOptions {
     /// Configuration file (TOML); flags override it
@@ -77,7 +77,7 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// How a worker verifies its coordinator. Without it, the worker uses the fingerprint in the token.
+// How a worker verifies its coordinator. Without it, the worker uses the fingerprint in the token.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct TrustOptions {
     /// Certificates of the authority that signed the coordinator's certificate (PEM)
@@ -152,7 +152,7 @@ pub(crate) struct WorkerArguments {
     pub(crate) token: Option<String>,
 }
 
-/// Selects the data directory of a coordinator on this machine.
+// Selects the data directory of a coordinator on this machine.
 #[derive(Args, Debug)]
 pub(crate) struct DataPlace {
     /// The coordinator's data directory. Default: the one of its configuration, else this user's

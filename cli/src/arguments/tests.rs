@@ -1,9 +1,25 @@
 use super::{Arguments, Subcommand, separated};
-use clap::{CommandFactory, Parser};
+use clap::{Command, CommandFactory, Parser};
 
 #[test]
 fn the_definitions_agree_with_each_other() {
     Arguments::command().debug_assert();
+}
+
+#[test]
+fn the_help_of_a_subcommand_begins_with_its_own_sentence() {
+    let (listed, mut built) = (Arguments::command(), Arguments::command());
+    built.build();
+    let sentence = |command: &Command| command.get_about().map(ToString::to_string);
+    for subcommand in listed.get_subcommands() {
+        let name = subcommand.get_name();
+        let of_help = sentence(built.find_subcommand(name).unwrap());
+        assert_eq!(
+            of_help,
+            sentence(subcommand),
+            "{name}: write the comments of its flattened options with `//`"
+        );
+    }
 }
 
 #[test]

@@ -77,7 +77,7 @@ pub(crate) enum TokenAction {
 /// Maximum number of tokens that one command creates.
 const TOKENS_MAX: u32 = 1_000;
 
-/// The name of one token, or the names of several ones.
+// The name of one token, or the names of several ones.
 #[derive(Args, Debug)]
 pub(crate) struct TokenNames {
     /// Name of the token
@@ -107,7 +107,7 @@ impl TokenNames {
     }
 }
 
-/// Selects the tokens of a data directory on this machine, or of a pool by an admin's token.
+// Selects the tokens of a data directory on this machine, or of a pool by an admin's token.
 #[derive(Args, Debug)]
 pub(crate) struct TokenPlace {
     #[command(flatten)]
@@ -132,7 +132,7 @@ pub(crate) struct AuditArguments {
     pub(crate) form: Form,
 }
 
-/// Where the jobs of a submit token may run, on which projects, and which jobs it may read.
+// Where the jobs of a submit token may run, on which projects, and which jobs it may read.
 #[derive(Args, Debug)]
 pub(crate) struct RestrictionOptions {
     /// Let its jobs run on this worker only; repeat it for more
