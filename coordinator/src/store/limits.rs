@@ -38,7 +38,7 @@ pub const READ_BYTES_MAX: usize = BINARY_FRAME_BYTES_MAX;
 /// Maximum bytes of one completed log that stay in memory; they are its end.
 pub const RING_LOG_BYTES_MAX: usize = 4 << 20;
 /// Number of commits after which the write-ahead log is moved into the database in the background.
-pub const CHECKPOINT_COMMITS: u32 = 1_000;
+pub const CHECKPOINT_COMMITS: u32 = 250;
 /// Length of the write-ahead log, in pages, at which a commit itself moves it into the database.
 pub const CHECKPOINT_PAGES: u32 = 16_384;
 /// Time that a statement waits for another process's write.
