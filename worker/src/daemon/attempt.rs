@@ -19,6 +19,9 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::watch;
 
+/// Reason of an attempt that was ended before it started.
+pub(super) const ENDED_BEFORE_START: &str = "it was ended before it started";
+
 /// Stage of an attempt.
 pub(super) enum Stage {
     /// The workspace is being prepared. Only this stage contains the values of its secrets.

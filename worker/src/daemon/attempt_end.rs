@@ -1,7 +1,7 @@
 //! The end of an attempt: requested, concluded, reported, deleted.
 
 use super::agent::Agent;
-use super::attempt::{Attempt, Stage};
+use super::attempt::{Attempt, ENDED_BEFORE_START, Stage};
 use super::event::Event;
 use super::fallback_outcome;
 use super::final_outcome::{OutcomeContext, without_files};
@@ -30,10 +30,7 @@ impl Agent {
                 let _ = self.keepers.send(*keeper, &ToKeeper::End { attempt: id, acted });
             }
             Stage::Waiting { .. } => {
-                self.fail_start(
-                    id,
-                    StartFailure::Workspace { reason: "it was ended before it started".into() },
-                );
+                self.fail_start(id, StartFailure::Workspace { reason: ENDED_BEFORE_START.into() });
             }
             // The preparation checks this flag as soon as possible.
             Stage::Preparing { stop, .. } => drop(stop.send_replace(true)),

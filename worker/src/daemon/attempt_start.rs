@@ -1,7 +1,7 @@
 //! Starts attempts, and handles messages from keepers.
 
 use super::agent::Agent;
-use super::attempt::{Attempt, Stage};
+use super::attempt::{Attempt, ENDED_BEFORE_START, Stage};
 use super::disk::DiskWatch;
 use super::fallback_outcome::wall_clock_ms;
 use super::keepers::{KeeperLink, KeeperState};
@@ -36,10 +36,7 @@ impl Agent {
         match result {
             Err(failure) => self.fail_start(id, failure),
             Ok(_) if attempt.end_reason.is_some() => {
-                self.fail_start(
-                    id,
-                    StartFailure::Workspace { reason: "it was ended before it started".into() },
-                );
+                self.fail_start(id, StartFailure::Workspace { reason: ENDED_BEFORE_START.into() });
             }
             Ok(_) if self.hidden.check().is_err() => {
                 let reason = self.quarantine().unwrap_or_default();

@@ -1,5 +1,6 @@
 //! File transfer before and after an attempt: work that needs both the disk and the link.
 
+use super::attempt::ENDED_BEFORE_START;
 use super::capacity::classify;
 use super::data_directory::DataDirectory;
 use super::fallback_outcome;
@@ -105,7 +106,7 @@ impl Files {
             fetched = self.fetch(grant) => fetched.map_err(classify),
             // The sender lives as long as the attempt is being prepared.
             _ = stopped.wait_for(|stopped| *stopped) => {
-                Err(StartFailure::Workspace { reason: "it was ended before it started".into() })
+                Err(StartFailure::Workspace { reason: ENDED_BEFORE_START.into() })
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Messages from the coordinator, and messages to it.
 
 use super::agent::{Agent, Link};
-use super::attempt::{Attempt, Stage};
+use super::attempt::{Attempt, ENDED_BEFORE_START, Stage};
 use super::event::Event;
 use super::keepers::KeeperLink;
 use super::lease::cut_off;
@@ -148,7 +148,7 @@ impl Agent {
     pub(super) fn apply_desired(&mut self, desired: Desired, is_first: bool) {
         let lease = desired.lease();
         if !matches!(desired, Desired::Continue { .. }) && self.early_grants.remove(lease) {
-            return self.decline(lease, "it was ended before it started");
+            return self.decline(lease, ENDED_BEFORE_START);
         }
         let Some(attempt) = self.attempts.get_mut(&lease.attempt).filter(|held| held.lease == lease) else {
             return;
