@@ -47,11 +47,16 @@ pub fn peak_memory(pool: &Pool) -> (f64, f64) {
 
 /// Returns a field of `/proc/PID/status` in MiB; 0 if the process is gone.
 pub fn status_mib(pid: u32, field: &str) -> f64 {
+    status_bytes(pid, field).unwrap_or_default() as f64 / f64::from(1 << 20)
+}
+
+/// Returns a field of `/proc/PID/status` in bytes, or `None` if the process is gone.
+pub fn status_bytes(pid: u32, field: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let kib = status.lines().find_map(|line| {
-        line.strip_prefix(field)?.strip_prefix(':')?.trim().strip_suffix(" kB")?.parse::<f64>().ok()
-    });
-    kib.unwrap_or_default() / 1024.0
+    status.lines().find_map(|line| {
+        let kib = line.strip_prefix(field)?.strip_prefix(':')?.trim().strip_suffix(" kB")?;
+        Some(kib.parse::<u64>().ok()? << 10)
+    })
 }
 
 /// Returns the pool's own processes: coordinator, worker and keepers.

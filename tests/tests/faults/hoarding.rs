@@ -1,6 +1,7 @@
 //! Attacks of one token that keeps what all parties share: descriptors, memory, and the attention of the coordinator.
 
 use crate::bad_peers::some_id;
+use buildpool_tests::usage::status_bytes;
 use buildpool_tests::{Peer, Pool};
 use serde_json::json;
 use std::io::{Read, Write};
@@ -67,12 +68,6 @@ async fn inputs_of_waiting_jobs_take_no_descriptors() {
     tokio::task::block_in_place(|| check_others(&pool));
 }
 
-fn memory(pool: &Pool) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", pool.coordinator_pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
-}
-
 /// Sends a body without its last bytes. Returns the connection.
 fn send_unfinished(pool: &Pool, bearer: &str) -> JoinHandle<TcpStream> {
     let head = format!(
@@ -93,10 +88,10 @@ fn send_unfinished(pool: &Pool, bearer: &str) -> JoinHandle<TcpStream> {
 fn bodies_that_never_end_take_little_memory_and_delay_only_their_token() {
     let pool = Pool::start(1);
     let eve = token(&pool, "eve");
-    let quiet = memory(&pool);
+    let quiet = status_bytes(pool.coordinator_pid(), "VmRSS").unwrap();
     let senders: Vec<_> = (0..BODIES).map(|_| send_unfinished(&pool, &eve)).collect();
     let held: Vec<TcpStream> = senders.into_iter().map(|sender| sender.join().unwrap()).collect();
-    let grown = memory(&pool).saturating_sub(quiet);
+    let grown = status_bytes(pool.coordinator_pid(), "VmRSS").unwrap().saturating_sub(quiet);
     assert!(grown < GROWTH_BYTES_MAX, "{BODIES} unfinished bodies take {grown} bytes of memory");
     let ada = format!("Authorization: Bearer {}", token(&pool, "ada"));
     let headers = [&*ada, "Content-Type: application/json"];

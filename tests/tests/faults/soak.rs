@@ -6,6 +6,7 @@
 
 use crate::bad_peers::some_id;
 use buildpool_tests::hostile::{Attacks, PEERS, SUBMITTERS, Target, WORKERS};
+use buildpool_tests::usage::status_bytes;
 use buildpool_tests::{Peer, Pool, PoolBuilder};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -152,13 +153,6 @@ async fn honest_jobs(honest: Arc<Honest>, address: std::net::SocketAddr, token: 
     }
 }
 
-/// Returns a value of the coordinator's memory from `/proc`, in bytes.
-fn memory(pool: &Pool, name: &str) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", pool.coordinator_pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
-}
-
 fn token(pool: &Pool, role: &str, name: &str, more: &[&str]) -> String {
     let words = [&["token", "create", "--role", role, "--name", name, "--json"], more].concat();
     pool.buildpool(&words).expect(0).json()["token"].as_str().unwrap().to_owned()
@@ -203,7 +197,7 @@ async fn sample(pool: &Pool, time: Duration, is_printed: bool) -> Vec<u64> {
     let (begun, mut samples) = (Instant::now(), Vec::new());
     while begun.elapsed() < time {
         tokio::time::sleep(SAMPLE_EVERY).await;
-        samples.push(memory(pool, "VmRSS"));
+        samples.push(status_bytes(pool.coordinator_pid(), "VmRSS").unwrap());
         if is_printed && samples.len().is_multiple_of(60) {
             eprintln!("{:>5} s: {} MiB", begun.elapsed().as_secs(), samples[samples.len() - 1] >> 20);
         }
@@ -271,7 +265,7 @@ fn report(pool: &Pool, honest: &Honest, (quiet, attacked): (&[u64], &[u64]), att
         quiet.last().copied().unwrap_or_default() >> 20,
         settled >> 20,
         last >> 20,
-        memory(pool, "VmHWM") >> 20,
+        status_bytes(pool.coordinator_pid(), "VmHWM").unwrap() >> 20,
     );
     assert!(failures.is_empty(), "{} honest jobs failed, the first with: {}", failures.len(), failures[0]);
     assert!(attacks.values().sum::<u64>() > 1_000, "the attack did not begin: {attacks:?}");
