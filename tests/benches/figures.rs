@@ -2,7 +2,8 @@
 //! --bench figures [NAME…]`.
 //!
 //! Names: `latency`, `command`, `many`, `stream`, `idle`, `cold`. All benchmarks use real processes
-//! and sockets. The documentation quotes the ratio, because machines differ and drift.
+//! and sockets. The documentation quotes the ratio, because machines differ and drift. `BUILDPOOL_STREAM_GIB` sets the size
+//! of the log in `stream` (1 to 60 GiB, 1 if it is not set). The disk needs four times as much free space.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -16,7 +17,7 @@ use buildpool_protocol::report::JobResult;
 use buildpool_protocol::version::VersionRange;
 use buildpool_protocol::worker_link::{Condition, FromWorker, Register};
 use buildpool_tests::usage::{peak_memory, processor_secs, status_mib};
-use buildpool_tests::{Place, Pool, PoolBuilder};
+use buildpool_tests::{Place, Pool, PoolBuilder, number_from_env};
 use futures_util::{SinkExt, StreamExt};
 use runner::{connect, message, run};
 use std::collections::BTreeMap;
@@ -146,21 +147,23 @@ fn two_loops(jobs: u32) -> Duration {
     began.elapsed()
 }
 
-/// Measures 1 GiB of log-like output end to end with equal checksums. Baseline: a bare pipe into a
+/// Measures a large log end to end with equal checksums. Baseline: a bare pipe into a
 /// bare WebSocket. The measurement ends when the log is sealed in the store and complete at the
 /// reader. The digest follows later and is reported separately.
 fn stream(runtime: &tokio::runtime::Runtime) {
+    let gib = number_from_env("BUILDPOOL_STREAM_GIB").unwrap_or(1_u64);
+    assert!((1..=60).contains(&gib), "invalid BUILDPOOL_STREAM_GIB `{gib}`: must be from 1 to 60");
+    let size = gib * GIB;
     let place = Place::new();
-    let file = place.file("gib.log");
-    write_log(&file, GIB);
+    let file = place.file("large.log");
+    write_log(&file, size);
     let expected = blake3_of(&file);
-    let gib = usize::try_from(GIB).expect("64 bit");
     // The headers of the chunks count for the limit too.
     let config = place.file("coordinator.toml");
-    std::fs::write(&config, format!("[quota]\nlog_bytes = {}\n", 2 * GIB)).expect("a file can be written");
+    std::fs::write(&config, format!("[quota]\nlog_bytes = {}\n", 2 * size)).expect("a file can be written");
     let mut ratios = Vec::new();
     for _ in 0..3 {
-        let bare = runtime.block_on(pipe_to_websocket(&file));
+        let bare = runtime.block_on(pipe_to_websocket(&file, size));
         let pool = PoolBuilder::default()
             .coordinator(&["--config", &config.to_string_lossy()])
             .worker(&["--slots", "2"])
@@ -174,18 +177,18 @@ fn stream(runtime: &tokio::runtime::Runtime) {
         let (hash, sealed) = runtime.block_on(async {
             let mut events = client.submit(submit).await.expect("submitted");
             let mut hasher = blake3::Hasher::new();
-            let (mut bytes, mut sealed) = (0, None);
+            let (mut bytes, mut sealed) = (0_u64, None);
             while let Some(event) = events.next().await {
                 match event {
                     JobEvent::Output(output) => {
                         for chunk in &output.chunks {
-                            bytes += chunk.data().len();
+                            bytes += chunk.data().len() as u64;
                             hasher.update(chunk.data());
                         }
                     }
                     JobEvent::End(_) => sealed = Some(began.elapsed()),
                     JobEvent::Complete(result) => {
-                        assert_eq!((result.exit_code, bytes), (Some(0), gib));
+                        assert_eq!((result.exit_code, bytes), (Some(0), size));
                         break;
                     }
                     _ => {}
@@ -198,14 +201,14 @@ fn stream(runtime: &tokio::runtime::Runtime) {
         assert_eq!(hash, expected, "the reader has other bytes than the process wrote");
         let after = peak_memory(&pool);
         println!(
-            "stream    1 GiB end to end             {:>6.0} MB/s, verdict at {:>4.0} MB/s, {:.2} CPU-s (pool), peak memory coordinator {:+.0} MiB, worker and keepers {:+.0} MiB",
-            megabytes(took),
-            megabytes(verdict),
+            "stream    {gib:>2} GiB end to end            {:>6.0} MB/s, verdict at {:>4.0} MB/s, {:.2} CPU-s (pool), peak memory coordinator {:+.0} MiB, worker and keepers {:+.0} MiB",
+            megabytes(size, took),
+            megabytes(size, verdict),
             processor_secs(&pool) - processor,
             after.0 - memory.0,
             after.1 - memory.1
         );
-        println!("stream    pipe to WebSocket, bare      {:>6.0} MB/s", megabytes(bare));
+        println!("stream    pipe to WebSocket, bare      {:>6.0} MB/s", megabytes(size, bare));
         ratios.push(bare.over(took));
     }
     ratios.sort_by(f64::total_cmp);
@@ -215,11 +218,11 @@ fn stream(runtime: &tokio::runtime::Runtime) {
     );
 }
 
-fn megabytes(took: Duration) -> f64 {
-    GIB as f64 / 1e6 / took.as_secs_f64()
+fn megabytes(size: u64, took: Duration) -> f64 {
+    size as f64 / 1e6 / took.as_secs_f64()
 }
 
-async fn pipe_to_websocket(file: &std::path::Path) -> Duration {
+async fn pipe_to_websocket(file: &std::path::Path, size: u64) -> Duration {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let server = tokio::spawn(async move {
@@ -248,7 +251,7 @@ async fn pipe_to_websocket(file: &std::path::Path) -> Duration {
         socket.send(Message::binary(buffer[..count].to_vec())).await.expect("sent");
     }
     socket.close(None).await.expect("closed");
-    assert!(server.await.expect("it served") >= GIB);
+    assert!(server.await.expect("it served") >= size);
     child.wait().expect("cat ends");
     began.elapsed()
 }
