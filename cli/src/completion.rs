@@ -107,9 +107,11 @@ fn options(words: impl Iterator<Item = String>) -> PoolOptions {
 mod tests {
     use super::{options, whole_command};
     use clap_complete::engine::complete;
+    use std::path::Path;
 
     #[test]
     fn commands_and_options_are_completed_at_every_level() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         for (line, expected) in [
             ("buildpool tok", "token"),
             ("buildpool token re", "revoke"),
@@ -117,10 +119,14 @@ mod tests {
             ("buildpool token create --pre", "--prefix"),
             ("buildpool run --verb", "--verbosity"),
             ("buildpool run --col", "--color"),
+            ("buildpool run --on-lost re", "rerun"),
+            ("buildpool run --network no", "none"),
+            ("buildpool run -- build.r", "build.rs"),
+            ("buildpool run -- cat Cargo.t", "Cargo.toml"),
         ] {
             let words: Vec<_> = line.split(' ').map(Into::into).collect();
             let last = words.len() - 1;
-            let found = complete(&mut whole_command(), words, last, None).expect("candidates");
+            let found = complete(&mut whole_command(), words, last, Some(here)).expect("candidates");
             let values: Vec<_> =
                 found.iter().map(|candidate| candidate.get_value().to_string_lossy()).collect();
             assert_eq!(values, [expected], "{line}");

@@ -244,18 +244,6 @@ impl Network {
     }
 }
 
-impl FromStr for Network {
-    type Err = SpecError;
-
-    fn from_str(text: &str) -> Result<Self, SpecError> {
-        match text {
-            "worker" => Ok(Self::Worker),
-            "none" => Ok(Self::None),
-            other => Err(SpecError::new("network", format!("`{other}`: valid are worker and none"))),
-        }
-    }
-}
-
 impl FromStr for Verbosity {
     type Err = SpecError;
 

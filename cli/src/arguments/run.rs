@@ -1,12 +1,12 @@
 //! `buildpool run`
 
 use super::PoolOptions;
-use super::values::{count, mebibytes, on_lost, priority, resource, secret, variable, whole};
-use crate::durations;
-use buildpool_protocol::spec::{
-    Network, OnLost, Selector, SpecError, Verbosity, check_artifact, check_report,
+use super::values::{
+    count, mebibytes, network, networks, on_lost, on_lost_words, priority, resource, secret, variable, whole,
 };
-use clap::{Args, ValueEnum};
+use crate::durations;
+use buildpool_protocol::spec::{Network, OnLost, Selector, Verbosity, check_artifact, check_report};
+use clap::{Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub(crate) struct RunArguments {
     pub(crate) memory: Option<u32>,
     /// Networks that the command can use: worker (the worker's) or none (needs a worker with
     /// isolation bubblewrap)
-    #[arg(long, value_name = "worker|none", default_value = "worker", value_parser = network)]
+    #[arg(long, value_name = "worker|none", default_value = "worker", value_parser = network, add = networks())]
     pub(crate) network: Network,
     /// Set a variable for the command
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
@@ -63,7 +63,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
     pub(crate) grace: Option<Duration>,
     /// If the worker stays away: rerun elsewhere, wait for it, or fail
-    #[arg(long, value_name = "rerun|wait|fail", value_parser = on_lost, default_value = "rerun")]
+    #[arg(long, value_name = "rerun|wait|fail", value_parser = on_lost, add = on_lost_words(), default_value = "rerun")]
     pub(crate) on_lost: OnLost,
     /// Run again up to this many times after an infrastructure failure: no space, no simulator, no network
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = whole::<u32>(0..=100))]
@@ -117,7 +117,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "stream|digest|json", default_value = "stream", hide_possible_values = true)]
     pub(crate) output: OutputForm,
     /// The command and its arguments; no shell
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, required = true, value_name = "COMMAND", value_hint = ValueHint::AnyPath)]
     pub(crate) command: Vec<String>,
 }
 
@@ -127,10 +127,6 @@ pub(crate) struct LabelSet(pub(crate) Vec<Selector>);
 
 fn artifact(text: &str) -> Result<String, String> {
     check_artifact(text).map(|_| text.to_owned()).map_err(|error| error.reason)
-}
-
-fn network(text: &str) -> Result<Network, String> {
-    text.parse().map_err(|error: SpecError| error.reason)
 }
 
 fn report(text: &str) -> Result<String, String> {

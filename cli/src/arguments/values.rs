@@ -6,7 +6,7 @@ use buildpool_protocol::JobState;
 use buildpool_protocol::client_link::{Role, StreamChoice};
 use buildpool_protocol::limits::UNITS_MAX;
 use buildpool_protocol::report::Verdict;
-use buildpool_protocol::spec::{OnLost, check_given_variable};
+use buildpool_protocol::spec::{Network, OnLost, check_given_variable};
 use buildpool_protocol::token;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use std::convert::Infallible;
@@ -159,8 +159,25 @@ fn candidates<T, const N: usize>(known: [(&'static str, T); N]) -> ArgValueCandi
     ArgValueCandidates::new(move || words.map(CompletionCandidate::new).into())
 }
 
+const ON_LOST: [(&str, OnLost); 3] =
+    [("rerun", OnLost::Rerun), ("wait", OnLost::Wait), ("fail", OnLost::Fail)];
+
 pub(super) fn on_lost(text: &str) -> Result<OnLost, String> {
-    one_of(text, [("rerun", OnLost::Rerun), ("wait", OnLost::Wait), ("fail", OnLost::Fail)])
+    one_of(text, ON_LOST)
+}
+
+pub(super) fn on_lost_words() -> ArgValueCandidates {
+    candidates(ON_LOST)
+}
+
+const NETWORKS: [(&str, Network); 2] = [("worker", Network::Worker), ("none", Network::None)];
+
+pub(super) fn network(text: &str) -> Result<Network, String> {
+    one_of(text, NETWORKS)
+}
+
+pub(super) fn networks() -> ArgValueCandidates {
+    candidates(NETWORKS)
 }
 
 pub(super) fn state(text: &str) -> Result<JobState, String> {
