@@ -22,7 +22,8 @@ fn main() {
 }
 
 /// Links the program for a fixed address on Linux, so that the loader has no addresses to change when a process starts. A
-/// relocatable program has 80,000 of them on 350 pages, and each page is then read and copied: 2 ms of a start that took 5.5.
+/// relocatable program of the profile `bench` has 80,000 of them on 350 pages, and each page is then read and copied: 2 ms of
+/// a start that took 5.5.
 /// `docs/security.md` states the price.
 fn link_for_a_fixed_address() {
     let target = |name: &str| env::var(format!("CARGO_CFG_TARGET_{name}")).unwrap_or_default();
