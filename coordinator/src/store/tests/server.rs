@@ -176,11 +176,21 @@ fn short_logs_history_and_retention_agree() {
         assert_eq!((history.len(), &history[0]), (20, &run(24)));
         assert_eq!(reader.usual_duration(key).unwrap(), Some(Duration::from_millis(3)));
 
+        let other = done(granted(job(2)), Verdict::Passed, 3);
+        writer.commit(&[write(&other)]).unwrap();
+        let retain = |retention: Retention| {
+            let retained = store.logs().retain(&retention, crate::store::now_ms() + 1_000).unwrap();
+            (retained.logs_evicted, retained.records_evicted)
+        };
+        assert_eq!(retain(Retention { record_bytes: 0, ..Retention::default() }), (0, 2));
+        let third = done(granted(job(3)), Verdict::Passed, 3);
+        writer.commit(&[write(&third)]).unwrap();
         let none = Retention { log_age: Duration::ZERO, record_age: Duration::ZERO, ..Retention::default() };
-        let retained = store.logs().retain(&none, crate::store::now_ms() + 1_000).unwrap();
-        assert_eq!((retained.logs_evicted, retained.records_evicted), (1, 1));
+        assert_eq!(retain(none), (1, 1));
         assert_eq!(reader.inline_log(first(&over)).unwrap(), None);
-        assert_eq!(reader.job(over.job).unwrap(), Lookup::Evicted);
+        for job in [over.job, other.job, third.job] {
+            assert_eq!(reader.job(job).unwrap(), Lookup::Evicted);
+        }
     });
 }
 
