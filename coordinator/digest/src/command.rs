@@ -163,12 +163,19 @@ impl Simple {
             }
             _ => None,
         };
+        // Asked for each tool and part, so a name that differs is found without a search for the second word.
+        let is_run_as = |tool: &str, name: &str| {
+            tool.strip_prefix(name).is_some_and(|rest| {
+                rest.is_empty()
+                    || rest
+                        .strip_prefix(' ')
+                        .is_some_and(|second| arguments.iter().any(|word| word == second))
+            })
+        };
         let is_one = |tool: &&str| {
-            let (first, second) =
-                tool.split_once(' ').map_or((*tool, None), |(first, second)| (first, Some(second)));
-            let is_named = (name == first || script == Some(first))
-                && second.is_none_or(|second| arguments.iter().any(|word| word == second));
-            is_named || runs_modules && arguments.windows(2).any(|pair| pair[0] == "-m" && pair[1] == *tool)
+            is_run_as(tool, name)
+                || script.is_some_and(|script| is_run_as(tool, script))
+                || runs_modules && arguments.windows(2).any(|pair| pair[0] == "-m" && pair[1] == *tool)
         };
         tools.iter().any(is_one)
     }

@@ -20,6 +20,10 @@ pub(crate) fn standing_error(
     (last_text, last_statement): (u64, u64),
 ) -> Option<String> {
     let findings = &ranking.findings;
+    if findings.errors.is_empty() && findings.warnings.is_empty() && findings.remarks.is_empty() {
+        // The questions about the command would cost a short job more than the rest of its digest.
+        return None;
+    }
     let stands = |found: &RawFinding| {
         !found.probe
             && !found.in_test
