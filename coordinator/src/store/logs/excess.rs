@@ -7,8 +7,8 @@ use std::collections::HashMap;
 /// Key of a job's record: its row and its id.
 pub(super) type RecordKey = (i64, [u8; 16]);
 
-/// Records that one call returns, plus those of the last page.
-const AT_ONCE: usize = 10_000;
+/// Number of records at which one call returns, at the end of a page.
+pub(super) const EXCESS_AT_ONCE: usize = 10_000;
 /// Records that one query reads.
 const PAGE: u32 = 1_000;
 
@@ -32,7 +32,7 @@ pub(super) fn excess(connection: &Connection, most: u64) -> Result<Vec<RecordKey
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let (mut kept, mut found) = (HashMap::<String, i64>::new(), Vec::new());
     let mut before = (i64::MAX, i64::MAX);
-    while found.len() < AT_ONCE {
+    while found.len() < EXCESS_AT_ONCE {
         let page = page(connection, before)?;
         let is_last = page.len() < PAGE as usize;
         for record in page {

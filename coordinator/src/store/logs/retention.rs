@@ -1,7 +1,7 @@
 //! Removes old logs and records: oldest first, and never a log in use.
 
 use super::error::LogError;
-use super::excess::{RecordKey, excess};
+use super::excess::{EXCESS_AT_ONCE, RecordKey, excess};
 use super::layout::{Layout, LogFiles};
 use super::objects::{attempt_of, owner};
 use super::registry::Logs;
@@ -309,7 +309,7 @@ fn prune_excess(connection: &Connection, most: u64) -> Result<u64, StoreError> {
                 transaction.commit()?;
             }
             count += found.len() as u64;
-            if found.is_empty() {
+            if found.len() < EXCESS_AT_ONCE {
                 return Ok(count);
             }
         }
