@@ -29,6 +29,7 @@ mod preparation;
 mod previous_starts;
 mod shutdown;
 mod spans;
+mod spare_directories;
 mod startup;
 mod stdin;
 mod survivors;

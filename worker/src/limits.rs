@@ -55,6 +55,10 @@ pub const DISK_LOOK_PART: u32 = 20;
 pub const SHORT_BYTES: u64 = 16 << 20;
 /// Size of the test file for a worker to accept jobs again, in bytes.
 pub const ROOM_BYTES_MIN: usize = 1 << 20;
+/// Limit on the directories of ended attempts that later ones use again.
+pub const SPARE_DIRECTORIES_MAX: usize = 16;
+/// Limit on the size of a record that stays in such a directory, in bytes.
+pub const SPARE_RECORD_BYTES_MAX: i64 = 64 << 10;
 /// Space reserved by each keeper, so that a result can be written to a full disk, in bytes.
 pub const RESERVE_BYTES: usize = 64 << 10;
 /// Requested buffer size of each pipe, in bytes.

@@ -1,5 +1,5 @@
-//! The records of an attempt on disk. Writes are atomic: a crash at any time leaves either the old
-//! or the new record.
+//! The records of an attempt on disk. Writes are atomic: the crash of a process at any time leaves either the old
+//! or the new record. After a power loss, a record can also be cut, or that of an earlier attempt.
 //!
 //! | file | written by | when |
 //! |---|---|---|
@@ -11,12 +11,13 @@
 
 use buildpool_evidence::memory::cgroup::MemoryCounters;
 use buildpool_protocol::ids::{AttemptId, Lease};
-use buildpool_protocol::outcome::EndReason;
+use buildpool_protocol::outcome::{EndReason, Outcome};
 use buildpool_protocol::spec::JobSpec;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -212,6 +213,11 @@ pub enum Durability {
     Power,
 }
 
+/// Returns the name of the temporary file of a record.
+pub(crate) fn beside(name: &str) -> String {
+    format!("{name}.new")
+}
+
 /// Writes a record to a temporary file and renames it. One sync after the rename makes it durable:
 /// the journal commit contains both. A record truncated by an earlier power loss counts as missing.
 ///
@@ -224,9 +230,17 @@ pub fn write<R: Serialize>(
     durability: Durability,
 ) -> io::Result<()> {
     let bytes = serde_json::to_vec(record)?;
-    let beside = directory.join(format!("{name}.new"));
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-    if let Err(error) = file.write_all(&bytes).and_then(|()| fs::rename(&beside, directory.join(name))) {
+    let beside = directory.join(beside(name));
+    let mut file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&beside)?;
+    let written = file.write_all(&bytes).and_then(|()| {
+        // The file of an earlier attempt keeps its blocks. ext4 would write one that is emptied first to the disk at once
+        // (ext4(5), auto_da_alloc).
+        if file.metadata()?.len() > bytes.len() as u64 {
+            file.set_len(bytes.len() as u64)?;
+        }
+        fs::rename(&beside, directory.join(name))
+    });
+    if let Err(error) = written {
         let _ = fs::remove_file(&beside);
         return Err(error);
     }
@@ -236,9 +250,52 @@ pub fn write<R: Serialize>(
     }
 }
 
+/// An outcome with its attempt and its checksum. Its file may have had the outcome of an earlier attempt. After a power loss, it
+/// can have the old bytes, or some of both, under the new name.
+#[derive(Serialize, Deserialize)]
+struct OutcomeRecord {
+    attempt: AttemptId,
+    /// BLAKE3 checksum of the JSON text of `outcome`.
+    blake3: String,
+    outcome: Box<RawValue>,
+}
+
+/// Writes an outcome of an attempt as [`write`] does. It survives a power loss.
+///
+/// # Errors
+/// As for [`write`].
+pub fn write_outcome(directory: &Path, name: &str, attempt: AttemptId, outcome: &Outcome) -> io::Result<()> {
+    let outcome = to_raw_value(outcome)?;
+    let record = OutcomeRecord { attempt, blake3: checksum(&outcome), outcome };
+    write(directory, name, &record, Durability::Power)
+}
+
+/// Reads an outcome of an attempt as [`read_if_whole`] does. The outcome of another attempt counts as missing.
+///
+/// # Errors
+/// As for [`read_if_whole`].
+pub fn read_outcome(directory: &Path, name: &str, attempt: AttemptId) -> io::Result<Option<Outcome>> {
+    let Some(record) = read_if_whole::<OutcomeRecord>(directory, name)? else { return Ok(None) };
+    if record.attempt != attempt || record.blake3 != checksum(&record.outcome) {
+        warn!(
+            "{} is not whole, or of another attempt, and counts as missing",
+            directory.join(name).display()
+        );
+        return Ok(None);
+    }
+    serde_json::from_str(record.outcome.get()).map(Some).map_err(io::Error::from)
+}
+
+fn checksum(text: &RawValue) -> String {
+    blake3::hash(text.get().as_bytes()).to_hex().to_string()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Durability, OUTCOME, read, read_if_whole, write};
+    use super::{Durability, OUTCOME, beside, read, read_if_whole, read_outcome, write, write_outcome};
+    use crate::keeper::spool::Sealed;
+    use buildpool_protocol::ids::{AttemptId, JobId};
+    use buildpool_protocol::outcome::{Ending, Outcome};
 
     #[test]
     fn a_record_is_there_whole_or_not_at_all() {
@@ -254,5 +311,29 @@ mod tests {
             assert!(read::<Vec<u32>>(place.path(), OUTCOME).is_err());
             assert_eq!(read_if_whole::<Vec<u32>>(place.path(), OUTCOME).unwrap(), None);
         }
+    }
+
+    #[test]
+    fn a_record_replaces_all_of_the_file_that_it_is_written_to() {
+        let place = tempfile::tempdir().unwrap();
+        for record in [vec![1; 100], vec![2], vec![3; 7]] {
+            std::fs::write(place.path().join(beside(OUTCOME)), "[8, 8, 8, 8, 8, 8, 8, 8, 8, 8]").unwrap();
+            write(place.path(), OUTCOME, &record, Durability::Process).unwrap();
+            assert_eq!(read(place.path(), OUTCOME).unwrap(), Some(record));
+        }
+    }
+
+    #[test]
+    fn the_outcome_of_another_attempt_counts_as_missing() {
+        let place = tempfile::tempdir().unwrap();
+        let attempt = |number| AttemptId { job: JobId::from_uuid(uuid::Uuid::nil()), number };
+        let outcome = Outcome::new(Ending::Exited { code: 3 }, 1, Sealed::empty().seals);
+        write_outcome(place.path(), OUTCOME, attempt(1), &outcome).unwrap();
+        assert_eq!(read_outcome(place.path(), OUTCOME, attempt(1)).unwrap(), Some(outcome.clone()));
+        assert_eq!(read_outcome(place.path(), OUTCOME, attempt(2)).unwrap(), None);
+        // Some of its bytes are still those of an earlier outcome.
+        let text = std::fs::read_to_string(place.path().join(OUTCOME)).unwrap();
+        std::fs::write(place.path().join(OUTCOME), text.replace(r#""code":3"#, r#""code":0"#)).unwrap();
+        assert_eq!(read_outcome(place.path(), OUTCOME, attempt(1)).unwrap(), None);
     }
 }

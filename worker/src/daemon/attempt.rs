@@ -102,6 +102,14 @@ impl Attempt {
         matches!(self.spec.source, Source::Snapshot { .. })
     }
 
+    /// Returns true if this daemon's keeper saw that its command ended by itself, and no process was left.
+    pub(super) fn ended_alone(&self) -> bool {
+        self.account.as_ref().is_some_and(|account| {
+            let outcome = &account.outcome;
+            outcome.acted.is_none() && outcome.leaked.is_empty() && outcome.survivors.is_empty()
+        })
+    }
+
     pub(super) fn outcome_context(&self) -> OutcomeContext {
         OutcomeContext {
             is_fenced: self.is_fenced,

@@ -9,7 +9,7 @@ use super::memory;
 use super::message_size;
 use super::spans;
 use super::undeletable;
-use crate::isolation::permissions;
+use crate::isolation::{Isolation, permissions};
 use crate::keeper::messages::ToKeeper;
 use buildpool_dial::pause_for;
 use buildpool_protocol::ids::AttemptId;
@@ -54,7 +54,11 @@ impl Agent {
     }
 
     pub(super) fn delete(&mut self, id: AttemptId) {
-        let holds_workspace = self.attempts.remove(&id).is_some_and(|attempt| attempt.holds_workspace());
+        let attempt = self.attempts.remove(&id);
+        let holds_workspace = attempt.as_ref().is_some_and(Attempt::holds_workspace);
+        // The attributes of an old directory could carry data from an isolated job to one of another trust class.
+        let is_reusable =
+            self.config.isolation == Isolation::None && attempt.is_some_and(|attempt| attempt.ended_alone());
         self.outbox.remove(id);
         let (directory, data_directory, files) =
             (self.data_directory.attempt(id), Arc::clone(&self.data_directory), self.files.clone());
@@ -62,7 +66,9 @@ impl Agent {
             if holds_workspace {
                 files.release(id);
             }
-            if let Err(error) = undeletable::discard_attempt(data_directory.path(), &directory) {
+            if !(is_reusable && data_directory.spares.keep(&directory))
+                && let Err(error) = undeletable::discard_attempt(data_directory.path(), &directory)
+            {
                 warn!("{} can't be removed: {error}", directory.display());
             }
             if let Some(groups) = &files.groups {

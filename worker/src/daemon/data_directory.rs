@@ -1,6 +1,7 @@
 //! The worker's data directory: a lock against a second daemon, the permanent identity, and
 //! directories for keepers and attempts.
 
+use super::spare_directories::SpareDirectories;
 use crate::keeper::keeper_directory::KeeperPaths;
 use buildpool_protocol::ids::{AttemptId, WorkerId};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -21,6 +22,8 @@ pub(super) struct DataDirectory {
     pub attempts: PathBuf,
     /// Directory of the keepers.
     pub keeper_paths: KeeperPaths,
+    /// Directories of ended attempts for the next ones.
+    pub spares: SpareDirectories,
     /// The permanent identity.
     pub worker: WorkerId,
     directory: PathBuf,
@@ -83,7 +86,8 @@ impl DataDirectory {
         let sockets = sockets(&keepers, &short_directory)?;
         let worker = identity(&directory.join("worker-id"))?;
         let keeper_paths = KeeperPaths { directory: keepers, sockets };
-        Ok(Self { attempts, keeper_paths, worker, directory, short_directory, _lock: lock })
+        let spares = SpareDirectories::new(&directory);
+        Ok(Self { attempts, keeper_paths, spares, worker, directory, short_directory, _lock: lock })
     }
 
     /// Creates the directories of attempts and keepers again if a job without isolation has removed them.

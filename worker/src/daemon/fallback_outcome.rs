@@ -6,7 +6,7 @@ use crate::keeper::spool::{self, Sealed};
 use crate::keeper::tree::Tree;
 use crate::limits::{KILL_FOR, ROUND_PAUSE_MAX};
 use crate::platform::Now;
-use crate::records::{self, Durability, StateRecord};
+use crate::records::{self, StateRecord};
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::outcome::{EndReason, Ending, Outcome, StartFailure};
 use buildpool_protocol::report::Survivor;
@@ -28,7 +28,7 @@ pub(super) fn of_dead_keeper(
     has_lost_power: bool,
 ) -> io::Result<Outcome> {
     let directory = data_directory.attempt(attempt);
-    if let Some(outcome) = records::read_if_whole(&directory, records::OUTCOME)? {
+    if let Some(outcome) = records::read_outcome(&directory, records::OUTCOME, attempt)? {
         return Ok(outcome);
     }
     // Without it, the process tree is found by its ids.
@@ -52,7 +52,7 @@ pub(super) fn of_dead_keeper(
     };
     let sealed = spool::recover(&log, attempt)?;
     let outcome = Outcome { survivors, ..known(sealed, ending, state) };
-    write_down(&directory, records::OUTCOME, &outcome);
+    write_down(&directory, records::OUTCOME, attempt, &outcome);
     Ok(outcome)
 }
 
@@ -65,15 +65,15 @@ pub(super) fn of_unstarted(
     acted: Option<EndReason>,
 ) -> Outcome {
     let outcome = Outcome { acted, ..known(Sealed::empty(), Ending::NotStarted(failure), None) };
-    write_down(&data_directory.attempt(attempt), records::OUTCOME, &outcome);
+    write_down(&data_directory.attempt(attempt), records::OUTCOME, attempt, &outcome);
     outcome
 }
 
 /// Stores an outcome if the disk permits, so that the next daemon does not need to rebuild it. A
 /// failure must not block the end of the attempt. The source data still exists, and the next daemon
 /// builds the same outcome. Returns false if it is not stored.
-pub(super) fn write_down(directory: &Path, name: &str, outcome: &Outcome) -> bool {
-    match records::write(directory, name, outcome, Durability::Power) {
+pub(super) fn write_down(directory: &Path, name: &str, attempt: AttemptId, outcome: &Outcome) -> bool {
+    match records::write_outcome(directory, name, attempt, outcome) {
         Ok(()) => true,
         // The attempt has no directory yet.
         Err(error) if error.kind() == io::ErrorKind::NotFound => false,
@@ -129,10 +129,10 @@ pub(super) fn wall_clock_ms() -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{DataDirectory, of_dead_keeper};
+    use super::{DataDirectory, Sealed, of_dead_keeper};
     use crate::records;
     use buildpool_protocol::ids::{AttemptId, JobId};
-    use buildpool_protocol::outcome::{Ending, StartFailure};
+    use buildpool_protocol::outcome::{Ending, Outcome, StartFailure};
     use std::fs;
 
     #[test]
@@ -152,6 +152,18 @@ mod tests {
         assert!(matches!(of(false, false), Ending::NotStarted(StartFailure::Resources { .. })));
         assert!(matches!(of(true, false), Ending::Unobserved { .. }), "between the log and the process");
         assert!(matches!(of(false, true), Ending::Unobserved { .. }), "the log may have been there");
+        let next = AttemptId { job: JobId::from_uuid(uuid::Uuid::now_v7()), number: 9 };
+        let other = AttemptId { number: 8, ..next };
+        let passed = Outcome::new(Ending::Exited { code: 0 }, 1, Sealed::empty().seals);
+        fs::create_dir(data_directory.attempt(next)).expect("a directory");
+        fs::write(data_directory.attempt(next).join(records::LOG), "").expect("a file");
+        records::write_outcome(&data_directory.attempt(next), records::OUTCOME, other, &passed)
+            .expect("a disk");
+        let ending = of_dead_keeper(&data_directory, next, true).expect("a disk").ending;
+        assert!(
+            matches!(ending, Ending::Unobserved { .. }),
+            "an earlier attempt has passed, not this one: {ending:?}"
+        );
         let removed = AttemptId { job: JobId::from_uuid(uuid::Uuid::now_v7()), number: 1 };
         let ending = of_dead_keeper(&data_directory, removed, false).expect("a disk").ending;
         assert!(matches!(ending, Ending::Unobserved { .. }), "all its records were removed: {ending:?}");

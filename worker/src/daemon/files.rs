@@ -168,7 +168,7 @@ impl Files {
         }
         outcome.artifacts = arrived;
         if has_lost {
-            fallback_outcome::write_down(&directory, records::RESULT, &outcome);
+            fallback_outcome::write_down(&directory, records::RESULT, attempt, &outcome);
         }
         Ok(Box::new(outcome))
     }

@@ -90,7 +90,7 @@ pub(super) fn build_outcome(
     let mut outcome = match &context.account {
         Some(account) => account.outcome.clone(),
         None => {
-            if let Some(outcome) = records::read_if_whole(&directory, records::RESULT)? {
+            if let Some(outcome) = records::read_outcome(&directory, records::RESULT, attempt)? {
                 return Ok(BuiltOutcome { outcome, is_settled: true, lease });
             }
             fallback_outcome::of_dead_keeper(data_directory, attempt, context.has_lost_power)?
@@ -119,7 +119,7 @@ pub(super) fn build_outcome(
     }
     let adds =
         outcome.evidence != Evidence::default() || !outcome.artifacts.is_empty() || outcome.root.is_some();
-    let is_settled = !adds || fallback_outcome::write_down(&directory, records::RESULT, &outcome);
+    let is_settled = !adds || fallback_outcome::write_down(&directory, records::RESULT, attempt, &outcome);
     if let Some(bundle) = own_bundle.filter(|_| is_settled) {
         remove_bundle(&bundle);
     }

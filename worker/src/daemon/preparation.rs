@@ -116,7 +116,9 @@ fn prepare_once(
     let attempt_directory = data_directory.attempt(grant.lease.attempt);
     // No other user may enter it, even one that can pass the directories above.
     let create = |path: &Path| fs::DirBuilder::new().mode(0o700).create(path);
-    match create(&attempt_directory) {
+    let created =
+        if data_directory.spares.take(&attempt_directory) { Ok(()) } else { create(&attempt_directory) };
+    match created {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             data_directory.restore().and_then(|()| create(&attempt_directory)).map_err(failed)?;
         }

@@ -20,6 +20,7 @@ impl Agent {
     pub(super) fn recover(&mut self) -> io::Result<()> {
         let earlier = previous_starts::read(&self.data_directory);
         undeletable::clear(self.data_directory.path());
+        self.data_directory.spares.clear();
         self.keepers.find(&self.data_directory)?;
         // A keeper that holds a lock in this directory was started in it.
         let owner =
@@ -44,6 +45,11 @@ impl Agent {
                 // again.
                 Ok(None) => {
                     info!("removing {}, which holds no attempt", directory.display());
+                    self.remove_directory(&directory);
+                }
+                // The bytes of the record were lost with the power, and the name is that of an earlier attempt's record.
+                Ok(Some(_)) if owner == AttemptsOwner::BeforeReboot => {
+                    warn!("removing {}, whose record was lost with the power", directory.display());
                     self.remove_directory(&directory);
                 }
                 Ok(Some(_)) => warn!("{} holds the record of another attempt", directory.display()),
@@ -131,8 +137,19 @@ fn is_ours(directory: &Path, owner: AttemptsOwner) -> bool {
     match owner {
         AttemptsOwner::ThisWorker | AttemptsOwner::BeforeReboot => true,
         AttemptsOwner::WorkerOfOriginal => false,
-        AttemptsOwner::Unknown => {
-            [records::OUTCOME, records::RESULT].iter().any(|name| directory.join(name).exists())
-        }
+        AttemptsOwner::Unknown => has_ended(directory),
+    }
+}
+
+/// Returns true if the attempt in this directory has an outcome of its own.
+fn has_ended(directory: &Path) -> bool {
+    let outcomes = [records::OUTCOME, records::RESULT];
+    match records::read::<AttemptRecord>(directory, records::ATTEMPT) {
+        Ok(Some(record)) => outcomes.iter().any(|name| {
+            let outcome = records::read_outcome(directory, name, record.lease.attempt);
+            outcome.is_ok_and(|outcome| outcome.is_some())
+        }),
+        // It is left alone below.
+        _ => outcomes.iter().any(|name| directory.join(name).exists()),
     }
 }

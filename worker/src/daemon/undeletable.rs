@@ -30,7 +30,8 @@ fn remove_usual(path: &Path) -> nix::Result<()> {
     let how = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let directory = open(path, how, Mode::empty())?;
     // Without its first record, a part of it holds no attempt for the next daemon.
-    let files = [records::ATTEMPT, records::STATE, records::LOG, records::OUTCOME];
+    let (attempt, outcome) = (records::beside(records::ATTEMPT), records::beside(records::OUTCOME));
+    let files = [records::ATTEMPT, records::STATE, records::LOG, records::OUTCOME, &attempt, &outcome];
     let files = files.map(|name| (name, UnlinkatFlags::NoRemoveDir));
     for (name, kind) in files.into_iter().chain([(EMPTY_DIRECTORY, UnlinkatFlags::RemoveDir)]) {
         // The removal of the directory shows if anything is left.

@@ -246,8 +246,10 @@ impl Workspaces {
             }
             Source::Empty => {
                 let directory = attempt_directory.join(EMPTY_DIRECTORY);
-                remove(&directory)?;
-                fs::create_dir_all(&directory).map_err(WorkspaceError::io("creating", &directory))?;
+                if !self.is_as_created(&directory) {
+                    remove(&directory)?;
+                    fs::create_dir_all(&directory).map_err(WorkspaceError::io("creating", &directory))?;
+                }
                 let root = directory.clone();
                 Ok(Prepared { root, directory, derived_data: None, objects: None, is_in_place: false })
             }
@@ -264,6 +266,16 @@ impl Workspaces {
                 prepared
             }
         }
+    }
+
+    /// Returns true for an empty directory as the worker creates it.
+    fn is_as_created(&self, directory: &Path) -> bool {
+        let is_plain = directory.symlink_metadata().is_ok_and(|found| {
+            found.is_dir()
+                && found.permissions().mode() & 0o7777 == self.disk.directory_mode
+                && !self.disk.is_anothers(&found)
+        });
+        is_plain && fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none())
     }
 
     fn prepare_snapshot(

@@ -131,7 +131,7 @@ impl RunningAttempt {
             self.has_new_processes = false;
         }
         let Some(outcome) = &self.outcome else { return Ok(false) };
-        records::write(&self.outcome_directory, records::OUTCOME, outcome, Durability::Power)?;
+        records::write_outcome(&self.outcome_directory, records::OUTCOME, self.lease.attempt, outcome)?;
         Ok(true)
     }
 
