@@ -260,10 +260,10 @@ struct OutcomeRecord {
     outcome: Box<RawValue>,
 }
 
-/// Writes an outcome of an attempt as [`write`] does. It survives a power loss.
+/// Writes an outcome of an attempt as [`write()`] does. It survives a power loss.
 ///
 /// # Errors
-/// As for [`write`].
+/// As for [`write()`].
 pub fn write_outcome(directory: &Path, name: &str, attempt: AttemptId, outcome: &Outcome) -> io::Result<()> {
     let outcome = to_raw_value(outcome)?;
     let record = OutcomeRecord { attempt, blake3: checksum(&outcome), outcome };
