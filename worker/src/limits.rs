@@ -57,6 +57,8 @@ pub const SHORT_BYTES: u64 = 16 << 20;
 pub const ROOM_BYTES_MIN: usize = 1 << 20;
 /// Limit on the directories of ended attempts that later ones use again.
 pub const SPARE_DIRECTORIES_MAX: usize = 16;
+/// Limit on the size of the working directory in such a directory, without its files, in bytes.
+pub const SPARE_DIRECTORY_BYTES_MAX: u64 = 64 << 10;
 /// Limit on the size of a record that stays in such a directory, in bytes.
 pub const SPARE_RECORD_BYTES_MAX: i64 = 64 << 10;
 /// Space reserved by each keeper, so that a result can be written to a full disk, in bytes.

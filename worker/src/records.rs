@@ -143,6 +143,12 @@ pub fn attempt_directory(attempts: &Path, attempt: AttemptId) -> PathBuf {
     attempts.join(format!("{}.{}", attempt.job, attempt.number))
 }
 
+/// Returns the attempt of such a directory, by its name.
+pub fn attempt_of(directory: &Path) -> Option<AttemptId> {
+    let (job, number) = directory.file_name()?.to_str()?.split_once('.')?;
+    Some(AttemptId { job: job.parse().ok()?, number: number.parse().ok()? })
+}
+
 /// Reads a record. Returns `None` if it does not exist.
 ///
 /// # Errors
@@ -270,20 +276,30 @@ pub fn write_outcome(directory: &Path, name: &str, attempt: AttemptId, outcome: 
     write(directory, name, &record, Durability::Power)
 }
 
-/// Reads an outcome of an attempt as [`read_if_whole`] does. The outcome of another attempt counts as missing.
+/// Reads an outcome of an attempt. Returns `None` as [`read_if_whole`] does, and for the outcome of another attempt.
 ///
 /// # Errors
 /// As for [`read_if_whole`].
 pub fn read_outcome(directory: &Path, name: &str, attempt: AttemptId) -> io::Result<Option<Outcome>> {
-    let Some(record) = read_if_whole::<OutcomeRecord>(directory, name)? else { return Ok(None) };
-    if record.attempt != attempt || record.blake3 != checksum(&record.outcome) {
-        warn!(
-            "{} is not whole, or of another attempt, and counts as missing",
-            directory.join(name).display()
-        );
-        return Ok(None);
-    }
-    serde_json::from_str(record.outcome.get()).map(Some).map_err(io::Error::from)
+    let Some(found) = read_if_whole::<Box<RawValue>>(directory, name)? else { return Ok(None) };
+    let outcome = match serde_json::from_str::<OutcomeRecord>(found.get()) {
+        Ok(record) if record.attempt == attempt && record.blake3 == checksum(&record.outcome) => {
+            record.outcome
+        }
+        Ok(_) => {
+            warn!(
+                "{} is not whole, or of another attempt; it counts as missing",
+                directory.join(name).display()
+            );
+            return Ok(None);
+        }
+        // A keeper or worker of an older version wrote it. The directory of such an attempt is not used again.
+        Err(_) => found,
+    };
+    let parsed = serde_json::from_str(outcome.get()).inspect_err(|error| {
+        warn!("{} is not whole and counts as missing: {error}", directory.join(name).display());
+    });
+    Ok(parsed.ok())
 }
 
 fn checksum(text: &RawValue) -> String {
@@ -292,10 +308,14 @@ fn checksum(text: &RawValue) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Durability, OUTCOME, beside, read, read_if_whole, read_outcome, write, write_outcome};
+    use super::{
+        Durability, OUTCOME, attempt_directory, attempt_of, beside, read, read_if_whole, read_outcome, write,
+        write_outcome,
+    };
     use crate::keeper::spool::Sealed;
     use buildpool_protocol::ids::{AttemptId, JobId};
     use buildpool_protocol::outcome::{Ending, Outcome};
+    use std::path::Path;
 
     #[test]
     fn a_record_is_there_whole_or_not_at_all() {
@@ -335,5 +355,21 @@ mod tests {
         let text = std::fs::read_to_string(place.path().join(OUTCOME)).unwrap();
         std::fs::write(place.path().join(OUTCOME), text.replace(r#""code":3"#, r#""code":0"#)).unwrap();
         assert_eq!(read_outcome(place.path(), OUTCOME, attempt(1)).unwrap(), None);
+        // As an older version wrote it.
+        write(place.path(), OUTCOME, &outcome, Durability::Power).unwrap();
+        assert_eq!(read_outcome(place.path(), OUTCOME, attempt(1)).unwrap(), Some(outcome));
+        for damaged in ["1", "{}", r#"{"ending":"new"}"#] {
+            std::fs::write(place.path().join(OUTCOME), damaged).unwrap();
+            assert_eq!(read_outcome(place.path(), OUTCOME, attempt(1)).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_directory_states_its_attempt() {
+        let attempt = AttemptId { job: JobId::from_uuid(uuid::Uuid::now_v7()), number: 12 };
+        assert_eq!(attempt_of(&attempt_directory(Path::new("/data/attempts"), attempt)), Some(attempt));
+        for other in ["/", "/data/attempts/x.1", "/data/attempts/1"] {
+            assert_eq!(attempt_of(Path::new(other)), None);
+        }
     }
 }

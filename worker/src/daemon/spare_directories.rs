@@ -5,7 +5,7 @@
 //! renamed keeps its inodes and the blocks of its records.
 
 use super::undeletable;
-use crate::limits::{SPARE_DIRECTORIES_MAX, SPARE_RECORD_BYTES_MAX};
+use crate::limits::{SPARE_DIRECTORIES_MAX, SPARE_DIRECTORY_BYTES_MAX, SPARE_RECORD_BYTES_MAX};
 use crate::records;
 use crate::workspace::EMPTY_DIRECTORY;
 use buildpool_objects::removal;
@@ -14,7 +14,7 @@ use nix::fcntl::{AtFlags, OFlag, open, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 use nix::unistd::{Uid, UnlinkatFlags, unlinkat};
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -37,6 +37,8 @@ pub(super) struct SpareDirectories {
 struct Spares {
     /// The last one is used first: the system has its blocks in memory.
     free: Vec<PathBuf>,
+    /// Number of directories that are on their way here.
+    coming: usize,
     /// Number of the newest name.
     named: u64,
 }
@@ -72,17 +74,20 @@ impl SpareDirectories {
     /// the attempt may run. Returns false if it is not kept; some of its files may then be gone.
     pub(super) fn keep(&self, path: &Path) -> bool {
         let Some(spare) = self.next_name() else { return false };
-        if !without_records(path).unwrap_or(false) {
-            return false;
+        let is_kept = without_records(path).unwrap_or(false) && self.move_to(path, &spare).is_ok();
+        let mut spares = self.lock();
+        spares.coming -= 1;
+        if is_kept {
+            spares.free.push(spare);
         }
-        let moved = fs::rename(path, &spare).or_else(|_| {
+        is_kept
+    }
+
+    fn move_to(&self, path: &Path, spare: &Path) -> io::Result<()> {
+        fs::rename(path, spare).or_else(|_| {
             // The first one, or a job without isolation has removed the place.
-            fs::create_dir_all(self.place()).and_then(|()| fs::rename(path, &spare))
-        });
-        if moved.is_ok() {
-            self.lock().free.push(spare);
-        }
-        moved.is_ok()
+            fs::create_dir_all(self.place()).and_then(|()| fs::rename(path, spare))
+        })
     }
 
     /// Removes all spare directories, also those of earlier daemons. Blocks.
@@ -93,12 +98,15 @@ impl SpareDirectories {
         }
     }
 
-    /// Returns a new path for a spare directory, or `None` if there are enough.
+    /// Returns a new path for a spare directory, which counts from now on, or `None` if there are enough.
     fn next_name(&self) -> Option<PathBuf> {
         let mut spares = self.lock();
-        let is_wanted = spares.free.len() < SPARE_DIRECTORIES_MAX;
-        spares.named += u64::from(is_wanted);
-        is_wanted.then(|| self.place().join(spares.named.to_string()))
+        if spares.free.len() + spares.coming >= SPARE_DIRECTORIES_MAX {
+            return None;
+        }
+        spares.coming += 1;
+        spares.named += 1;
+        Some(self.place().join(spares.named.to_string()))
     }
 
     fn place(&self) -> PathBuf {
@@ -137,8 +145,10 @@ fn without_records(path: &Path) -> nix::Result<bool> {
 fn is_usable(directory: &OwnedFd, entry: &fs::DirEntry) -> bool {
     let name = entry.file_name();
     if name == EMPTY_DIRECTORY {
-        // A link to a directory is none.
-        return entry.file_type().is_ok_and(|kind| kind.is_dir())
+        // A link to a directory is none. A directory that had many files stays large.
+        return entry
+            .metadata()
+            .is_ok_and(|found| found.is_dir() && found.len() <= SPARE_DIRECTORY_BYTES_MAX)
             && fs::read_dir(entry.path()).is_ok_and(|mut entries| entries.next().is_none());
     }
     [records::ATTEMPT, records::OUTCOME].iter().any(|record| name == *records::beside(record))

@@ -47,8 +47,8 @@ impl Agent {
                     info!("removing {}, which holds no attempt", directory.display());
                     self.remove_directory(&directory);
                 }
-                // The bytes of the record were lost with the power, and the name is that of an earlier attempt's record.
-                Ok(Some(_)) if owner == AttemptsOwner::BeforeReboot => {
+                // The new bytes of the record were lost with the power. The file has those of an earlier attempt.
+                Ok(Some(_)) if owner == AttemptsOwner::BeforeReboot && !has_own_outcome(&directory) => {
                     warn!("removing {}, whose record was lost with the power", directory.display());
                     self.remove_directory(&directory);
                 }
@@ -137,19 +137,40 @@ fn is_ours(directory: &Path, owner: AttemptsOwner) -> bool {
     match owner {
         AttemptsOwner::ThisWorker | AttemptsOwner::BeforeReboot => true,
         AttemptsOwner::WorkerOfOriginal => false,
-        AttemptsOwner::Unknown => has_ended(directory),
+        AttemptsOwner::Unknown => has_own_outcome(directory),
     }
 }
 
-/// Returns true if the attempt in this directory has an outcome of its own.
-fn has_ended(directory: &Path) -> bool {
-    let outcomes = [records::OUTCOME, records::RESULT];
-    match records::read::<AttemptRecord>(directory, records::ATTEMPT) {
-        Ok(Some(record)) => outcomes.iter().any(|name| {
-            let outcome = records::read_outcome(directory, name, record.lease.attempt);
+/// Returns true if the directory has an outcome of the attempt that its name states. After a power loss, it can have the
+/// outcome of an earlier one.
+fn has_own_outcome(directory: &Path) -> bool {
+    records::attempt_of(directory).is_some_and(|attempt| {
+        [records::OUTCOME, records::RESULT].iter().any(|name| {
+            let outcome = records::read_outcome(directory, name, attempt);
             outcome.is_ok_and(|outcome| outcome.is_some())
-        }),
-        // It is left alone below.
-        _ => outcomes.iter().any(|name| directory.join(name).exists()),
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AttemptsOwner, has_own_outcome, is_ours};
+    use crate::keeper::spool::Sealed;
+    use crate::records;
+    use buildpool_protocol::ids::{AttemptId, JobId};
+    use buildpool_protocol::outcome::{Ending, Outcome};
+
+    #[test]
+    fn an_outcome_of_an_earlier_attempt_is_not_its_own() {
+        let attempts = tempfile::tempdir().unwrap();
+        let attempt = AttemptId { job: JobId::from_uuid(uuid::Uuid::now_v7()), number: 2 };
+        let directory = records::attempt_directory(attempts.path(), attempt);
+        std::fs::create_dir(&directory).unwrap();
+        let outcome = Outcome::new(Ending::Exited { code: 0 }, 1, Sealed::empty().seals);
+        for (writer, is_own) in [(AttemptId { number: 1, ..attempt }, false), (attempt, true)] {
+            records::write_outcome(&directory, records::OUTCOME, writer, &outcome).unwrap();
+            assert_eq!(has_own_outcome(&directory), is_own);
+            assert_eq!(is_ours(&directory, AttemptsOwner::Unknown), is_own);
+        }
     }
 }
