@@ -59,8 +59,9 @@ pub const ROOM_BYTES_MIN: usize = 1 << 20;
 pub const SPARE_DIRECTORIES_MAX: usize = 16;
 /// Limit on the size of the working directory in such a directory, without its files, in bytes.
 pub const SPARE_DIRECTORY_BYTES_MAX: u64 = 64 << 10;
-/// Limit on the size of a record that stays in such a directory, in bytes.
-pub const SPARE_RECORD_BYTES_MAX: i64 = 64 << 10;
+/// Limit on the size of a record that stays in such a directory, in bytes: a block of usual file systems. After a power loss,
+/// a longer record could have blocks of two attempts.
+pub const SPARE_RECORD_BYTES_MAX: i64 = 4 << 10;
 /// Space reserved by each keeper, so that a result can be written to a full disk, in bytes.
 pub const RESERVE_BYTES: usize = 64 << 10;
 /// Requested buffer size of each pipe, in bytes.

@@ -7,7 +7,7 @@ use buildpool_protocol::outcome::Ending;
 use std::path::Path;
 use support::{Coordinator, pool, shell, until};
 
-/// Runs a job, waits until its worker keeps `spares` directories and none of an attempt, and returns its output.
+/// Runs a job, waits until its worker keeps so many `spares` and has deleted the attempt, and returns its output.
 async fn run(coordinator: &Coordinator, data: &Path, text: &str, spares: usize) -> String {
     let lease: Lease = coordinator.grant(shell(text));
     assert_eq!(coordinator.outcome(lease).await.ending, Ending::Exited { code: 0 });

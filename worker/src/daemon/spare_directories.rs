@@ -10,7 +10,7 @@ use crate::records;
 use crate::workspace::EMPTY_DIRECTORY;
 use buildpool_objects::removal;
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, open, renameat};
+use nix::fcntl::{AtFlags, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 use nix::unistd::{Uid, UnlinkatFlags, unlinkat};
 use std::fs;
@@ -50,7 +50,7 @@ impl SpareDirectories {
         Self { data_directory: data_directory.to_owned(), spares: Mutex::default() }
     }
 
-    /// Moves a spare directory to the path of a new attempt. Returns false if there is none, or the path is in use.
+    /// Moves a spare directory to the path of a new attempt. Returns false if the path is in use, or no spare directory exists.
     ///
     /// It has no record and no log, but files of earlier records at the places that new ones are written to first, and perhaps
     /// an empty working directory.
@@ -121,8 +121,7 @@ impl SpareDirectories {
 /// Takes the records and the log out of the directory of an attempt. Returns false if anything is left that the next attempt
 /// must not find.
 fn without_records(path: &Path) -> nix::Result<bool> {
-    let how = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let directory = open(path, how, Mode::empty())?;
+    let directory = undeletable::open_directory(path)?;
     if !is_own(&fstat(&directory)?, SFlag::S_IFDIR, DIRECTORY_MODE) {
         return Ok(false);
     }
@@ -134,7 +133,7 @@ fn without_records(path: &Path) -> nix::Result<bool> {
         }
     }
     for name in [records::STATE, records::LOG] {
-        // The list below shows what is left.
+        // The list below shows if it is left.
         let _ = unlinkat(&directory, name, UnlinkatFlags::NoRemoveDir);
     }
     let Ok(entries) = fs::read_dir(path) else { return Ok(false) };
@@ -145,7 +144,7 @@ fn without_records(path: &Path) -> nix::Result<bool> {
 fn is_usable(directory: &OwnedFd, entry: &fs::DirEntry) -> bool {
     let name = entry.file_name();
     if name == EMPTY_DIRECTORY {
-        // A link to a directory is none. A directory that had many files stays large.
+        // The metadata of a link is not that of its directory. A directory that had many files stays large.
         return entry
             .metadata()
             .is_ok_and(|found| found.is_dir() && found.len() <= SPARE_DIRECTORY_BYTES_MAX)
@@ -206,7 +205,7 @@ mod tests {
     #[test]
     fn the_next_attempt_gets_the_directory_without_a_record_or_a_log() {
         let place = Place::new();
-        assert!(!place.spares.take(&place.path("1")), "there is none yet");
+        assert!(!place.spares.take(&place.path("1")), "no attempt has ended yet");
         let first = place.attempt("1");
         let inode = first.metadata().expect("made").ino();
         assert!(place.spares.keep(&first) && !first.exists());
@@ -233,7 +232,10 @@ mod tests {
                 fs::remove_dir(attempt.join("empty")).expect("made");
                 symlink("/", attempt.join("empty")).expect("a disk");
             },
-            &|attempt| symlink("/etc/passwd", attempt.join("outcome.json.new")).expect("a disk"),
+            &|attempt| {
+                fs::remove_file(attempt.join(records::OUTCOME)).expect("made");
+                symlink("/etc/passwd", attempt.join("outcome.json.new")).expect("a disk");
+            },
             &|attempt| {
                 fs::remove_file(attempt.join(records::OUTCOME)).expect("made");
                 fifo(&attempt.join(records::OUTCOME));
@@ -249,10 +251,6 @@ mod tests {
         for (number, change) in changes.iter().enumerate() {
             let attempt = place.attempt(&number.to_string());
             change(&attempt);
-            if number == 4 {
-                // The record itself would replace the link.
-                fs::remove_file(attempt.join(records::OUTCOME)).expect("made");
-            }
             assert!(!place.spares.keep(&attempt), "change {number}");
             assert!(!place.spares.take(&place.path("next")), "change {number}");
         }

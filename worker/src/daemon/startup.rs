@@ -47,9 +47,8 @@ impl Agent {
                     info!("removing {}, which holds no attempt", directory.display());
                     self.remove_directory(&directory);
                 }
-                // The new bytes of the record were lost with the power. The file has those of an earlier attempt.
-                Ok(Some(_)) if owner == AttemptsOwner::BeforeReboot && !has_own_outcome(&directory) => {
-                    warn!("removing {}, whose record was lost with the power", directory.display());
+                Ok(Some(_)) if has_lost_record(&directory, owner) => {
+                    warn!("removing {}: its record was lost with the power", directory.display());
                     self.remove_directory(&directory);
                 }
                 Ok(Some(_)) => warn!("{} holds the record of another attempt", directory.display()),
@@ -141,6 +140,12 @@ fn is_ours(directory: &Path, owner: AttemptsOwner) -> bool {
     }
 }
 
+/// Returns true for a directory with the record of another attempt if nothing of its own attempt can be reported: the new
+/// bytes of the record were lost with the power, and the file has those of an earlier attempt.
+fn has_lost_record(directory: &Path, owner: AttemptsOwner) -> bool {
+    owner == AttemptsOwner::BeforeReboot && !has_own_outcome(directory)
+}
+
 /// Returns true if the directory has an outcome of the attempt that its name states. After a power loss, it can have the
 /// outcome of an earlier one.
 fn has_own_outcome(directory: &Path) -> bool {
@@ -154,7 +159,7 @@ fn has_own_outcome(directory: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{AttemptsOwner, has_own_outcome, is_ours};
+    use super::{AttemptsOwner, has_lost_record, has_own_outcome, is_ours};
     use crate::keeper::spool::Sealed;
     use crate::records;
     use buildpool_protocol::ids::{AttemptId, JobId};
@@ -171,6 +176,8 @@ mod tests {
             records::write_outcome(&directory, records::OUTCOME, writer, &outcome).unwrap();
             assert_eq!(has_own_outcome(&directory), is_own);
             assert_eq!(is_ours(&directory, AttemptsOwner::Unknown), is_own);
+            assert_eq!(has_lost_record(&directory, AttemptsOwner::BeforeReboot), !is_own);
+            assert!(!has_lost_record(&directory, AttemptsOwner::ThisWorker));
         }
     }
 }

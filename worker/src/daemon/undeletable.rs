@@ -9,6 +9,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::{UnlinkatFlags, unlinkat};
 use std::fs::{self, DirBuilder};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -27,8 +28,7 @@ pub(super) fn discard_attempt(data_directory: &Path, path: &Path) -> io::Result<
 
 /// Removes the directory of an attempt without other entries than its records, its log and an empty directory.
 fn remove_usual(path: &Path) -> nix::Result<()> {
-    let how = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let directory = open(path, how, Mode::empty())?;
+    let directory = open_directory(path)?;
     // Without its first record, a part of it holds no attempt for the next daemon.
     let (attempt, outcome) = (records::beside(records::ATTEMPT), records::beside(records::OUTCOME));
     let files = [records::ATTEMPT, records::STATE, records::LOG, records::OUTCOME, &attempt, &outcome];
@@ -38,6 +38,12 @@ fn remove_usual(path: &Path) -> nix::Result<()> {
         let _ = unlinkat(&directory, name, kind);
     }
     unlinkat(AT_FDCWD, path, UnlinkatFlags::RemoveDir)
+}
+
+/// Opens a directory. A link at the path is an error, because a job without isolation can put one there.
+pub(super) fn open_directory(path: &Path) -> nix::Result<OwnedFd> {
+    let how = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    open(path, how, Mode::empty())
 }
 
 /// Removes a directory below the data directory, or moves it away and logs the reason.
